@@ -1,1 +1,1 @@
-"""Sans-IO parts of the gateway: bytes in, requests out, ordered replies back."""
+"""The gateway's parts without I/O: bytes in, requests out, ordered replies back."""

@@ -1,33 +1,33 @@
-"""How much memory requests and replies may hold, per gateway; whoever wants more waits its turn."""
+"""Limits the memory of a gateway's requests and replies; connections wait in turn for more."""
 
 from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
 BEGUN_SHARE: Final = 4
-"""A quarter of the limit may be held by frames of which a part has arrived."""
+"""Frames of which only a part has arrived may hold a quarter of the limit."""
 BEGUN_MIN: Final = 1 << 20
 REPLIES_SHARE: Final = 4
-"""A quarter may be held by replies that their clients do not take."""
+"""Replies that their clients do not read may hold a quarter."""
 
 
 class BegunFrame(Protocol):
-    """Whoever keeps the beginning of a small frame until the rest arrives."""
+    """Keeps the beginning of a small frame until the rest arrives."""
 
     def give_up_begun(self) -> None:
-        """Drops it and closes its connection; the budget has forgotten it already."""
+        """Drops it and closes its connection; the budget no longer counts it."""
         ...
 
 
 class MemoryBudget:
-    """Counts bytes of requests that have been read and not yet answered, and of unread replies.
+    """Counts bytes of requests that are read and unanswered, and of unread replies.
 
-    Small frames are only counted (`charge`); while `exhausted`, connections read less, and nothing
-    before what they have asked for is answered, so each adds one small read. A large frame asks
-    first (`reserve`), and if there is no room its connection waits for `grant`. The beginnings of
-    small frames (`hold_begun`) cannot wait, as nobody knows who will go on; when they hold more
-    than a quarter of the limit, the one that was begun first is given up. Among thousands who
-    begin frames and do not go on, an honest client is never that one for long.
+    Small frames are only counted (`charge`). While `exhausted`, connections read less, and nothing
+    more until their requests are answered, so each adds one small read. A large frame asks first
+    (`reserve`); without room, its connection waits for `granted`. Beginnings of small frames
+    (`hold_begun`) cannot wait, as nobody knows which clients will continue. When they hold more
+    than a quarter of the limit, the oldest one is given up. If thousands of clients begin frames
+    and stop, an honest client's frame is never the oldest for long.
     """
 
     __slots__ = (
@@ -49,14 +49,14 @@ class MemoryBudget:
         self.limit = limit
         self.used = 0
         self.scarce_at = limit
-        """Connections read only a little while `used` is here or above."""
+        """While `used` has reached this, connections read only a little."""
         self.begun = 0
         """Bytes of begun small frames; not in `used`."""
         self.begun_max = max(limit // BEGUN_SHARE, BEGUN_MIN)
         self.given_up = 0
-        """Begun frames that had to make room for others."""
+        """Begun frames that were given up to make room."""
         self.replies = 0
-        """Bytes of replies that wait; not in `used`."""
+        """Bytes of replies that wait to be sent; not in `used`."""
         self.replies_max = limit // REPLIES_SHARE
         self.replies_scarce = False
         self._on_room: list[Callable[[], None]] = []
@@ -69,23 +69,23 @@ class MemoryBudget:
         return self.used >= self.scarce_at
 
     def charge(self, nbytes: int) -> None:
-        """Counts bytes that are already here."""
+        """Counts bytes that have already been read."""
         self.used += nbytes
 
     def reserve(self, nbytes: int, granted: Callable[[], None]) -> bool:
-        """True if `nbytes` are now counted; otherwise `granted` is called when they are.
+        """True if `nbytes` are counted now; otherwise `granted` is called once they are.
 
-        One frame may always be larger than the whole budget if it is alone.
+        A single frame may be larger than the whole budget if it is alone.
         """
         if not self._waiting and (self.used + nbytes <= self.scarce_at or self.used == 0):
             self.used += nbytes
             return True
         self._waiting.append((nbytes, granted))
-        self.scarce_at = 0  # What those read who will have to wait as well is not counted.
+        self.scarce_at = 0  # Reads of connections that will have to wait, too, are not counted.
         return False
 
     def hold_begun(self, owner: BegunFrame, nbytes: int, *, anew: bool) -> None:
-        """`owner` keeps so many bytes of a begun frame; `anew` if of another one than before."""
+        """`owner` now keeps `nbytes` of a begun frame; `anew` if it is not the same frame."""
         held = self._begun_by
         before = held.pop(owner, 0) if anew or not nbytes else held.get(owner, 0)
         if nbytes:
@@ -99,7 +99,7 @@ class MemoryBudget:
         self._grant()
 
     def hold_replies(self, nbytes: int) -> None:
-        """So many bytes more of replies wait, or fewer."""
+        """Adds `nbytes`, which may be negative, to the replies that wait."""
         self.replies += nbytes
         assert self.replies >= 0
         self.replies_scarce = self.replies >= self.replies_max
@@ -113,16 +113,16 @@ class MemoryBudget:
             self.scarce_at = self.limit - self.begun - self.replies
 
     def when_replies_fit(self, call: Callable[[], None]) -> None:
-        """Calls back, once, as soon as replies are not scarce any more."""
+        """Calls back once, as soon as replies are no longer scarce of memory."""
         self._on_room.append(call)
 
     def withdraw(self, granted: Callable[[], None]) -> None:
-        """Forgets a reservation that still waits (its connection closed)."""
+        """Forgets a reservation that still waits, because its connection closed."""
         self._waiting = deque(w for w in self._waiting if w[1] is not granted)
-        self._grant()  # It may have kept smaller ones behind it waiting.
+        self._grant()  # Smaller reservations may have waited behind it.
 
     def release(self, nbytes: int) -> None:
-        """Gives bytes back and lets waiting frames in, in their order."""
+        """Gives bytes back, and grants waiting reservations in order."""
         self.used -= nbytes
         assert self.used >= 0
         if self._waiting:

@@ -1,7 +1,7 @@
-"""The short way for Fetch requests of one partition, as `produce_shape` is for Produce.
+"""The fast path for Fetch requests of one partition, as `produce_shape` is for Produce.
 
 A consumer's requests for one partition differ in correlation id, epoch and offset; the rest of
-the frame repeats. The reply is packed in one call, with the records to follow.
+the frame repeats. The reply is packed in one call; the records follow.
 Layouts: Kafka's FetchRequest.json and FetchResponse.json, versions 4 to 12.
 """
 
@@ -30,11 +30,11 @@ def _entry_struct(version: int) -> Struct:
 
 
 Topic = TypeVar("Topic")
-"""The routes of a topic, which only the path looks at."""
+"""The routes of a topic, which only the Fetch path reads."""
 
 
 class FetchShape(Generic[Topic]):
-    """What repeats, and what it means."""
+    """The bytes that repeat, and their meaning."""
 
     __slots__ = (
         "at",
@@ -62,7 +62,7 @@ class FetchShape(Generic[Topic]):
         self.suffix = bytes(frame[at + entry.size :])
         self.topic = topic
         self.name = b""
-        """Its name as replies carry it."""
+        """The topic's name as encoded in replies."""
         self.max_wait_ms = 0
         self.min_bytes = 0
         self.max_bytes = 0
@@ -72,7 +72,7 @@ class FetchShape(Generic[Topic]):
 def learn(
     frame: bytearray, version: int, asked: FetchRequestFetchPartition, topic: Topic
 ) -> FetchShape[Topic] | None:
-    """The shape of a frame whose only partition is `asked`; None if its place is not certain."""
+    """The shape of a frame whose only partition is `asked`; None if its position is not certain."""
     entry = _entry_struct(version)
     fields = {
         _ENTRY_4: (asked.partition, asked.fetch_offset),
@@ -122,7 +122,7 @@ def match(shape: FetchShape[Topic], frame: bytearray) -> tuple[int, int, int, in
 
 
 def name_part(version: int, name: bytes) -> bytes:
-    """The topic's name as the reply carries it: length prefix and bytes."""
+    """The topic's name as encoded in the reply: length prefix and bytes."""
     if version < FLEXIBLE_FROM:
         return len(name).to_bytes(2, "big") + name
     return _uvarint(len(name) + 1) + name
@@ -145,9 +145,9 @@ def pack_reply(
     result: FetchedPartition,
     throttle_ms: int,
 ) -> tuple[bytes, bytes]:
-    """(what stands before the records, what follows them); the size prefix counts the records.
+    """(bytes before the records, bytes after them); the size prefix counts the records.
 
-    `result` is a FetchedPartition without diverging epoch and without aborted transactions.
+    `result` has no diverging epoch and no aborted transactions.
     """
     version = shape.version
     nbytes = result.nbytes
@@ -183,7 +183,7 @@ def _uvarint(value: int) -> bytes:
         return bytes((value,))
     if value < 1 << 14:
         return bytes((value & 0x7F | 0x80, value >> 7))
-    if value < 1 << 21:  # Most fetches have so many bytes; the loop would cost twice as much.
+    if value < 1 << 21:  # Most fetches are this small; the loop would cost twice as much.
         return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
     out = bytearray()
     while value >= 0x80:

@@ -1,8 +1,8 @@
-"""Bytes of one connection to whole frames. One of the three machines of `session`.
+"""Turns a connection's bytes into whole frames. One of the three machines of `session`.
 
-Small frames are read into one buffer that all connections of a loop share, since a read and its
-parsing happen in one go; only the rest of a cut frame is kept. Frames above `LARGE_FRAME` are
-received into a buffer of their own, resident as far as it is filled.
+All connections of a loop read small frames into one shared buffer, since a read and its parsing
+happen in one call; only the rest of a cut frame is kept. A frame above `LARGE_FRAME` gets its own
+buffer, which uses memory only as it is filled.
 """
 
 from collections.abc import Callable
@@ -22,26 +22,26 @@ _unpack_size = Struct(">i").unpack_from
 
 
 class FrameOwner(Protocol):
-    """The session, as far as its input knows it."""
+    """The part of the session that its input uses."""
 
     closed: bool
     arrived_ns: int
-    """When what was read last had arrived."""
+    """When the bytes of the last read arrived."""
 
     def start_one(self, frame: bytearray) -> None:
-        """Takes a whole frame, the only one that a read has completed. The budget has counted it."""
+        """Takes a whole frame, the only one that a read completed. The budget has counted it."""
         ...
 
     def start_all(self, frames: list[bytearray], nbytes: int) -> None:
-        """Takes whole small frames, of so many bytes together, which the budget has counted."""
+        """Takes whole small frames of `nbytes` in all, which the budget has counted."""
         ...
 
     def pause(self, reason: int) -> None:
-        """Reads nothing while this holds."""
+        """Stops reading for this reason."""
         ...
 
     def resume(self, reason: int) -> None:
-        """This holds no longer."""
+        """Removes this reason not to read."""
         ...
 
     def refuse_input(self, reason: str) -> None:
@@ -81,7 +81,7 @@ class FrameInput:
         return bool(self._partial) or self._large is not None
 
     def get_buffer(self, _sizehint: int) -> memoryview:
-        """Where the next read goes (asyncio.BufferedProtocol)."""
+        """The buffer for the next read (asyncio.BufferedProtocol)."""
         large = self._large
         if large is not None:
             return memoryview(large)[self._large_filled :]
@@ -95,7 +95,7 @@ class FrameInput:
         return shared.view[start:]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Takes what was read: cuts out whole frames and has them started."""
+        """Takes what was read: cuts out whole frames and starts them."""
         shared = self._shared
         owner = self._owner
         arrived_ns = shared.turn.arrived_ns
@@ -112,7 +112,7 @@ class FrameInput:
         end = len(self._partial) + nbytes
         (size,) = _unpack_size(buffer)
         if size == end - 4 and HEADER_MIN <= size <= large_frame:
-            # One whole frame and nothing else, as most reads are.
+            # One whole frame and nothing else, as in most reads.
             if self._partial:
                 self._keep(b"", anew=True)
             self.frames_received += 1
@@ -138,7 +138,7 @@ class FrameInput:
             frames.append(bytearray(view[position + 4 : stop]))
             charged += size
             position = stop
-        # The shared buffer belongs to other sessions as soon as this call ends.
+        # When this call ends, other sessions use the shared buffer.
         if position < end:
             self._keep(bytes(view[position:end]), anew=position > 0)
         elif self._partial:
@@ -151,18 +151,18 @@ class FrameInput:
         self._owner.start_all(frames, nbytes)
 
     def _keep(self, partial: bytes, *, anew: bool) -> None:
-        """Keeps the beginning of a small frame; `anew` if it is not that of the last read."""
+        """Keeps the beginning of a small frame; `anew` if another frame was begun before."""
         if partial or self._partial:
             self._partial = partial
             self._shared.budget.hold_begun(self, len(partial), anew=anew)
 
     def give_up_begun(self) -> None:
-        """Others need the memory: this frame was begun before all that are not finished."""
+        """Drops the oldest begun frame: other connections need the memory."""
         self._partial = b""
         self._owner.refuse_input("its frame was begun long ago and the memory is needed")
 
     def _begin_large(self, size: int, first: bytes, *, bad: bool) -> None:
-        """Gets a buffer for a large frame, when the budget has room for it."""
+        """Gets a buffer for a large frame once the budget has room for it."""
         if bad:
             self._shared.meters.refused += 1
             limit = self._shared.frame_bytes_max
@@ -194,7 +194,7 @@ class FrameInput:
             self._owner.start_one(large)
 
     def close(self) -> None:
-        """The socket is gone: returns the memory of what was begun."""
+        """The socket is gone: returns the memory of begun frames."""
         budget = self._shared.budget
         if self._memory_wait is not None:
             budget.withdraw(self._memory_wait)

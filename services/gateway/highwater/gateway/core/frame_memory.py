@@ -1,9 +1,9 @@
-"""Memory for large frames: the kernel gives it page by page, as bytes arrive.
+"""Memory for large frames, which the kernel provides page by page as bytes arrive.
 
-`bytearray(n)` clears what it allocates. For an announced frame of 100 MiB this touches 25 600 pages
-at once, on the event loop, before a byte of it has come, and for one of 1 MiB it writes everything
-once more than needed. C callers of CPython get a bytearray without the clearing, by passing no
-bytes to `PyByteArray_FromStringAndSize`, which is part of the stable ABI; so we call as they do.
+`bytearray(n)` clears its memory. For an announced frame of 100 MiB, this touches 25 600 pages at
+once, on the event loop, before a byte of it has arrived; for a frame of 1 MiB, it writes everything
+once more than needed. C callers of CPython get a bytearray that is not cleared by passing no bytes
+to `PyByteArray_FromStringAndSize`, which is part of the stable ABI; so this module does the same.
 """
 
 import ctypes
@@ -19,8 +19,8 @@ _from_string_and_size = cast(
 
 
 def uncleared(size: int) -> bytearray:
-    """A bytearray of so many bytes of any content, which the caller fills before others see it.
+    """A bytearray of `size` arbitrary bytes, which the caller fills before it hands them on.
 
-    Large ones are not resident yet, but for their last page. Raises MemoryError.
+    A large one is not resident yet, except for its last page. Raises MemoryError.
     """
     return _from_string_and_size(None, size)

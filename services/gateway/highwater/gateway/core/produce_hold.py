@@ -1,22 +1,22 @@
-"""Produce of one partition while its leader moves: what is held, what is answered, what may leave.
+"""Produce of one partition while its leader moves: which batches to hold, answer or send.
 
-Pure state (decision 14): events in, verdicts out. Batches of one partition stay in their order,
-which includes the order of each connection: while anything is held, later batches wait behind it,
-and nothing leaves for a new leader while the old one may still answer.
+Pure state (decision 14): takes events, gives decisions. Batches of one partition stay in order,
+which keeps the order of each connection. While any batch is held, later batches wait behind it, and
+no batch is sent to a new leader while the old one may still answer.
 
 A refusal is held only if nothing sent later can get into the log before it:
-- the node knows a newer epoch than the group's, so it refuses all that follows in that epoch; or
-- nothing else is under way (the node may be behind the gateway, and accept what comes next).
-Any other refusal goes to the client, and so do those after it until nothing is under way. So does
-that of a leader which says that it leads in the group's own epoch: it has no session with the
-controller (`acks_1_needs_session`), and whatever it takes must not wait behind what it refuses.
+- the node knows a newer epoch than the group's, so it refuses all later groups in that epoch; or
+- no other group is in flight (the node may be behind the gateway, and accept the next group).
+Any other refusal goes to the client, and so do later refusals until no group is in flight. The same
+holds for a leader that names itself in the group's own epoch: it has no session with the
+controller (`acks_1_needs_session`), and batches that it accepts must not wait behind refused ones.
 
-What an earlier leader may or may not have handed on (it stopped leading before the commit, it died,
-it is cut off) goes to the next one if it is idempotent, since that leader's log knows what it has;
-the rest of such a group is answered, as nobody can tell.
+An earlier leader may or may not have replicated a group (it stopped leading before the commit, it
+died, it is cut off). Idempotent batches are sent to the next leader, whose log knows which it has;
+the other batches of the group are answered, as their outcome is unknown.
 
-A new leader may hear of its office later than the gateway, so it gets one group alone, as a probe;
-the others follow when it has taken that one. Until then the leader is not `trusted`.
+A new leader may learn of its election later than the gateway, so it first gets one group alone, as
+a probe. The others follow once it has accepted that one. Until then the leader is not `trusted`.
 """
 
 from collections.abc import Mapping
@@ -68,7 +68,7 @@ NO_EPOCH: Final = -1
 
 
 class PartitionHold:
-    """See the module. `epoch` and `led` are the gateway's image of the partition."""
+    """See the module. `epoch` and `led` are from the gateway's image of the partition."""
 
     __slots__ = (
         "_earlier",
@@ -95,9 +95,7 @@ class PartitionHold:
         led: bool,
         trusted: bool = True,
     ) -> None:
-        """`trusted`: the leader has taken groups in this epoch. `owner` is that of the groups that
-        are made here.
-        """
+        """`trusted`: the leader accepted groups in this epoch. `owner` owns the groups of this hold."""
         self.epoch: int = route.leader_epoch
         self.led = led
         self._trusted = trusted
@@ -107,14 +105,14 @@ class PartitionHold:
         self._earlier: set[AppendGroup] = set()
         """Groups that went to an earlier leader and are not completed."""
         self._groups: list[AppendGroup] = []
-        """Refused ones; later batches are in the gatherer."""
+        """Groups that were refused; later batches are in the gatherer."""
         self._probe: AppendGroup | None = None
-        """The last group that left alone; it stands before all that is held."""
+        """The last group that was sent alone; it is before all held groups."""
         self._refused_epoch = NO_EPOCH
         self._retry = True
         """True if the present epoch may be tried again."""
         self._passing = False
-        # A route of its own: that of the link has an open group elsewhere.
+        # Not the link's route, which has an open group there.
         self._route = AppendRoute(
             topic_id=route.topic_id,
             partition=route.partition,
@@ -128,7 +126,7 @@ class PartitionHold:
 
     @property
     def straight(self) -> bool:
-        """True if batches go to the leader at once; else they are to be given to `append`."""
+        """True if batches may go to the leader at once; else call `append`."""
         return self.led and self._trusted and not self._earlier and not self.holding
 
     @property
@@ -138,19 +136,19 @@ class PartitionHold:
 
     @property
     def waits_for_earlier(self) -> bool:
-        """True while results are awaited from an earlier leader."""
+        """True while an earlier leader still has to answer."""
         return bool(self._earlier)
 
     @property
     def over(self) -> bool:
-        """True if a new hold, made when one is needed, would know as much."""
+        """True if this hold has no state that a new one, made when needed, would lack."""
         if self.holding or self._earlier or self._passing:
             return False
         return self.straight or not self._present
 
     @property
     def may_retry(self) -> bool:
-        """True if the present leader refused, and could know better the next time."""
+        """True if the present leader refused, but may accept later."""
         return self._ready and self._refused_epoch >= self.epoch and self._retry
 
     @property
@@ -166,7 +164,7 @@ class PartitionHold:
         index: int,
         deadline_ms: int,
     ) -> None:
-        """Holds one batch behind all earlier ones; without room, all of them are answered."""
+        """Holds a batch behind all earlier ones; if there is no room, answers all of them."""
         self._gatherer.append(self._route, acks, batch, nbytes, sink, index, deadline_ms)
         self._ledger.nbytes += nbytes
         if self._ledger.nbytes > self._ledger.bytes_max:
@@ -175,11 +173,11 @@ class PartitionHold:
     # ---- events ----
 
     def sent(self, group: AppendGroup) -> None:
-        """A group left for the present leader."""
+        """A group was sent to the present leader."""
         self._present.add(group)
 
     def completed(self, group: AppendGroup, failures: Mapping[int, Failure] | None) -> bool:
-        """A group that had left has its result; True if it is held instead of answered."""
+        """Takes the result of a group that was sent; True if it is held instead of answered."""
         was_present = group in self._present
         self._forget(group)
         left = len(self._present) + len(self._earlier)
@@ -200,7 +198,7 @@ class PartitionHold:
         return hold
 
     def recalled(self, group: AppendGroup) -> None:
-        """A group was taken back from a leader that will not answer any more."""
+        """Takes back a group from a leader that will not answer."""
         self._forget(group)
         attempted = group.attempted
         reason = "the leader is gone and did not answer"
@@ -216,7 +214,7 @@ class PartitionHold:
         self._end_passing()
 
     def moved(self, epoch: int, *, led: bool) -> None:
-        """A newer image names another leader, epoch or way to the leader. Epochs never go back."""
+        """A newer image has another leader, epoch or link to the leader. Epochs never go back."""
         assert epoch >= self.epoch
         self._earlier |= self._present
         self._present.clear()
@@ -225,9 +223,9 @@ class PartitionHold:
         self._trusted = False
 
     def take(self, *, retry: bool = False) -> list[AppendGroup]:
-        """What may leave now for the present leader, in order; it counts as sent.
+        """The groups to send to the present leader now, in order; they count as sent.
 
-        To be asked after `append`, `moved` and `completed`, and with `retry` now and then.
+        Call it after `append`, `moved` and `completed`, and at times with `retry`.
         """
         if not self._ready:
             return []
@@ -240,9 +238,9 @@ class PartitionHold:
         return groups
 
     def expire(self, now_ms: int) -> None:
-        """Answers what has waited too long, and what would overtake it.
+        """Answers batches that waited too long, and batches that would overtake them.
 
-        Also forgets groups that have left and lost all their batches in that way.
+        Also forgets sent groups that lost all their batches in this way.
         """
         self._present = {group for group in self._present if group.batches}
         self._earlier = {group for group in self._earlier if group.batches}
@@ -258,12 +256,12 @@ class PartitionHold:
         expiry.tell()
 
     def give_up(self, reason: str) -> None:
-        """Answers all that is held, in order; clients send it again in that order."""
+        """Answers all held batches, in order; clients send them again in that order."""
         for group in self._take_all():
             tell_all(group, unknown(reason) if group.attempted else not_sent(reason))
 
     def fail(self, failure: Failure) -> None:
-        """Answers all that is held with this failure."""
+        """Answers all held batches with this failure."""
         for group in self._take_all():
             tell_all(group, failure)
 
@@ -301,7 +299,7 @@ class PartitionHold:
         if not group.batches:
             self._probe_is_over(group)
             return
-        # One refusal says nothing of the leader before.
+        # This refusal says nothing about an earlier leader.
         group.attempted = group.doubtful
         if group is self._probe:
             self._probe = None
@@ -336,7 +334,7 @@ class PartitionHold:
 
 
 def refusal_of(group: AppendGroup, failures: Mapping[int, Failure]) -> Refusal | None:
-    """Why the group may be sent again, or None if it may not."""
+    """Why the group may be sent again, or None if it must not be."""
     if len(failures) < len(group.batches):
         return None
     found = list(failures.values())
@@ -355,7 +353,7 @@ def refusal_of(group: AppendGroup, failures: Mapping[int, Failure]) -> Refusal |
 
 
 def _is_silence(failures: Mapping[int, Failure]) -> bool:
-    """True if it was not the leader who said so, or one that leads no longer."""
+    """True if the failures are not from a leader that still leads."""
     return any(
         f.error_code == ErrorCode.REQUEST_TIMED_OUT and f.outcome == OUTCOME_UNKNOWN
         for f in failures.values()
@@ -363,7 +361,7 @@ def _is_silence(failures: Mapping[int, Failure]) -> bool:
 
 
 def tell_all(group: AppendGroup, failure: Failure) -> None:
-    """The same failure to every sink, now, whatever the group's owner says."""
+    """Gives the same failure to every sink now, without asking the group's owner."""
     n = len(group.batches)
     tell_sinks(group, [-1] * n, dict.fromkeys(range(n), failure))
 

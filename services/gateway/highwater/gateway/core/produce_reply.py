@@ -31,7 +31,7 @@ def pack_reply(
     log_start_offset: int,
     throttle_ms: int,
 ) -> bytes:
-    """The whole frame, size prefix included."""
+    """The whole frame, with its size prefix."""
     size = layout.size - 4
     if version >= FLEXIBLE_FROM:
         return layout.pack(
@@ -65,7 +65,7 @@ def pack_reply(
 
 
 def name_part(version: int, name: bytes) -> bytes:
-    """The topic's name as the reply carries it: length prefix and bytes."""
+    """The topic's name as encoded in the reply: length prefix and bytes."""
     if version < FLEXIBLE_FROM:
         return len(name).to_bytes(2, "big") + name
     length = len(name) + 1

@@ -1,8 +1,8 @@
-"""Recognising the next Produce request of a connection by the shape of the last one.
+"""Recognises the next Produce request of a connection by the shape of the last one.
 
-A producer's requests differ in correlation id, partition and records; all else (client id, acks,
-timeout, topic) repeats. So the bytes between them are kept and compared, which costs a tenth of
-decoding them. Whatever does not match goes through the generated codec.
+A producer's requests differ in correlation id, partition and records; everything else (client id,
+acks, timeout, topic) repeats. So the bytes between those are kept and compared, at a tenth of the
+cost of decoding. A frame that does not match goes through the generated codec.
 """
 
 from struct import Struct
@@ -14,7 +14,7 @@ from highwater.kafka.records.compression import Compression
 FLEXIBLE_FROM: Final = 9
 ZSTD_FROM: Final = 7
 HEADER_AT: Final = 8
-"""Client id and all that follows; before it stand api key, version and correlation id."""
+"""Where the client id starts, after api key, version and correlation id."""
 
 _unpack_partition_flexible = Struct(">iB").unpack_from
 _unpack_partition = Struct(">ii").unpack_from
@@ -23,11 +23,11 @@ _TRAILER: Final = b"\0\0\0"
 
 
 Topic = TypeVar("Topic")
-"""The routes of a topic, which only the path looks at."""
+"""The routes of a topic, which only the Produce path reads."""
 
 
 class ProduceShape(Generic[Topic]):
-    """The repeated bytes, and what they mean."""
+    """The repeated bytes, and their meaning."""
 
     __slots__ = (
         "acks",
@@ -58,13 +58,13 @@ class ProduceShape(Generic[Topic]):
         self.timeout_ms = timeout_ms
         self.topic = topic
         self.name = name
-        """Its name as replies carry it."""
+        """The topic's name as encoded in replies."""
         self.layout = layout
-        """The layout of its replies."""
+        """The layout of the replies."""
 
 
 def match(shape: ProduceShape[Topic], frame: bytearray) -> tuple[int, int, int] | None:
-    """(partition, start, end) of the only batch, or None if the frame is of another shape.
+    """(partition, start, end) of the only batch, or None if the frame has another shape.
 
     The caller has compared the version.
     """
@@ -78,7 +78,7 @@ def match(shape: ProduceShape[Topic], frame: bytearray) -> tuple[int, int, int] 
         partition, nbytes = _unpack_partition(frame, at)
         at += 8
         if nbytes != size - at or not nbytes or (shape.version < ZSTD_FROM and _zstd(frame, at)):
-            return None  # An empty batch and zstd before version 7 have answers of their own.
+            return None  # The codec's path answers an empty batch, and zstd before version 7.
         return partition, at, size
     if at + 10 > size:
         return None
@@ -98,7 +98,7 @@ def match(shape: ProduceShape[Topic], frame: bytearray) -> tuple[int, int, int] 
             shift += 7
     end = at + length - 1
     if not at < end == size - 3 or not frame.endswith(_TRAILER):
-        return None  # As above, an empty batch is not for this way; its length may be written long.
+        return None  # As above for an empty batch; its length may be a varint of several bytes.
     return partition, at, end
 
 
@@ -117,9 +117,9 @@ def learn(
     name: bytes,
     layout: Struct,
 ) -> ProduceShape[Topic] | None:
-    """The shape of a frame that the codec found to hold one topic with one partition.
+    """The shape of a frame in which the codec found one topic with one partition.
 
-    The prefix ends where the partition index begins; None for frames with tagged fields, which
+    The prefix ends where the partition index begins. None for frames with tagged fields, which
     would not match again.
     """
     if version < FLEXIBLE_FROM:

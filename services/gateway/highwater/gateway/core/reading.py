@@ -1,35 +1,35 @@
-"""Why a session reads nothing from its client: a set of reasons, as bits of one number.
+"""Why a session does not read from its client: a set of reasons, as bits of one number.
 
-Events add and take away the first ones. The limits are looked at again when something has ended.
+Events set and clear the first ones. The limits are checked again when a request or reply ends.
 """
 
 from typing import Final
 
 CLOSED: Final = 1 << 0
-"""The connection has ended; this one never goes away."""
+"""The connection has ended; this reason is never cleared."""
 MUTED: Final = 1 << 1
 """The client is over its quota (KIP-219)."""
 SOCKET_FULL: Final = 1 << 2
-"""The client's socket takes no more, and replies wait for it."""
+"""The client's socket is full, and replies wait for it."""
 MEMORY_AWAITED: Final = 1 << 3
-"""A large frame has begun, and there is no room for it yet."""
+"""A large frame has begun, and the budget has no room for it yet."""
 TURN_OVER: Final = 1 << 4
-"""More frames have come than one turn may start; the next turns go on with them."""
+"""More frames have arrived than one turn may start; later turns start the rest."""
 
 MANY_FRAMES: Final = 1 << 5
 """Too many frames wait to be started."""
 MANY_REQUESTS: Final = 1 << 6
-"""Too many requests are under way."""
+"""Too many requests are in flight."""
 MANY_BYTES: Final = 1 << 7
-"""Requests that are under way, or wait, hold too many bytes."""
+"""Requests that are in flight or wait hold too many bytes."""
 MANY_REPLIES: Final = 1 << 8
-"""Too many replies are awaited, or wait behind one that is."""
+"""Too many replies are not ready, or wait behind one that is not."""
 MEMORY_SCARCE: Final = 1 << 9
-"""The gateway's memory is short, and Produce or Fetch of this connection are under way.
+"""The gateway is short of memory, and this connection has Produce or Fetch in flight.
 
-Their end, and nobody else's, lets it read on; so it never waits for ever. Other requests wait long
-by themselves (JoinGroup), and the end of their client must be noticed.
+The end of one of those clears it, so the connection never waits for ever. Other requests may wait
+for long (JoinGroup), and a disconnect of their client must be noticed.
 """
 
 LIMITS: Final = MANY_FRAMES | MANY_REQUESTS | MANY_BYTES | MANY_REPLIES | MEMORY_SCARCE
-"""Those that follow from numbers, and are not set by an event."""
+"""Reasons that are computed from numbers, not set by an event."""

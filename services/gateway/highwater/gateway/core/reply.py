@@ -1,4 +1,4 @@
-"""Replies of a session: places in the order of requests, and what their parts hold."""
+"""Replies of a session: their places in the order of requests, and the memory of their parts."""
 
 from typing import TypeAlias
 
@@ -11,8 +11,8 @@ Part: TypeAlias = bytes | FileRange
 class Reply:
     """A place in the order of replies. `parts` is None until the reply is ready.
 
-    The size prefix is in the first part. `api_key` says where the reply is counted, and
-    `arrived_ns` when its request's frame was whole.
+    The size prefix is in the first part. `api_key` is the API that counts the reply, and
+    `arrived_ns` the time when its request's frame was whole.
     """
 
     __slots__ = ("api_key", "arrived_ns", "parts", "request_bytes")
@@ -24,18 +24,18 @@ class Reply:
         self.parts: bytes | list[Part] | None = None
 
     def abandon(self) -> None:
-        """The client is gone: stop waiting for whatever was asked of others."""
+        """The client is gone: stops waiting for the services that were asked."""
 
 
 def memory_of(parts: bytes | list[Part]) -> int:
-    """Bytes that a reply holds; ranges of files count as nothing."""
+    """Bytes that a reply holds in memory; file ranges hold none."""
     if isinstance(parts, bytes):
         return len(parts)
     return sum(len(part) for part in parts if isinstance(part, bytes))
 
 
 def length_of(parts: list[Part]) -> int:
-    """Bytes that the client gets, those from files included."""
+    """Bytes that the client gets, including those from files."""
     length = 0
     for part in parts:
         length += len(part) if isinstance(part, bytes) else part.length
@@ -43,7 +43,7 @@ def length_of(parts: list[Part]) -> int:
 
 
 def release_parts(parts: list[Part]) -> None:
-    """Gives back the files behind parts that will not be sent."""
+    """Releases the files behind parts that will not be sent."""
     for part in parts:
         if not isinstance(part, bytes):
             part.release()

@@ -7,25 +7,25 @@ A session is three machines side by side, and one set of reasons not to read (`r
     (frame_   between frames   a large frame begins, room        in a large frame
     input)    between frames   a large frame begins, no room     waiting for memory
               waiting          the budget has room               in a large frame
-              in a frame       its last byte                     between frames; it is started or waits
+              in a frame       its last byte                     between frames; it starts or waits
               any              a bad size; memory is needed      closed
-    requests  open             Produce, Fetch                    open: they overlap one another
-              open             any other, something under way    open: it waits, and all behind it
-              open             any other, nothing under way      barrier
-              barrier          its end                           open: what waited starts
+    requests  open             Produce, Fetch                    open: they overlap
+              open             any other, something in flight    open: it waits, and all behind it
+              open             any other, nothing in flight      barrier
+              barrier          it ends                           open: the waiting requests start
     output    idle             the reply at the head is ready    due: a flush at the turn's end
-              due              flush                             idle: all that is ready at the head left
-              idle, due        the socket takes no more          behind: what waits does not start
-              behind           the socket takes again            due
-    any       any              the connection is lost            closed: memory and files are given back
+              due              flush                             idle: the ready replies left
+              idle, due        the socket is full                behind: no waiting request starts
+              behind           the socket has room               due
+    any       any              the connection is lost            closed: releases memory and files
 
-Rules (decision 13): so many Fetch of a connection as `fetches_max` says are under way.
-Replies leave in request order. acks=0 takes no reply slot.
+Rules (decision 13): at most `fetches_max` Fetch requests of a connection are in flight. Replies
+leave in request order. acks=0 takes no reply slot.
 
-Fairness: one read may hold thousands of tiny requests, and the loop serves everyone. So only so
-many of a connection start in one turn; the rest wait for the next turns and nothing more is read.
+Fairness: one read may hold thousands of tiny requests, and the loop serves all connections. So only
+some of a connection start in one turn; the rest wait for later turns, and nothing more is read.
 
-Hot path: no object per request but its frame and its reply. Requests are counted where their
+Hot path: no object per request except its frame and its reply. Requests are counted when their
 replies leave, those of one API and one loop turn together (`meters`).
 """
 
@@ -44,20 +44,20 @@ from highwater.gateway.core.shared_input import OUTSTANDING_MAX, SharedInput
 from highwater.gateway.core.turn import NS_PER_MS
 
 WAITING_FRAMES_MAX: Final = 128
-"""Frames behind a barrier above which nothing more is read; those of one read are all kept."""
+"""If so many frames wait behind a barrier, reading stops; frames of one read are all kept."""
 STARTS_PER_TURN_MAX: Final = 128
 """Requests of one connection that start in one loop turn; producers have 5 to 100 in flight."""
 REPLIES_MAX: Final = 4 * OUTSTANDING_MAX
-"""Replies of one connection that are awaited or wait behind one that is: its head may wait long."""
+"""Replies of one connection that are not ready or wait behind one that is not, perhaps for long."""
 WAITING_REPLY_BYTES_MAX: Final = 64 << 20
-"""What of one connection may wait behind a reply that is awaited, before the connection is closed."""
+"""Replies that wait behind an unready one hold at most this, or the connection is closed."""
 
 _unpack_key = Struct(">h").unpack_from
 
 Client = TypeVar("Client")
-"""What handlers know of the peer; a session does not look at it."""
+"""What handlers know of the client; a session does not read it."""
 Topic = TypeVar("Topic")
-"""The routes of a topic, which the shapes of requests hold; likewise."""
+"""The routes of a topic, which request shapes hold; a session does not read it."""
 
 
 class Session(Generic[Client, Topic]):
@@ -102,43 +102,43 @@ class Session(Generic[Client, Topic]):
         self.wire = wire
         self.client = client
         self.input = FrameInput(self, shared)
-        # Each read and each flush calls these; one step less is a hundredth of a small request.
+        # Called at each read and flush; one lookup less saves a hundredth of a small request.
         self.send_parts = wire.send
         self.get_buffer = self.input.get_buffer
         self.buffer_updated = self.input.buffer_updated
         self.arrived_ns = 0
-        """When the frame that is being started had arrived, on the turn's clock."""
+        """When the frame that is being started arrived, on the turn's clock."""
         self.tail: ProduceShape[Topic] | None = None
-        """The Produce path's memory of the last request's shape on this connection."""
+        """The shape of the connection's last Produce request."""
         self.fetch_shape: FetchShape[Topic] | None = None
-        """The Fetch path's, likewise."""
+        """The shape of the connection's last Fetch request."""
         self.replies: deque[Reply] = deque()
         self.outstanding = 0
-        """Requests under way."""
+        """Requests in flight."""
         self.fetching = 0
-        """Those of them that are Fetch."""
+        """Fetch requests among them."""
         self.in_flight_bytes = 0
-        """Of requests under way, and of frames that wait."""
+        """Bytes of requests in flight, and of frames that wait."""
         self.closed = False
         self.dirty = False
         """True while the turn will call `flush`."""
         self.paused = 0
         """Reasons not to read (`reading`)."""
         self.output_bytes = 0
-        """Held against the budget: replies that have left here and wait for the socket."""
+        """Bytes counted in the budget: replies that were sent and wait for the socket."""
         self.reply_bytes = 0
-        """Held likewise: replies to Fetch that were ready and wait behind another."""
+        """Bytes counted in the budget: Fetch replies that are ready and wait behind another."""
         self._barrier = False
         self._unanswered: list[Reply] = []
-        """Produce with acks=0 that are done; counted at the turn's end."""
+        """Completed Produce requests with acks=0; counted at the turn's end."""
         self._waiting: deque[tuple[bytearray, int]] = deque()
-        """Whole frames that may not start yet, and when each arrived."""
+        """Whole frames that may not start yet, with their arrival times."""
 
     # ---- requests ----
 
     @property
     def frames_received(self) -> int:
-        """Whole frames so far."""
+        """The number of whole frames so far."""
         return self.input.frames_received
 
     @property
@@ -148,11 +148,11 @@ class Session(Generic[Client, Topic]):
 
     @property
     def waits_to_produce(self) -> bool:
-        """True if a Produce is here that could not start yet."""
+        """True if a Produce request waits to start."""
         return any(_unpack_key(frame)[0] == PRODUCE for frame, _ in self._waiting)
 
     def start_one(self, frame: bytearray) -> None:
-        """As `start_all`, for one frame, large or small: most reads hold or complete just one."""
+        """`start_all` for one frame, large or small: most reads complete just one."""
         shared = self.shared
         self.in_flight_bytes += len(frame)
         if self._waiting or not self._start(frame):
@@ -167,7 +167,7 @@ class Session(Generic[Client, Topic]):
             self.update_reading()
 
     def start_all(self, frames: list[bytearray], nbytes: int) -> None:
-        """Starts the frames of one read, as many as one turn may; the others wait."""
+        """Starts the frames of one read, up to the limit of a turn; the others wait."""
         shared = self.shared
         self.in_flight_bytes += nbytes
         waiting = self._waiting
@@ -179,7 +179,7 @@ class Session(Generic[Client, Topic]):
         handler = self.handler
         fetches_max = shared.fetches_max
         for frame in frames:
-            # As `_start`, which takes the rare ones: a call less pays for counting the request.
+            # As in `_start`, which handles the rare cases: this saves a call.
             if not waiting and not self._barrier and not self.closed:
                 (key,) = _unpack_key(frame)
                 if key == PRODUCE:
@@ -206,7 +206,7 @@ class Session(Generic[Client, Topic]):
             self.update_reading()
 
     def _start(self, frame: bytearray) -> bool:
-        """Starts a request if it may start now; True if the session is rid of the frame."""
+        """Starts a request if it may start now; True if the frame does not have to wait."""
         if self.closed:
             self._forget(len(frame))
             return True
@@ -225,14 +225,14 @@ class Session(Generic[Client, Topic]):
         elif self.outstanding:
             return False
         else:
-            # Keys are signed: a negative one is an ordinary request, which will be refused.
+            # Keys are signed: a negative key is an ordinary request, which will be refused.
             self._barrier = True
             self.outstanding += 1
             self.handler.other(self, frame)
         return True
 
     def go_on(self) -> None:
-        """Starts requests that waited, as many as one turn may; the next turn goes on."""
+        """Starts waiting requests, up to the limit of a turn; the next turn continues."""
         waiting = self._waiting
         self.shared.now_ms = self.shared.turn.clock_ns() // NS_PER_MS
         for _ in range(STARTS_PER_TURN_MAX):
@@ -276,7 +276,7 @@ class Session(Generic[Client, Topic]):
         self.finished(reply.request_bytes)
 
     def complete_fetch(self, reply: Reply, parts: bytes | list[Part]) -> None:
-        """As `complete`, of a Fetch: the next one may start, and what waits behind another counts."""
+        """`complete` for a Fetch: the next one may start, and bytes behind another reply count."""
         self.fetching -= 1
         if not self.closed and self.replies[0] is not reply:
             nbytes = len(parts) if isinstance(parts, bytes) else memory_of(parts)
@@ -296,7 +296,7 @@ class Session(Generic[Client, Topic]):
             self._look_again()
 
     def complete_unanswered(self, reply: Reply) -> None:
-        """A Produce with acks=0 is done: it had no place among the replies."""
+        """Completes a Produce with acks=0, which has no place among the replies."""
         self._unanswered.append(reply)
         if not self.dirty:
             self.dirty = True
@@ -304,7 +304,7 @@ class Session(Generic[Client, Topic]):
         self.finished(reply.request_bytes)
 
     def finished(self, request_bytes: int) -> None:
-        """One request less under way; also called for those that take no reply."""
+        """Ends a request in flight; also called for those without a reply."""
         self.outstanding -= 1
         self.in_flight_bytes -= request_bytes
         budget = self.shared.budget
@@ -319,7 +319,7 @@ class Session(Generic[Client, Topic]):
             self.update_reading()
 
     def _look_again(self) -> None:
-        """Something that waits may be able to start at the end of this turn."""
+        """Lets waiting requests start at the end of this turn, if they can."""
         if not self.dirty and not self.paused & reading.TURN_OVER:
             self.dirty = True
             self.shared.turn.flush_later(self)
@@ -345,7 +345,7 @@ class Session(Generic[Client, Topic]):
                 reply.arrived_ns is not departures.arrived_ns
                 or reply.api_key is not departures.api_key
             ):
-                if requests:  # Of the kind that went before.
+                if requests:  # Those counted before the new kind.
                     departures.requests += requests
                     departures.bytes_in += bytes_in
                     departures.bytes_out += bytes_out
@@ -373,7 +373,7 @@ class Session(Generic[Client, Topic]):
             self.update_reading()
 
     def _count_unanswered(self) -> None:
-        """Counts Produce with acks=0 that are done."""
+        """Counts completed Produce requests with acks=0."""
         departures = self.shared.departures
         for reply in self._unanswered:
             if (
@@ -386,7 +386,7 @@ class Session(Generic[Client, Topic]):
         self._unanswered.clear()
 
     def _count_waiting(self) -> None:
-        """Replies have left: what is still held for those that wait? Few fetch so far ahead."""
+        """Counts again what waiting replies hold, as some left; few clients fetch so far ahead."""
         before = self.reply_bytes
         self.reply_bytes = sum(
             memory_of(reply.parts) for reply in self.replies if reply.parts is not None
@@ -394,7 +394,7 @@ class Session(Generic[Client, Topic]):
         self.shared.budget.hold_replies(self.reply_bytes - before)
 
     def output_held(self, nbytes: int, behind: bool) -> None:
-        """What the socket has not taken yet, and whether it takes anything."""
+        """Takes the bytes that the socket has not taken, and whether the client is behind."""
         self.shared.budget.hold_replies(nbytes - self.output_bytes)
         self.output_bytes = nbytes
         if behind:
@@ -408,28 +408,28 @@ class Session(Generic[Client, Topic]):
 
     @property
     def behind(self) -> bool:
-        """True while the client's socket takes no more and replies wait for it."""
+        """True while the client's socket is full and replies wait for it."""
         return bool(self.paused & reading.SOCKET_FULL)
 
     @property
     def reading(self) -> bool:
-        """False while the session wants no bytes, so that nothing can be expected of its client."""
+        """False while the session does not read, so nothing can be expected of its client."""
         return not self.paused
 
     def pause(self, reason: int) -> None:
-        """Reads nothing while this holds."""
+        """Stops reading for this reason."""
         self._set_paused(self.paused | reason)
 
     def resume(self, reason: int) -> None:
-        """This holds no longer."""
+        """Removes this reason not to read."""
         self._set_paused(self.paused & ~reason)
 
     def update_reading(self) -> None:
-        """Something has ended, or begun: are limits reached, or left again?"""
+        """Checks the limits again after a change."""
         self._set_paused(self.paused)
 
     def _set_paused(self, reasons: int) -> None:
-        """The one place that stops reading, and starts it again."""
+        """Computes the reasons; the one place that stops and resumes reading."""
         shared = self.shared
         reasons &= ~reading.LIMITS
         if self.closed:
@@ -450,17 +450,17 @@ class Session(Generic[Client, Topic]):
             self.wire.set_reading(reasons == 0)
 
     def mute(self, ms: int) -> None:
-        """Takes no further requests for a while: the client is over its quota (KIP-219).
+        """Takes no more requests for a while: the client is over its quota (KIP-219).
 
-        Requests that were read before are served. A client that waits by itself, as those that
-        heed throttle_time_ms do, notices nothing.
+        Requests that were read before are served. A client that obeys throttle_time_ms waits by
+        itself, and notices nothing.
         """
         if not self.closed:
             self.pause(reading.MUTED)
             self.wire.unmute_after(ms)
 
     def unmute(self) -> None:
-        """The time is over."""
+        """Takes requests again: the throttle time is over."""
         self.resume(reading.MUTED)
 
     # ---- the end ----
@@ -472,12 +472,12 @@ class Session(Generic[Client, Topic]):
         self.wire.close(reason)
 
     def refuse_input(self, reason: str) -> None:
-        """Closes the connection for what the client sent, or did not go on sending."""
+        """Closes the connection for input that is invalid or stopped too early."""
         if not self.closed:
             self.wire.close(reason)
 
     def connection_closed(self) -> None:
-        """The socket is gone: gives up what waits and returns its memory."""
+        """The socket is gone: gives up waiting requests and replies, and returns their memory."""
         self.closed = True
         self.input.close()
         self.shared.budget.hold_replies(-self.reply_bytes)

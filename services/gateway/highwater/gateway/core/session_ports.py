@@ -1,4 +1,4 @@
-"""What a session needs of its surroundings: who handles frames, and the socket."""
+"""The interfaces that a session uses: the handler of frames, and the socket."""
 
 from typing import Protocol, TypeVar
 
@@ -9,7 +9,7 @@ SessionT_contra = TypeVar("SessionT_contra", contravariant=True)
 
 
 class RequestHandler(Protocol[SessionT_contra]):
-    """What a session does with whole frames (without the size prefix)."""
+    """Handles a session's whole frames (without the size prefix)."""
 
     def produce(self, session: SessionT_contra, frame: bytearray) -> None:
         """A Produce request."""
@@ -20,11 +20,11 @@ class RequestHandler(Protocol[SessionT_contra]):
         ...
 
     def other(self, session: SessionT_contra, frame: bytearray) -> None:
-        """Any other request; alone on its connection until it is answered."""
+        """Any other request; it is alone on its connection until it is answered."""
         ...
 
     def reply_failed(self, session: SessionT_contra, error: Exception) -> None:
-        """A bug in making a reply: tells operators and closes the connection."""
+        """A bug while making a reply: logs it and closes the connection."""
         ...
 
 
@@ -44,5 +44,5 @@ class Wire(Protocol):
         ...
 
     def unmute_after(self, ms: int) -> None:
-        """Calls the session's `unmute` in so many milliseconds, or later if it was told so."""
+        """Calls the session's `unmute` in `ms` milliseconds, or later if told so before."""
         ...

@@ -1,4 +1,4 @@
-"""What all sessions of one event loop share: the buffer they read into, memory, turns, meters."""
+"""Shared by all sessions of one event loop: read buffer, memory budget, turns, meters."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ from highwater.gateway.core.turn import Turn
 LARGE_FRAME: Final = 64 * 1024
 SHARED_BUFFER: Final = 256 * 1024
 OUTSTANDING_MAX: Final = 1024
-"""Requests of one connection under way; clients use 5 to 1 000 in flight."""
+"""Requests of one connection in flight; clients use 5 to 1 000."""
 
 
 class SharedInput:
@@ -39,18 +39,18 @@ class SharedInput:
         in_flight_bytes_max: int,
         fetches_max: int = OUTSTANDING_MAX,
     ) -> None:
-        """Of one connection: bytes of requests under way, and how many of them may be Fetch."""
+        """Limits of one connection: bytes of requests in flight, and number of Fetch requests."""
         self.turn = turn
         self.budget = budget
         self.meters = meters
         self.departures = Departures(meters)
         turn.when_flushed = self.departures.settle
         self.now_ms = 0
-        """When the requests that are being started were read, or went on; deadlines count from it."""
+        """When the requests that start now were read, or continued; deadlines count from it."""
         self.fetches_max = fetches_max
         self.frame_bytes_max = frame_bytes_max
         self.large_frame = min(LARGE_FRAME, frame_bytes_max)
-        """Frames above it are looked at more closely."""
+        """Frames above this size are handled as large ones."""
         self.in_flight_bytes_max = in_flight_bytes_max
         self.buffer = bytearray(SHARED_BUFFER)
         self.view = memoryview(self.buffer)

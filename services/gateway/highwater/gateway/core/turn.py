@@ -1,4 +1,4 @@
-"""One loop turn: what was gathered is sent on once, then every touched connection writes once."""
+"""One loop turn: sends on all gathered work once, then each touched connection writes once."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -7,14 +7,14 @@ from typing import Final, Protocol
 NS_PER_MS: Final = 1_000_000
 
 CONTINUED_SESSIONS_MAX: Final = 8
-"""Sessions with more frames than one turn takes that go on in one turn; the others come next.
+"""Sessions with leftover frames that continue in one turn; the others continue in later turns.
 
 Eight times the session's own limit is a thousand requests, some tens of milliseconds.
 """
 
 
 class Continuable(Protocol):
-    """A session with whole frames that wait only for their turn."""
+    """A session with whole frames that wait for another turn."""
 
     def go_on(self) -> None:
         """Starts some of them."""
@@ -32,7 +32,7 @@ class Flushable(Protocol):
 class Turn:
     """Defers work to the end of the loop turn: first gathered appends, then replies.
 
-    Group commit comes from here: all Produce requests that one turn read become one append per
+    Group commit comes from here: all Produce requests that one turn reads become one append per
     partition, and their replies one write per connection (measured: twice the small requests).
     """
 
@@ -51,13 +51,13 @@ class Turn:
     def __init__(
         self, call_soon: Callable[[Callable[[], None]], object], clock_ns: Callable[[], int]
     ) -> None:
-        """`clock_ns` gives nanoseconds that only grow."""
+        """`clock_ns` is a monotonic clock."""
         self._call_soon = call_soon
         self.clock_ns = clock_ns
         self.arrived_ns = 0
-        """When this turn read the first of what it has read; 0 before that."""
+        """When this turn first read; 0 before that."""
         self.now_ns = 0
-        """When the replies that leave now did so; read once for all of a turn."""
+        """When the replies of this turn leave; the clock is read once per turn."""
         self.when_flushed: Callable[[int], None] = _ignore
         """Called with `now_ns` when all touched sessions have been flushed."""
         self._work: list[Callable[[], None]] = []
@@ -66,9 +66,9 @@ class Turn:
         self._armed = False
 
     def begin(self) -> int:
-        """Gives the time, which is `arrived_ns` for all that this turn reads."""
+        """Reads the clock; the time is `arrived_ns` for everything that this turn reads."""
         self.arrived_ns = now_ns = self.clock_ns()
-        if not self._armed:  # The turn has to end, or its time would be taken for the next one's.
+        if not self._armed:  # The turn has to end, or the next one would reuse its time.
             self._armed = True
             self._call_soon(self._run)
         return now_ns
@@ -88,9 +88,9 @@ class Turn:
             self._call_soon(self._run)
 
     def continue_later(self, session: Continuable) -> None:
-        """Lets `session` go on in a turn after this one, behind those that asked before.
+        """Lets `session` continue in a later turn, behind earlier callers.
 
-        At most one entry for a session at a time; sessions see to that.
+        A session may have only one entry at a time, and checks that itself.
         """
         self._continued.append(session)
         if not self._armed:
@@ -101,7 +101,7 @@ class Turn:
         work: Iterator[Callable[[], None]] = iter(())
         sessions: Iterator[Flushable] = iter(())
         try:
-            # First, so that what these start is gathered with the rest of this turn.
+            # First, so that their appends are gathered with the rest of this turn.
             for _ in range(min(len(self._continued), CONTINUED_SESSIONS_MAX)):
                 self._continued.popleft().go_on()
             while self._work or self._sessions:
@@ -118,7 +118,7 @@ class Turn:
                         self.when_flushed(self.now_ns)
         finally:
             self.arrived_ns = 0
-            # After an exception the rest still has its turn: nobody else would wake it.
+            # After an exception, the rest runs in the next turn: nothing else would wake it.
             self._work[:0] = work
             self._sessions[:0] = sessions
             self._armed = False
@@ -128,4 +128,4 @@ class Turn:
 
 
 def _ignore(_now_ns: int) -> None:
-    """Until somebody wants to hear of it."""
+    """The default of `when_flushed`."""

@@ -1,4 +1,4 @@
-"""From the frame of a Produce or Fetch to its message, where the short way is not taken."""
+"""Decodes a Produce or Fetch frame that the fast path does not handle."""
 
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
@@ -12,20 +12,20 @@ Request = TypeVar("Request")
 
 
 class RequestDecoder(Generic[Request]):
-    """Decodes the requests of one API. Lives as long as the process and remembers nothing."""
+    """Decodes the requests of one API. Lives as long as the process, without state."""
 
     __slots__ = ("_decode", "_name", "_versions")
 
     def __init__(
         self, name: str, versions: range, decode: Callable[[Buffer, int, int], Request]
     ) -> None:
-        """`versions` are served; `decode` is the generated codec's, by buffer, place and version."""
+        """`versions` are served; `decode` is the codec's, by buffer, position and version."""
         self._name: Final = name
         self._versions: Final = versions
         self._decode: Final = decode
 
     def decode(self, session: ClientSession, frame: bytearray, version: int) -> Request | None:
-        """The request, or None if it gets no answer and its connection has been closed."""
+        """The request, or None if it gets no answer and its connection was closed."""
         if version not in self._versions:
             session.refuse(len(frame), f"{self._name} version {version} is not served")
             return None

@@ -1,6 +1,6 @@
-"""Fetch replies by the generated codec, with records that are bytes or ranges of segment files.
+"""Encodes Fetch replies by the generated codec; records are bytes or ranges of segment files.
 
-What is usual, one partition without an error, is packed by `core.fetch_shape` instead.
+`core.fetch_shape` packs the usual reply instead: one partition without an error.
 """
 
 import errno
@@ -15,14 +15,14 @@ from highwater.kafka.framing import encode_response_header, frame
 from highwater.kafka.messages import fetch as codec
 
 CURRENT_LEADER_FROM: Final = 12
-"""Version from which a refusal names the current leader; its address comes with 16 (KIP-951)."""
+"""Version from which a refusal names the current leader; version 16 adds its address (KIP-951)."""
 SMALL_RANGE: Final = 32 * 1024
-"""Up to here copying once costs less than a sendfile with its two sends (measured)."""
+"""Up to this size, one copy costs less than a sendfile with its two sends (measured)."""
 _WOULD_BLOCK: Final = (errno.EAGAIN, errno.EOPNOTSUPP)
 
 
 def session_not_found(version: int, correlation_id: int) -> bytes:
-    """The reply to a fetch in a session that was never given out."""
+    """The reply to a fetch in a session that this gateway never gave out."""
     body = codec.encode_response(
         codec.FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND), version
     )
@@ -35,7 +35,7 @@ def encode_parts(
     topics: list[codec.FetchResponseFetchableTopicResponse],
     throttle_ms: int,
 ) -> list[Part]:
-    """A whole reply by the generated codec, file ranges as parts of their own."""
+    """A whole reply by the generated codec, with file ranges as separate parts."""
     parts = codec.encode_response_parts(
         codec.FetchResponse(throttle_time_ms=throttle_ms, responses=topics), version
     )
@@ -43,7 +43,7 @@ def encode_parts(
 
 
 def _framed(header: bytes, parts: list[Any]) -> list[Part]:
-    """Size and header in front; neighbouring bytes become one part, file ranges stay their own."""
+    """Adds size and header; joins neighbouring bytes into one part, keeps file ranges apart."""
     size = len(header)
     framed: list[Part] = []
     run: list[bytes | bytearray | memoryview] = [header]
@@ -59,7 +59,7 @@ def _framed(header: bytes, parts: list[Any]) -> list[Part]:
             framed.append(part)
     if run:
         framed.append(b"".join(run))
-    # The header is never a file's, so the first part is bytes.
+    # The header is bytes, so the first part is bytes.
     first = framed[0]
     assert isinstance(first, bytes)
     framed[0] = size.to_bytes(4, "big") + first
@@ -67,9 +67,9 @@ def _framed(header: bytes, parts: list[Any]) -> list[Part]:
 
 
 def read_small(result: FetchedPartition) -> None:
-    """Turns a small range into bytes if it is in the page cache: one send instead of three calls.
+    """Reads a small range into bytes if it is in the page cache: one send instead of three calls.
 
-    A disk that fails is this partition's error, as where a node reads for us.
+    A disk failure becomes this partition's error, as when a node reads for us.
     """
     records = result.records
     buffer = bytearray(result.nbytes)
@@ -80,7 +80,7 @@ def read_small(result: FetchedPartition) -> None:
         if error.errno not in _WOULD_BLOCK:
             result.release()
             result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-        return  # Otherwise not in memory: a sender thread will wait for the disk.
+        return  # Not in memory: a sender thread will wait for the disk.
     records.release()
     result.records = buffer
 
@@ -92,9 +92,9 @@ def partition_data(
     *,
     may_copy: bool = True,
 ) -> codec.FetchResponsePartitionData:
-    """One partition's part of a reply; `current` is told with a refusal (version 12 on).
+    """One partition's part of a reply; a refusal has `current` (version 12 on).
 
-    Without `may_copy` even a small range stays one, which takes no memory while it waits.
+    Without `may_copy`, a small range stays a range, which uses no memory while it waits.
     """
     if may_copy and 0 < result.nbytes <= SMALL_RANGE and hasattr(result.records, "fd"):
         read_small(result)

@@ -7,8 +7,8 @@
 
 Deviations
 - Sessions are declined: the reply has session id 0, so clients keep sending whole fetches.
-- Where a new leader's high watermark may lie behind its predecessor's, a fetch that finds nothing
-  waits, and is then OFFSET_NOT_AVAILABLE; Kafka tells the smaller high watermark.
+- If a new leader's high watermark may be below its predecessor's, a fetch without records waits,
+  and then gets OFFSET_NOT_AVAILABLE; Kafka returns the smaller high watermark.
 - Replicas do not fetch here: a request with replica id >= 0 is refused.
 """
 
@@ -45,7 +45,7 @@ from highwater.kafka.messages import fetch as codec
 MIN_VERSION: Final = 4
 MAX_VERSION: Final = 12
 RESPONSE_BYTES_MAX: Final = 64 << 20
-"""fetch.max.bytes of the broker; Kafka's default is 55 MiB. Files are sent, not held."""
+"""fetch.max.bytes of the broker; Kafka's default is 55 MiB. Files are sent, not kept in memory."""
 
 _NOT_AVAILABLE: Final = int(ErrorCode.OFFSET_NOT_AVAILABLE)
 
@@ -54,14 +54,14 @@ _unpack_head = Struct(">hhi").unpack_from
 
 
 class FailingReply(Reply):
-    """What both kinds of replies do when they fail themselves."""
+    """Error handling of both kinds of replies."""
 
     __slots__ = ("session",)
 
     session: ClientSession
 
     def failed(self, results: Iterable[FetchedPartition | None], error: Exception) -> None:
-        """A bug in making a reply ends the client's connection, not the node's stream."""
+        """Closes the client's connection after a bug in its reply; the node's stream stays open."""
         for result in results:
             if result is not None:
                 result.release()
@@ -72,12 +72,12 @@ class FailingReply(Reply):
 
 
 class FetchReply(FailingReply):
-    """A Fetch under way: works at one or more nodes, results by place in the request.
+    """A Fetch in flight: works at one or more nodes, and results by place in the request.
 
-    Several nodes are first asked for what they have now, and the reply takes the answers of all:
-    were it to leave with the first, the partitions of slower nodes would starve behind those of
-    the fastest. Only if nobody has anything they are asked again to wait, and the first to have
-    something ends the wait of the others.
+    If there are several nodes, each is first asked for the records that it has now, and the reply
+    takes all answers: if it left with the first, the partitions of slower nodes would starve. Only
+    if no node has any, each is asked again to wait, and the first node with records ends the wait
+    of the others.
     """
 
     __slots__ = (
@@ -114,15 +114,15 @@ class FetchReply(FailingReply):
         self._done = False
 
     def set_result(self, place: int, result: FetchedPartition) -> None:
-        """A result that needs no node."""
+        """Sets a result that needs no node."""
         self._results[place] = result
 
     def start(self, link: NodeLink, work: FetchWork, places: list[int]) -> None:
-        """Notes a work before any of them is sent."""
+        """Adds a work; `send` sends all works."""
         self.works.append((link, work, places))
 
     def send(self) -> None:
-        """Sends the works that were noted; answers may come at once."""
+        """Sends all works; answers may come at once."""
         works = self.works
         self._missing = len(works)
         if len(works) > 1:
@@ -134,7 +134,7 @@ class FetchReply(FailingReply):
             link.fetch(work)
 
     def _send_again(self) -> None:
-        """No node has anything: asks each to wait. What they said stands until they answer."""
+        """Asks each node to wait, as none has records. Earlier results stand until then."""
         wait_ms, self._wait_ms = self._wait_ms, 0
         self.works = [
             (link, _to_wait(work, wait_ms, self.work_done), places)
@@ -146,7 +146,7 @@ class FetchReply(FailingReply):
                 link.fetch(work)
 
     def work_done(self, work: FetchWork) -> None:
-        """A node has answered; see the class."""
+        """Takes a node's answer; see the class."""
         nbytes = 0
         failed = False
         for _, other, places in self.works:
@@ -154,7 +154,7 @@ class FetchReply(FailingReply):
                 for place, result in zip(places, work.results, strict=True):
                     self._results[place] = result
                     nbytes += result.nbytes
-                    # What is not available yet may be so by the end of the wait.
+                    # An unavailable offset may become available by the end of the wait.
                     failed = failed or result.error_code not in (0, _NOT_AVAILABLE)
         self._missing -= 1
         self._found = self._found or failed or nbytes > 0 or work.throttle_ms > 0
@@ -168,7 +168,7 @@ class FetchReply(FailingReply):
             self.finish()
 
     def finish(self) -> None:
-        """Replies with what is there."""
+        """Replies with the results so far."""
         self._done = True
         if self._missing:
             for link, work, _ in self.works:
@@ -181,14 +181,14 @@ class FetchReply(FailingReply):
             self.session.complete_fetch(self, self._encode(throttle_ms))
         except Exception as error:  # noqa: BLE001 - one client's bug, not the node's.
             self.failed(self._results, error)
-        # Works know this reply; in such a circle their records would wait for the collector.
+        # Works refer to this reply; the cycle would keep their records until a garbage collection.
         self.works = []
         self._results = []
         if throttle_ms:
             self.session.mute(throttle_ms)
 
     def _keep_to_max_bytes(self, max_bytes: int) -> None:
-        """Each node kept to the limit; together, the first partitions of the request have it."""
+        """Applies the limit to the whole reply: its first partitions get the bytes."""
         total = 0
         for result in self._results:
             if result is not None and result.nbytes:
@@ -198,9 +198,9 @@ class FetchReply(FailingReply):
                     total += result.nbytes
 
     def abandon(self) -> None:
-        """The client is gone."""
+        """The client is gone: cancels the works and releases their results."""
         if self._done:
-            return  # Its reply was complete, though too late to be sent.
+            return  # The reply was complete, but too late to be sent.
         self._done = True
         for link, work, _ in self.works:
             if not work.results:
@@ -236,7 +236,7 @@ class FetchReply(FailingReply):
 
 
 def _to_wait(work: FetchWork, wait_ms: int, done: Callable[[FetchWork], None]) -> FetchWork:
-    """The same question once more, now to be answered when there is something."""
+    """The same fetch again, to be answered when there are records."""
     return FetchWork(
         instance=work.instance,
         partitions=work.partitions,
@@ -251,7 +251,7 @@ def _to_wait(work: FetchWork, wait_ms: int, done: Callable[[FetchWork], None]) -
 def _learn(
     session: ClientSession, frame: bytearray, version: int, request: codec.FetchRequest
 ) -> FetchShape[TopicRoutes] | None:
-    """Remembers a request for one partition, if the next of its kind may take the short way."""
+    """Remembers a one-partition request, if the next one may take the fast path."""
     topic = request.topics[0]
     name = topic.topic.encode()
     shape = learn(frame, version, topic.partitions[0], session.client.topics[name])
@@ -275,7 +275,7 @@ def _current_leader(
 
 
 class SinglePartitionFetch(FailingReply):
-    """A Fetch for one partition in the shape of the connection's last one."""
+    """A Fetch of one partition that has the shape of the connection's last one."""
 
     __slots__ = ("_correlation_id", "_link", "_partition", "_shape", "work")
 
@@ -298,7 +298,7 @@ class SinglePartitionFetch(FailingReply):
         self._shape = shape
         self._link = link
         self.work: FetchWork | None = None
-        """What was asked of the node, until it answers."""
+        """The fetch at the node, until it answers."""
 
     def work_done(self, work: FetchWork) -> None:
         """Packs the reply."""
@@ -334,7 +334,7 @@ class SinglePartitionFetch(FailingReply):
             self.session.complete_fetch(self, [head, records, tail] if tail else [head, records])
 
     def _pack_unusual(self, result: FetchedPartition, throttle_ms: int) -> None:
-        """What the short way has no place for."""
+        """Packs a result that the fast path cannot encode."""
         shape = self._shape
         current = _current_leader(shape.version, shape.topic, self._partition, result)
         session = self.session
@@ -347,7 +347,7 @@ class SinglePartitionFetch(FailingReply):
         session.complete_fetch(self, parts)
 
     def abandon(self) -> None:
-        """The client is gone."""
+        """The client is gone: cancels the work."""
         if self.work is not None:
             self._link.cancel_fetch(self.work)
             self.work = None
@@ -360,7 +360,7 @@ class FetchPath:
     __slots__ = ()
 
     def start(self, session: ClientSession, frame: bytearray) -> None:
-        """Starts one request; it counts as outstanding already."""
+        """Starts a request, which is already counted as outstanding."""
         _, version, correlation_id = _unpack_head(frame)
         shape: FetchShape[TopicRoutes] | None = session.fetch_shape
         if (
@@ -374,7 +374,7 @@ class FetchPath:
         if request is None:
             return
         if request.session_epoch > 0:
-            # A session that this gateway never gave out (KIP-227); clients then fetch in full.
+            # This gateway never gave out the session (KIP-227); clients then fetch in full.
             session.shared.meters.fetch.failed(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
             gone = Reply(FETCH, len(frame), session.arrived_ns)
             session.expect(gone)
@@ -399,7 +399,7 @@ class FetchPath:
         correlation_id: int,
         shape: FetchShape[TopicRoutes],
     ) -> bool:
-        """Starts a request that has the shape of the last one; False if it has not."""
+        """Starts a request that has the shape of the last one; False if it does not."""
         found = match(shape, frame)
         if found is None:
             return False
@@ -437,7 +437,7 @@ class FetchPath:
     def _route(
         self, session: ClientSession, request: codec.FetchRequest, reply: FetchReply
     ) -> None:
-        """Sorts the partitions by the node that leads them."""
+        """Groups the partitions by leader node."""
         topics = session.client.topics
         by_link: dict[NodeLink, tuple[list[FetchPartition], list[int]]] = {}
         place = 0

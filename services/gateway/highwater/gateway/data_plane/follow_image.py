@@ -1,8 +1,8 @@
-"""A new image, carried out by a gateway: links, then routes, and produce that goes their new ways.
+"""Applies a new image to a gateway: links first, then routes and the produce that they move.
 
-In steps, for a dead node can change the routes of thousands of partitions. Before each step ends,
-what is held or under way for the partitions that moved in it follows their new routes, so that
-batches of one partition stay in order whoever sends some in between.
+In steps, because a dead node can change the routes of thousands of partitions. Before each step
+ends, batches of the partitions that moved in it follow the new routes, if they are held or in
+flight. So the batches of one partition stay in order, even if others are sent in between.
 """
 
 from highwater.gateway.data_plane.held_produce import HeldProduce
@@ -13,16 +13,16 @@ from highwater.model.steps import Steps
 
 
 class ImageFollower:
-    """Lives as long as the gateway; `following` runs to its end before the next image comes."""
+    """Lives as long as the gateway; `following` must end before the next image comes."""
 
     def __init__(self, links: NodeLinks, routing: RoutingTable, held: HeldProduce | None) -> None:
-        """`held` is None where batches are never held: in the embedded mode."""
+        """`held` is None in the embedded mode, where batches are never held."""
         self._links = links
         self._routing = routing
         self._held = held
 
     def following(self, image: ClusterImage, delta: ClusterDelta | None) -> Steps[None]:
-        """One image; `delta` is what changed since the last one, None if that is not known."""
+        """Applies one image; `delta` is its change since the last one, None if not known."""
         relink = self._links.apply(image)
         for _ in self._routing.applying(image, delta):
             self._follow_moves()

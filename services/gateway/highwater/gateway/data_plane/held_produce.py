@@ -1,10 +1,10 @@
-"""Produce while leaders move: between routes, links and the holds of partitions (decision 14).
+"""Produce while leaders move: connects routes, links and the holds of partitions (decision 14).
 
-A partition has a `PartitionHold` only while something is unusual: its route is new and its leader
-has taken nothing yet, a group was refused, or nobody leads. Otherwise batches go straight to the
-link. Results come here first, as `HeldProduce` owns all groups of the links; where nothing is
-unusual and nothing has failed, the sinks hear them at once. What is under way is found by a look
-into the link when needed.
+A partition has a `PartitionHold` only in unusual states: its route is new and its leader has not
+accepted anything yet, a group was refused, or it has no leader. Otherwise batches go straight to
+the link. `HeldProduce` owns all groups of the links, so it gets their results first. If nothing is
+unusual and nothing has failed, it passes them to the sinks at once. When needed, it finds the
+groups in flight in the link.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,25 +27,25 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import TopicId
 
 ANSWER_EARLY_MS: Final = 500
-"""Held batches are answered so long before their deadline.
+"""Held batches are answered this long before their deadline.
 
-More than the time between two looks, so never late; and clients that give up a request at the
-very time they ask for (the Java one) still hear that nothing was stored.
+That is more than the time between two checks, so never too late. And clients that give up a request
+exactly at its timeout (the Java one) still learn that nothing was stored.
 """
 
 RETRY_S: Final = (0.01, 0.02, 0.04, 0.08, 0.16)
-"""Pauses before a leader that did not know of its office is asked again; later on, `expire` asks.
+"""Pauses before a leader that did not know of its election is tried again; later, `expire` does it.
 
-Images reach a gateway and a node within milliseconds of one another, mostly.
+Mostly, images reach a gateway and a node within milliseconds of one another.
 """
 
 Key = tuple[TopicId, int]
 Move = tuple[NodeLink | None, PartitionRoute]
-"""The link of a partition until now, and its route from now on."""
+"""The former link of a partition, and its new route."""
 
 
 class RecallableLink(NodeLink, Protocol):
-    """A link whose groups of appends can be found and taken back."""
+    """A link that lists its groups of appends, and gives them back."""
 
     def append_group(self, route: AppendRoute, group: AppendGroup) -> None:
         """Queues a whole group behind all earlier ones."""
@@ -56,12 +56,12 @@ class RecallableLink(NodeLink, Protocol):
         ...
 
     def recall_appends(self, wanted: Callable[[AppendGroup], bool]) -> list[AppendGroup]:
-        """Takes groups out, in order; what becomes of those on the wire is not heard any more."""
+        """Takes groups out, in order; results of groups that were sent are ignored from now on."""
         ...
 
 
 class _Held:
-    """One partition: `link` is where its groups under way are; `retries` of this leader."""
+    """One partition: `link` has its groups in flight; `retries` counts those of this leader."""
 
     __slots__ = ("hold", "link", "retries", "route")
 
@@ -75,8 +75,8 @@ class _Held:
 
 
 class HeldProduce:
-    """See the module. As a `ProduceTarget` it takes batches that may not go to a link at once; as
-    an `AppendOwner` it hears what became of those that did.
+    """See the module. As a `ProduceTarget`, it takes batches that may not go to a link yet; as an
+    `AppendOwner`, it gets the results of those that did.
     """
 
     def __init__(
@@ -87,9 +87,9 @@ class HeldProduce:
         is_lost: Callable[[NodeLink], bool],
         call_later: Callable[[float, Callable[[], None]], object],
     ) -> None:
-        """`route_of` gives None for what the image does not know (any more).
+        """`route_of` gives None for partitions that are not in the image (any more).
 
-        `is_lost(link)` is True if answers to what is on the wire need not be waited for.
+        `is_lost(link)` is True if groups that were sent need not be waited for.
         """
         self._call_later = call_later
         self._ledger = HoldLedger(bytes_max)
@@ -104,10 +104,10 @@ class HeldProduce:
 
     @property
     def partitions(self) -> int:
-        """Partitions with something unusual."""
+        """The number of partitions that have a hold."""
         return len(self._held)
 
-    # ---- the way of batches and groups ----
+    # ---- batches and groups ----
 
     def append(
         self,
@@ -119,11 +119,11 @@ class HeldProduce:
         index: int,
         deadline_ms: int,
     ) -> None:
-        """Takes one batch of a partition whose route leads here."""
+        """Takes one batch of a partition whose route has this target."""
         key = (route.topic_id, route.partition)
         held = self._held.get(key)
         if held is None:
-            # Only `PartitionRoute`s have a target that can be this object.
+            # Only a `PartitionRoute` can have this object as its target.
             found = cast("PartitionRoute", route)
             held = self._begin(found, _recallable(found.link), trusted=False)
         held.hold.append(acks, batch, nbytes, sink, index, deadline_ms)
@@ -132,7 +132,7 @@ class HeldProduce:
     def take_result(
         self, group: AppendGroup, base_offsets: list[int], failures: Mapping[int, Failure] | None
     ) -> bool:
-        """See `AppendOwner`. Where nothing is unusual, a success is no business of this class."""
+        """See `AppendOwner`. Without any hold, this class leaves a success to the group."""
         if failures is None and not self._held:
             return False
         key = (group.topic_id, group.partition)
@@ -158,7 +158,7 @@ class HeldProduce:
     def _begin(
         self, route: PartitionRoute, link: RecallableLink | None, *, trusted: bool = True
     ) -> _Held:
-        """A hold for a partition that has none."""
+        """Makes a hold for a partition that has none."""
         hold = PartitionHold(route, self._ledger, owner=self, led=link is not None, trusted=trusted)
         held = self._held[route.topic_id, route.partition] = _Held(hold, route, link)
         return held
@@ -170,7 +170,7 @@ class HeldProduce:
         base_offsets: list[int],
         failures: Mapping[int, Failure] | None,
     ) -> None:
-        """The result of a group whose partition has a hold, which counts those under way."""
+        """Takes the result of a group whose partition has a hold, which counts groups in flight."""
         if not held.hold.completed(group, failures):
             _tell(group, base_offsets, failures or {})
         self._go_on(held)
@@ -179,7 +179,7 @@ class HeldProduce:
             held.retries += 1
 
     def _opened(self, group: AppendGroup) -> None:
-        """A group was opened at the link, while somebody counts."""
+        """A group was opened at the link of a partition that has a hold."""
         self._held[group.topic_id, group.partition].hold.sent(group)
 
     def _retry(self, held: _Held) -> None:
@@ -187,12 +187,12 @@ class HeldProduce:
             self._go_on(held, retry=True)
 
     def _go_on(self, held: _Held, *, retry: bool = False) -> None:
-        """Sends what may leave, and sets where the next batches go."""
+        """Sends the groups that may leave, and sets where the next batches go."""
         hold, route = held.hold, held.route
         link = _recallable(route.link)
         groups = hold.take(retry=retry)
         for group in groups:
-            assert link is not None  # Or nothing may leave.
+            assert link is not None  # Otherwise `take` gives no groups.
             link.append_group(route, group)
         straight = hold.straight
         if groups or straight:
@@ -208,11 +208,11 @@ class HeldProduce:
     # ---- events ----
 
     def follow(self, moves: Sequence[Move], gone: Iterable[TopicId]) -> None:
-        """A new image: routes that changed, and topics that are deleted."""
+        """Applies a new image: changed routes, and deleted topics."""
         self._forget_topics(set(gone))
         routes = {(route.topic_id, route.partition): route for _, route in moves}
         known = set(self._held)
-        # A dictionary, for it keeps the order.
+        # A dict, because it keeps the order.
         for link in dict.fromkeys(_recallable(old) for old, _ in moves):
             for group in () if link is None else link.appends_under_way():
                 key = (group.topic_id, group.partition)
@@ -231,14 +231,14 @@ class HeldProduce:
             self._go_on(held)
 
     def expire(self, now_ms: int) -> None:
-        """Answers what has waited long enough and tries leaders again; a few times a second."""
+        """Answers batches that waited too long and retries leaders; called a few times a second."""
         self._recall_lost()
         for held in list(self._held.values()):
             held.hold.expire(now_ms + ANSWER_EARLY_MS)
             self._go_on(held, retry=True)
 
     def close(self) -> None:
-        """Answers everything, and whatever comes from now on, at once."""
+        """Answers all held batches, and from now on each new one at once."""
         self._ledger.bytes_max = -1
         for held in list(self._held.values()):
             held.hold.give_up("the gateway stops")
@@ -271,14 +271,14 @@ def _is_of(keys: set[Key], group: AppendGroup) -> bool:
 
 
 def _tell(group: AppendGroup, base_offsets: list[int], failures: Mapping[int, Failure]) -> None:
-    """The results of a group that is not held, to its sinks."""
+    """Gives its results to the sinks of a group that is not held."""
     if group.doubtful:
         failures = {place: _doubted(failure) for place, failure in failures.items()}
     tell_sinks(group, base_offsets, failures)
 
 
 def _doubted(failure: Failure) -> Failure:
-    """What is said of this try may not be true of an earlier one, which may be in the log."""
+    """The failure as unknown: an earlier attempt may be in the log, even if this one is not."""
     if failure.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
         return unknown(failure.message)
     if failure.error_code == ErrorCode.NOT_ENOUGH_REPLICAS:
@@ -288,5 +288,5 @@ def _doubted(failure: Failure) -> Failure:
 
 
 def _recallable(link: NodeLink | None) -> RecallableLink | None:
-    """Where produce is held, every link is over gRPC."""
+    """The link as recallable: produce is only held where every link uses gRPC."""
     return cast("RecallableLink | None", link)

@@ -1,15 +1,15 @@
 """Produce (key 0), served from version 3 to 11: from frame to appends to reply.
 
-Hot path: a request for one partition in the shape of the connection's last one becomes one sink
-object and one call to the leader's link. All others are decoded by the generated codec.
+Hot path: a one-partition request that has the shape of the connection's last one becomes one sink
+object and one call to the leader's link. The generated codec decodes all others.
 
 - v3-v8 classic, v9+ flexible encoding; v7 allows zstd; v8 adds record errors.
 - acks=0 is never answered; an error then closes the connection, as in Kafka.
 
 Deviations
-- Versions 0 to 2 are advertised for old librdkafka's sake (KAFKA-18659) and close the connection.
-- A timeout below a second counts as one second, above five minutes as five; Kafka bounds only
-  acks=all by it.
+- Versions 0 to 2 are advertised for old librdkafka (KAFKA-18659), and close the connection.
+- A timeout below one second counts as one second, above five minutes as five minutes; Kafka only
+  applies it to acks=all.
 """
 
 from struct import Struct
@@ -37,7 +37,7 @@ ZSTD_FROM: Final = 7
 CURRENT_LEADER_FROM: Final = 10
 """Version from which a refusal names the current leader and its address (KIP-951)."""
 TIMEOUT_MS_MIN: Final = 1_000
-"""Clients that name a shorter timeout wait so long all the same; Kafka's bounds only acks=all."""
+"""The minimum wait, even if the client's timeout is shorter; Kafka's only applies to acks=all."""
 TIMEOUT_MS_MAX: Final = 300_000
 
 PartitionResult: TypeAlias = codec.ProduceResponsePartitionProduceResponse
@@ -49,26 +49,26 @@ _unpack_head = Struct(">hhi").unpack_from
 
 
 class ProduceReply(Reply):
-    """What both kinds of replies do when they fail themselves."""
+    """Error handling of both kinds of replies."""
 
     __slots__ = ("session",)
 
     session: ClientSession
 
     def append_broken(self, error: Exception) -> None:
-        """A bug in taking a result ends the client's connection, and nothing else."""
+        """Closes the client's connection after a bug with its result; nothing else is affected."""
         session = self.session
         session.handler.reply_failed(session, error)
         if self._waited_for():
             session.finished(self.request_bytes)
 
     def _waited_for(self) -> bool:
-        """True if the request still counts as under way; it is given up by this call."""
+        """True if the request still counts as in flight; after this call it does not."""
         raise NotImplementedError
 
 
 class SinglePartitionReply(ProduceReply):
-    """A Produce for one partition: its place in the order and the sink of its batch."""
+    """A Produce of one partition: its place among the replies, and the sink of its batch."""
 
     __slots__ = ("correlation_id", "partition", "shape")
 
@@ -136,7 +136,7 @@ class SinglePartitionReply(ProduceReply):
 
 
 class ManyPartitionsReply(ProduceReply):
-    """A Produce for several partitions; ready when the last of them is."""
+    """A Produce of several partitions; ready when all results are in."""
 
     __slots__ = (
         "_acks",
@@ -172,7 +172,7 @@ class ManyPartitionsReply(ProduceReply):
     def append_done(
         self, index: int, base_offset: int, group: AppendGroup | None, failure: Failure | None
     ) -> None:
-        """Notes one partition's result."""
+        """Takes one partition's result."""
         name, result = self._results[index]
         if failure is not None:
             self.session.shared.meters.produce.failed(failure.error_code)
@@ -193,7 +193,7 @@ class ManyPartitionsReply(ProduceReply):
             self.finish()
 
     def finish(self) -> None:
-        """All results are in; also called for a request without partitions."""
+        """Completes the reply with all results; also called for a request without partitions."""
         if self._acks == 0:
             self.session.complete_unanswered(self)
             failed = any(result.error_code for _, result in self._results)
@@ -235,7 +235,7 @@ def _current_leader(
 def failed_partition(
     partition: int, failure: Failure, current: CurrentLeader | None
 ) -> PartitionResult:
-    """A partition's error as the client sees it."""
+    """A partition's error as sent to the client."""
     return PartitionResult(
         index=partition,
         error_code=failure.error_code,
@@ -289,7 +289,7 @@ class ProducePath:
     __slots__ = ()
 
     def start(self, session: ClientSession, frame: bytearray) -> None:
-        """Starts one request; it counts as outstanding already."""
+        """Starts a request, which is already counted as outstanding."""
         _, version, correlation_id = _unpack_head(frame)
         shape: ProduceShape[TopicRoutes] | None = session.tail
         if shape is None or shape.version != version or shape.topic.gone:
@@ -321,7 +321,7 @@ class ProducePath:
     def _decode(
         self, session: ClientSession, frame: bytearray, version: int, correlation_id: int
     ) -> None:
-        """Any request that is not in the shape of the last one."""
+        """Handles any request that does not have the shape of the last one."""
         request = _DECODER.decode(session, frame, version)
         if request is None:
             return
@@ -355,7 +355,7 @@ class ProducePath:
         index: int,
         deadline_ms: int,
     ) -> None:
-        """Sends one partition's batch on its way, or answers for it."""
+        """Sends one partition's batch to its leader, or answers it."""
         batch = _batch_of(data)
         failure = _refusal(routes, data.index, batch, acks, version)
         if failure is not None:
@@ -382,7 +382,7 @@ class ProducePath:
         request: codec.ProduceRequest,
         topics: dict[bytes, TopicRoutes],
     ) -> None:
-        """Remembers the shape if the next request of its kind may take the short way."""
+        """Remembers the shape, if the next request of its kind may take the fast path."""
         topic = request.topic_data[0]
         data = topic.partition_data[0]
         batch = _batch_of(data)
@@ -421,7 +421,7 @@ def _batch_of(data: codec.ProduceRequestPartitionProduceData) -> Buffer:
 def _refusal(
     routes: TopicRoutes | None, partition: int, batch: Buffer, acks: int, version: int
 ) -> Failure | None:
-    """What the gateway itself can refuse (Kafka's KafkaApis and ProduceRequest checks)."""
+    """Refuses what the gateway itself can check (Kafka's KafkaApis and ProduceRequest checks)."""
     if acks not in (-1, 0, 1):
         return Failure(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {acks} is none of -1, 0 and 1")
     if routes is None or not 0 <= partition < len(routes.partitions):

@@ -1,4 +1,4 @@
-"""One client socket: the transport reads into a session, an outbox writes what it answers."""
+"""One client socket: the transport reads into a session, an outbox sends its replies."""
 
 import asyncio
 import errno
@@ -16,11 +16,11 @@ from highwater.gateway.routing.table import TopicRoutes
 from highwater.gateway.sockets.outbox import Outbox, SenderPool
 
 SHORTAGES: Final = (errno.EMFILE, errno.ENFILE)
-"""The process, or the machine, has no descriptor left."""
+"""The process, or the machine, has no free file descriptor."""
 
 
 class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
-    """A session that is its own wire. Lives from accept to close; kept by the listener's set.
+    """A session that is its own wire. Lives from accept to close; the listener's set keeps it.
 
     The transport only reads. Sending happens on a duplicate descriptor (see `outbox`).
     """
@@ -55,7 +55,7 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
         connections: "set[Connection]",
         on_shortage: Callable[[OSError], None],
     ) -> None:
-        """`on_shortage` hears that no descriptor was left; the connection closes by itself."""
+        """Calls `on_shortage` if no descriptor was free; the connection then closes itself."""
         super().__init__(shared=shared, handler=handler, wire=self, client=client)
         self._loop = loop
         self._pool = pool
@@ -67,7 +67,7 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
         self._unmuting: asyncio.TimerHandle | None = None
         self.close_reason = ""
         self.ended = False
-        """The client sends no more, and is closed when what it has produced is taken."""
+        """The client sends no more; close once its Produce requests are taken."""
         self.frames_seen = 0
         self.idle_sweeps = 0
         self.sent_seen = 0
@@ -79,11 +79,11 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Takes the socket."""
-        # uvloop's transports are of no class of asyncio's.
+        # uvloop's transports do not derive from asyncio's classes.
         self._transport = cast(asyncio.Transport, transport)
         name = transport.get_extra_info("peername")
         peer = self.client.peer
-        if isinstance(name, tuple) and not peer.host:  # Else a balancer has told whose it is.
+        if isinstance(name, tuple) and not peer.host:  # Else the balancer named it.
             self.client.peer = Peer(
                 instance=peer.instance, node=peer.node, host=name[0], port=name[1]
             )
@@ -91,7 +91,7 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
         try:
             sock = _duplicate(raw.fileno())
         except OSError as error:
-            # No descriptor is left, or the client has gone already; either way nobody is served.
+            # No descriptor is free, or the client has already gone; close either way.
             if error.errno in SHORTAGES:
                 self._on_shortage(error)
             self.close(str(error))
@@ -107,9 +107,9 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
         self._connections.add(self)
 
     def eof_received(self) -> bool:
-        """The client has ended its side: nothing is owed to it any more.
+        """The client has closed its side, so it gets no more replies.
 
-        What it has produced is still taken, as in Kafka: with acks=0 one may send and leave.
+        Its Produce requests are still taken, as in Kafka: with acks=0, a client may send and leave.
         """
         self.ended = self.waits_to_produce
         return self.ended
@@ -141,7 +141,7 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def unmute_after(self, ms: int) -> None:
-        """Calls `unmute` then, or at a later time that was given before."""
+        """Calls `unmute` after `ms`, or at an earlier call's later time."""
         until = self._loop.time() + ms / 1000
         if until > self._muted_until:
             self._muted_until = until
@@ -150,7 +150,7 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
             self._unmuting = self._loop.call_at(until, self.unmute)
 
     def close(self, reason: str) -> None:
-        """Closes at once, as Kafka does on a request that it cannot answer."""
+        """Closes at once, as Kafka does after a request that it cannot answer."""
         if not self.closed:
             self.close_reason = reason
             self.closed = True
@@ -159,7 +159,7 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
 
     @property
     def bytes_sent(self) -> int:
-        """What the client's socket has taken so far."""
+        """Bytes that the client's socket has taken so far."""
         return 0 if self._outbox is None else self._outbox.bytes_sent
 
     @property
@@ -169,7 +169,7 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
 
 
 def _duplicate(fd: int) -> socket.socket:
-    """A socket of our own for sending; raises OSError and leaves nothing open."""
+    """A duplicate socket for sending; raises OSError and leaves nothing open."""
     copy = os.dup(fd)
     try:
         sock = socket.socket(fileno=copy)

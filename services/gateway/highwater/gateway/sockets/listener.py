@@ -22,11 +22,11 @@ BACKLOG: Final = 1024
 SWEEP_S: Final = 1.0
 SHORTAGE_SILENCE_SWEEPS: Final = 10
 UNREAD_SWEEPS_MAX: Final = 2
-"""While replies are scarce of memory, who takes next to nothing for so long is closed."""
+"""While replies are scarce of memory, a client that reads almost nothing for so long is closed."""
 PROGRESS_BYTES_MIN: Final = 64 * 1024
-"""What a client takes at least between two sweeps if it reads at all."""
+"""A client that reads at all takes at least this much between two sweeps."""
 SCARCE_SWEEPS_MAX: Final = 10
-"""If they are scarce for longer, whoever holds most is closed, one in each sweep."""
+"""If replies stay scarce for longer, each sweep closes the client that holds most."""
 
 
 class Listener:
@@ -49,7 +49,7 @@ class Listener:
         """Limits in seconds.
 
         `idle_s_max`: silence before a connection closes (connections.max.idle.ms);
-        `frame_s_max`: time that a begun frame may take without a whole one arriving;
+        `frame_s_max`: how long a begun frame may stay incomplete, with no other frame completed;
         `proxy_protocol`: every connection begins with a PROXY protocol header (see `preface`).
         """
         self._host = host
@@ -64,23 +64,23 @@ class Listener:
         self._servers: dict[tuple[InstanceId, NodeId | None], asyncio.Server] = {}
         self._proxy_protocol = proxy_protocol
         self._prefaces: set[Preface] = set()
-        """Connections that have yet to say whom they speak for."""
+        """Connections whose PROXY protocol header has not arrived yet."""
         self._header_lines = LogLimit(lambda: int(asyncio.get_running_loop().time() * 1000))
         self.connections: set[Connection] = set()
         self.refused = 0
         self.descriptor_shortages = 0
-        """Connections closed, and sweeps passed, while no descriptor was left."""
+        """Connections closed, and sweeps passed, while no descriptor was free."""
         self._shortage_told = 0
-        """Sweeps until the next line about it."""
+        """Sweeps until the next log line about it."""
         self._sweeper: asyncio.TimerHandle | None = None
         self._scarce_sweeps = 0
 
     async def open_port(
         self, instance: InstanceId, node: NodeId | None, port: int, *, accept: bool = True
     ) -> int:
-        """Listens for one (instance, node); gives the port. Raises PortInUseError, BindError.
+        """Listens for one (instance, node); the port. Raises PortInUseError, BindError.
 
-        Without `accept` the port is only taken, until `start_accepting`.
+        Without `accept`, the port is only reserved, until `start_accepting`.
         """
         loop = asyncio.get_running_loop()
         factory = self._factory(instance, node, loop)
@@ -95,7 +95,7 @@ class Listener:
             )
         except OSError as error:
             address = f"{self._host}:{port}"
-            # uvloop wraps the reason in words; the errno stays.
+            # uvloop replaces the reason's text; the errno stays.
             if error.errno == 98 or "in use" in str(error):
                 raise PortInUseError(address) from None
             raise BindError(address, str(error)) from None
@@ -105,7 +105,7 @@ class Listener:
         return int(server.sockets[0].getsockname()[1])
 
     def has_port(self, instance: InstanceId, node: NodeId | None) -> bool:
-        """True if that (instance, node) is listened for."""
+        """True if a port listens for that (instance, node)."""
         return (instance, node) in self._servers
 
     def _factory(
@@ -143,12 +143,12 @@ class Listener:
         return accept_proxied if self._proxy_protocol else accept
 
     def _no_header(self, reason: str) -> None:
-        """Somebody reached the port past the balancer, or the balancer sends no headers."""
+        """A client bypassed the balancer, or the balancer sends no headers."""
         self.refused += 1
         self._header_lines.write(self._log.warning, "proxy_header_refused", error=reason)
 
     def _descriptors_short(self, error: OSError) -> None:
-        """Counts, and tells operators once in a while; clients can cause this."""
+        """Counts, and logs once in a while, because clients can cause this."""
         self.descriptor_shortages += 1
         if not self._shortage_told:
             self._shortage_told = SHORTAGE_SILENCE_SWEEPS
@@ -157,7 +157,7 @@ class Listener:
             )
 
     def _look_for_shortage(self) -> None:
-        """Without a free descriptor the loop accepts and closes by itself, and tells nobody."""
+        """Without a free descriptor, the loop accepts and closes by itself, and reports nothing."""
         if self._shortage_told:
             self._shortage_told -= 1
         try:
@@ -167,7 +167,7 @@ class Listener:
                 self._descriptors_short(error)
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Closes connections that are silent or that begin a frame and do not finish it."""
+        """Closes silent connections, and those that begin a frame and do not finish it."""
         self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop)
         self._look_for_shortage()
         for connection in list(self.connections):
@@ -183,11 +183,11 @@ class Listener:
                 connection.stalled_sweeps = 0
                 continue
             sent = connection.bytes_sent
-            # Who takes nothing of what waits for it is as silent as who asks for nothing.
+            # A client that does not take its waiting replies is as idle as one that sends nothing.
             moves = connection.outstanding > 0 or sent != connection.sent_seen
             connection.sent_seen = sent
             connection.idle_sweeps = 0 if moves else connection.idle_sweeps + 1
-            # Requests under way are no excuse, or a long fetch would keep a frame's memory.
+            # Also with requests in flight, or a long fetch would keep a frame's memory.
             connection.stalled_sweeps += connection.mid_frame and connection.reading
             if connection.idle_sweeps > self._idle_sweeps_max:
                 connection.close("idle")
@@ -196,7 +196,7 @@ class Listener:
         self._relieve()
 
     def _relieve(self) -> None:
-        """Many who read a little of their replies must not keep all others from reading."""
+        """Closes the largest holder: many slow readers must not keep all others from reading."""
         scarce = self._shared.budget.replies_scarce
         self._scarce_sweeps = self._scarce_sweeps + 1 if scarce else 0
         if self._scarce_sweeps > SCARCE_SWEEPS_MAX and self.connections:
@@ -204,7 +204,7 @@ class Listener:
             most.close("it holds most of the memory for replies, which is needed")
 
     def _takes_nothing(self, connection: Connection) -> bool:
-        """Also true of who lets replies wait behind one that does not come: nodes wait for us."""
+        """True for a slow reader; also if its replies wait behind one that a node delays."""
         sent = connection.bytes_sent
         holds = connection.behind or connection.reply_bytes
         slow = holds and sent - connection.taken_seen < PROGRESS_BYTES_MIN
@@ -219,19 +219,19 @@ class Listener:
             try:
                 await server.start_serving()
             except OSError:
-                # Somebody else bound the port at the same time and was faster to listen on it.
+                # Another process bound the port at the same time, and listened first.
                 host, port = server.sockets[0].getsockname()[:2]
                 raise PortInUseError(f"{host}:{port}") from None
 
     async def stop_accepting(self) -> None:
-        """Closes the listening sockets; connections live on."""
+        """Closes the listening sockets; connections stay open."""
         if self._sweeper is not None:
             self._sweeper.cancel()
         for server in self._servers.values():
             server.close()
 
     async def close(self, *, drain_s: float) -> None:
-        """Lets requests under way end for at most `drain_s`, then closes every connection."""
+        """Lets requests in flight end for at most `drain_s`, then closes every connection."""
         await self.stop_accepting()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + drain_s

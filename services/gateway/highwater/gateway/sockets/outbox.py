@@ -1,12 +1,12 @@
-"""Everything a connection sends, in order: bytes, and ranges of segment files by sendfile.
+"""Sends everything of a connection in order: bytes, and segment file ranges by sendfile.
 
-The transport only reads; all sending is done here on a duplicate of its descriptor, since uvloop
-can neither send files nor share its write queue (measured, decision 21). Small pieces are sent on
-the loop without blocking; a large range goes to a sender thread, which waits for the client at
-most `SEND_TIMEOUT_S` and then gives the rest back to the loop. A connection is in one place at a time.
+The transport only reads; all sending uses a duplicate of its descriptor, since uvloop can neither
+send files nor share its write queue (measured, decision 21). Small parts are sent on the loop
+without blocking. A large range goes to a sender thread, which waits for the client at most
+`SEND_TIMEOUT_S` and then gives the rest back. Only one of the two uses a connection at a time.
 
-A client that does not read fills its socket, then this queue. From then on its connection is behind:
-its session starts nothing more for it, as Kafka, which mutes a channel until its reply is sent.
+A client that does not read fills its socket, then this queue. From then on its connection is
+behind: its session starts no more requests, as Kafka mutes a channel until its reply is sent.
 """
 
 import contextlib
@@ -20,17 +20,17 @@ from highwater.gateway.core.reply import Part
 from highwater.hop.fetch import FileRange
 
 THREAD_BYTES_MIN: Final = 256 * 1024
-"""Ranges from here on are worth the two hand-overs to a thread (measured)."""
+"""From this size on, a range is worth the two hand-overs to a thread (measured)."""
 SEND_TIMEOUT_S: Final = 2.0
 QUEUE_BYTES_MAX: Final = 32 << 20
-"""What may wait for a slow reader before the connection is closed; files count as nothing."""
+"""Bytes that may wait for a slow reader before the connection is closed; files do not count."""
 PIECE_BYTES: Final = 256 * 1024
 QUEUE_PARTS_MAX: Final = 64
-"""Parts behind a range that a thread sends, above which the client is behind, too."""
+"""With more parts than this behind a range in a thread, the client is behind, too."""
 
 
 class SenderPool(Protocol):
-    """Threads that send; `done(sent, error)` is called on the loop."""
+    """Threads that send; they call `done(sent, error)` on the loop."""
 
     def send(
         self,
@@ -47,10 +47,10 @@ class SenderPool(Protocol):
 
 
 class Loop(Protocol):
-    """The two calls of an event loop that are needed here."""
+    """The two calls of an event loop that this module uses."""
 
     def add_writer(self, fd: int, callback: Callable[[], None]) -> object:
-        """Calls back while the descriptor takes more."""
+        """Calls back while the socket has room."""
         ...
 
     def remove_writer(self, fd: int) -> object:
@@ -89,7 +89,7 @@ class Outbox:
     ) -> None:
         """`sock` is ours (a duplicate) and non-blocking.
 
-        `on_held` hears how many bytes wait here and whether the client is behind, when that changes.
+        `on_held` gets the bytes that wait here, and whether the client is behind, at each change.
         """
         self._sock = sock
         self._fd = sock.fileno()
@@ -107,7 +107,7 @@ class Outbox:
         self.bytes_sent = 0
 
     def send(self, parts: list[Part]) -> None:
-        """Sends parts behind everything sent before."""
+        """Sends parts behind all earlier ones."""
         if self._closed:
             _release(parts)
             return
@@ -147,7 +147,7 @@ class Outbox:
             self._wait_writable()
 
     def _enqueue(self, data: bytes) -> None:
-        """In pieces, as the rest of a piece is copied whenever the socket takes a part of it."""
+        """Queues pieces: a partly sent piece is copied, so pieces must be small."""
         self._queued_bytes += len(data)
         if len(data) <= PIECE_BYTES:
             self._queue.append(data)
@@ -204,7 +204,7 @@ class Outbox:
             return False
         sent = os.sendfile(self._fd, part.fd, part.position, part.length)
         if sent == 0:
-            # The length has been promised in the header, so only closing is left.
+            # The header has promised the length, so the connection must close.
             raise OSError("a segment file is shorter than promised")
         self.bytes_sent += sent
         part.position += sent
@@ -219,8 +219,8 @@ class Outbox:
     def _hand_over(self, header: bytes, part: FileRange) -> bool:
         """Gives the head of the queue to a thread; False if none is free.
 
-        What follows the range goes along if it is bytes: then the client has its whole reply
-        before this loop hears of it.
+        Bytes that follow the range go along, so the client has its whole reply before this loop
+        takes the result.
         """
         queue = self._queue
         taken: list[Part] = [header, part] if header else [part]
@@ -246,7 +246,7 @@ class Outbox:
         return True
 
     def _thread_done(self, taken: list[Part], sent: int, error: OSError | None) -> None:
-        """Puts back what the thread could not send, and goes on."""
+        """Puts back the unsent rest, and continues."""
         self._threaded = False
         self.bytes_sent += sent
         rest: list[Part] = []
@@ -292,7 +292,7 @@ class Outbox:
 
     @property
     def idle(self) -> bool:
-        """True if all has been handed to the kernel."""
+        """True if all data was handed to the kernel."""
         return not self._queue and not self._threaded
 
     def _fail(self, reason: str) -> None:
@@ -300,7 +300,7 @@ class Outbox:
         self._on_error(reason)
 
     def close(self) -> None:
-        """Drops what is queued; the descriptor closes now, or when the thread gives it back."""
+        """Drops the queue; the descriptor closes now, or when the thread returns it."""
         if self._closed:
             return
         self._closed = True
@@ -314,8 +314,8 @@ class Outbox:
         if not self._threaded:
             self._sock.close()
             return
-        # The thread has the descriptor; a shut-down socket wakes it, and its part comes back.
-        with contextlib.suppress(OSError):  # Already disconnected, which wakes it as well.
+        # The thread uses the descriptor; the shutdown wakes it, and it returns its part.
+        with contextlib.suppress(OSError):  # Already disconnected, which also wakes it.
             self._sock.shutdown(socket.SHUT_RDWR)
 
 

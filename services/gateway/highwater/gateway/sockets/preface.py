@@ -1,4 +1,4 @@
-"""The first bytes of a connection behind a balancer: whom it speaks for, then the client's own."""
+"""A PROXY protocol header, the first bytes of a connection behind a balancer: names the client."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,13 +14,13 @@ from highwater.runtime.proxy_protocol import (
 )
 
 HEADER_S_MAX: Final = 5.0
-"""Balancers send the header at once; a client that sends nothing is none of theirs."""
+"""Balancers send the header at once; a connection that sends nothing is not from one."""
 
 
 class Preface(asyncio.BufferedProtocol):
-    """Reads exactly the header, then hands the socket to a connection. Lives until then.
+    """Reads exactly the header, then hands the socket to a connection, and ends.
 
-    Nothing behind the header is read here, since the buffer is never longer than what is missing.
+    It reads nothing behind the header, since the buffer is never longer than the missing part.
     """
 
     def __init__(
@@ -31,9 +31,9 @@ class Preface(asyncio.BufferedProtocol):
         on_refused: Callable[[str], None],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """`accept` makes the connection of a client, of the socket's own peer without one.
+        """`accept` makes the client's connection; the client is the socket's peer if none is named.
 
-        It gives None if there are too many. `on_refused` hears why a connection was closed.
+        It gives None if there are too many. `on_refused` gets the reason for closing a connection.
         """
         self._accept = accept
         self._prefaces = prefaces
@@ -53,18 +53,18 @@ class Preface(asyncio.BufferedProtocol):
         self._timer = self._loop.call_later(HEADER_S_MAX, self._refuse, "no header in time")
 
     def get_buffer(self, _sizehint: int) -> memoryview:
-        """What is missing of the prefix, then of the header."""
+        """A buffer for the missing part of the prefix, then of the header."""
         return memoryview(self._header)[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Takes what was read; the last byte of the header ends this protocol."""
+        """Takes the bytes read; the last byte of the header ends this protocol."""
         self._filled += nbytes
         if self._filled < len(self._header):
             return
         try:
             if not self._whole:
                 self._whole = header_bytes(bytes(self._header))
-                # A new one: the loop may still hold a view of the old.
+                # A new object: the loop may still hold a view of the old one.
                 self._header = self._header + bytes(self._whole - PREFIX_BYTES)
                 if self._filled < self._whole:
                     return
@@ -75,7 +75,7 @@ class Preface(asyncio.BufferedProtocol):
         self._hand_over(client)
 
     def eof_received(self) -> bool:
-        """A connection that ends before its header, as plain health checks make them."""
+        """Closes a connection that ends before its header, such as a plain health check."""
         return False
 
     def connection_lost(self, _exc: Exception | None) -> None:

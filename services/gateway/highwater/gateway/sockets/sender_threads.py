@@ -1,9 +1,9 @@
-"""Threads that send large ranges of segment files, two on a two-core machine.
+"""Threads that send large segment file ranges, two on a two-core machine.
 
-sendfile gives up the GIL, so the kernel copies while the loop goes on (measured: 2 threads reach
-what Kafka's network threads reach). Work waits in no queue: if no thread is free the caller sends
-on the loop. Sockets stay non-blocking, since the flag is shared with the reader; a full socket is
-waited for with poll, for a bounded time.
+sendfile releases the GIL, so the kernel copies while the loop runs on (measured: 2 threads reach
+the throughput of Kafka's network threads). There is no queue: if no thread is free, the caller
+sends on the loop. Sockets stay non-blocking, since the reader shares the flag; a thread waits for a
+full socket with poll, for a limited time.
 """
 
 import os
@@ -62,7 +62,7 @@ class SenderThreads:
             self._call_soon_threadsafe(self._finished, done, sent, error)
 
     def stop(self) -> None:
-        """Ends the threads after the work they have; waits for at most the send timeout each."""
+        """Ends the threads after their present work; waits at most the send timeout for each."""
         for _ in self._threads:
             self._queue.put(None)
         for thread in self._threads:
@@ -78,7 +78,7 @@ def send_range(
     trailer: bytes,
     timeout_s: float = SEND_TIMEOUT_S,
 ) -> tuple[int, OSError | None]:
-    """Sends header, range and trailer; gives bytes sent, fewer if the reader stalls."""
+    """Sends header, range and trailer; bytes sent, fewer if the reader stalls."""
     out = sock.fileno()
     sent = 0
     first = len(header)
@@ -104,7 +104,7 @@ def send_range(
                 deadline = time.monotonic() + timeout_s
             left_ms = (deadline - time.monotonic()) * 1000
             if left_ms <= 0 or not poll.poll(left_ms):
-                return sent, None  # The reader stalls: the loop goes on with the rest.
+                return sent, None  # The reader stalls: the loop sends the rest.
         except OSError as error:
             return sent, error
     return sent, None
