@@ -3,7 +3,8 @@
 Hot path (decision 17): no object per request beyond the client's own sink, lists
 instead of records, one group per partition and loop turn. A gateway calls `AppendGatherer.append`
 for every batch; the partition node in process, or a gRPC stream, completes each group exactly once
-(`AppendGroup.complete`), which tells the group's owner or every sink.
+for every batch; the partition node in process, or a gRPC stream, completes each group exactly once
+(`AppendGroup.complete`), which informs the group's owner or every sink.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ OUTCOME_UNKNOWN: Final = 3
 
 
 class AppendSink(Protocol):
-    """Whoever waits for a batch; usually one Produce request of one connection."""
+    """Waits for a batch's result; usually one Produce request of one connection."""
 
     def append_done(
         self, index: int, base_offset: int, group: "AppendGroup", failure: "Failure | None"
@@ -37,9 +38,9 @@ class AppendSink(Protocol):
 
 
 class Failure:
-    """Why a batch was refused: Kafka's code, what became of the batch, and words.
+    """Why a batch was refused: Kafka's code, the outcome for the batch, and a message.
 
-    `record_errors` name the records at fault if single ones are: (place in the batch, words).
+    `record_errors` names single invalid records: (position in the batch, message).
     """
 
     __slots__ = ("error_code", "leader", "leader_epoch", "message", "outcome", "record_errors")
@@ -66,7 +67,7 @@ class Failure:
 
 
 class AppendRoute:
-    """Where the batches of one partition go; `routing` replaces it when the leader changes."""
+    """The route of one partition's batches; `routing` replaces it when the leader changes."""
 
     __slots__ = ("instance", "leader_epoch", "on_open", "open_group", "partition", "topic_id")
 
@@ -80,11 +81,11 @@ class AppendRoute:
         self.open_group: AppendGroup | None = None
         """The group that still takes batches, if any; only the gatherer touches it."""
         self.on_open: Callable[[AppendGroup], None] | None = None
-        """Hears of each new group, while somebody has to know the groups under way."""
+        """Called with each new group, while a hold tracks the groups in flight."""
 
 
 class AppendOwner(Protocol):
-    """Whoever a group belongs to, from its construction to its end."""
+    """Owns a group, from its construction to its end."""
 
     def take_result(
         self,
@@ -92,20 +93,20 @@ class AppendOwner(Protocol):
         base_offsets: list[int],
         failures: "Mapping[int, Failure] | None",
     ) -> bool:
-        """Gets what `AppendGroup.complete` gets, before anybody else.
+        """Gets the arguments of `AppendGroup.complete`, before any sink.
 
-        True if the owner tells whoever waits, or will; False if the sinks are to be told now.
+        True if the owner informs the sinks, now or later; False if `complete` must do it.
         """
         ...
 
 
 class AppendGroup:
-    """Batches for one partition, in the order in which they must stand in the log.
+    """Batches for one partition, in the order that they must have in the log.
 
-    `batches` are buffers of exactly one record batch each. `writable` says that they may be
-    patched in place. After `complete` the results stand in the fields below.
+    Each buffer in `batches` is exactly one record batch. `writable` means that they may be
+    patched in place. After `complete`, the results are in the fields below.
 
-    A group without an owner tells the sinks of its batches.
+    If the group has no owner, it informs the sinks itself.
     """
 
     __slots__ = (
@@ -135,7 +136,7 @@ class AppendGroup:
 
     message_id: int
     place: int
-    """Only of a group that came over a stream: its message, and its place in it."""
+    """Only for a group that came over a stream: its message, and its place in that."""
 
     def __init__(
         self,
@@ -157,15 +158,15 @@ class AppendGroup:
         self.nbytes = 0
         self.writable = True
         self.whole: bytearray | None = None
-        """One buffer that holds all batches back to back, if there is one: one write for all."""
+        """One buffer with all batches back to back, if there is one: allows a single write."""
         self.deadline_ms = 0
         """On the sender's monotonic clock; the earliest of the batches' deadlines."""
         self.later_deadlines: dict[int, int] | None = None
-        """By place in `batches`, those that differ from the earliest; rare."""
+        """By place in `batches`, the deadlines that differ from the earliest; rare."""
         self.doubtful = False
-        """True if it was sent, nobody knows what became of that, and it will be sent again."""
+        """True if it was sent with an unknown outcome, and will be sent again."""
         self.attempted = False
-        """True once it was on its way: from then on nobody may say that it is not in a log."""
+        """True once it was sent: from then on, it may be in a log."""
         self.log_start_offset = -1
         self.log_append_time_ms = -1
         self.throttle_ms = 0
@@ -173,7 +174,7 @@ class AppendGroup:
         self.owner: Final = owner
 
     def note_deadline(self, deadline_ms: int) -> None:
-        """The deadline of the next batch, if it is not the earliest one; before it is added."""
+        """Notes the next batch's deadline if it differs; call before the batch is added."""
         later = self.later_deadlines
         if later is None:
             later = self.later_deadlines = {}
@@ -191,9 +192,9 @@ class AppendGroup:
         return max(self.deadline_ms, *later.values()) if later else self.deadline_ms
 
     def release_bytes(self) -> None:
-        """Lets go of bytes that are in the log, if nobody here could want to send them again.
+        """Frees bytes that are in the log, if they cannot be needed here to send them again.
 
-        A group that came over a stream may wait long for followers; its sender has the bytes.
+        A group that came over a stream may wait long for followers; its sender keeps the bytes.
         """
         if not self.sinks:
             self.batches = [b""] * len(self.batches)
@@ -202,11 +203,11 @@ class AppendGroup:
     def complete(
         self, base_offsets: list[int], failures: Mapping[int, Failure] | None = None
     ) -> None:
-        """Tells the outcome: a base offset per batch, -1 where `failures` has one.
+        """Gives the outcome: a base offset per batch, -1 for those in `failures`.
 
-        What the owner does not take is told to each sink, in the order of the batches. A sink that
-        raises is told so and harms nobody else: not the other sinks, and not the log or the stream
-        that completed the group.
+        If the owner does not take it, each sink gets its result, in the order of the batches. If a
+        sink raises, its `append_broken` is called; other sinks, and the log or stream that
+        completed the group, are not affected.
         """
         self.completed = True
         owner = self.owner
@@ -222,7 +223,7 @@ class AppendGroup:
                 sink.append_broken(error)
 
     def fail(self, failure: Failure) -> None:
-        """The same failure for every batch."""
+        """Completes every batch with the same failure."""
         n = len(self.batches)
         self.complete([-1] * n, dict.fromkeys(range(n), failure))
 
@@ -230,7 +231,7 @@ class AppendGroup:
 def tell_sinks(
     group: AppendGroup, base_offsets: list[int], failures: Mapping[int, Failure]
 ) -> None:
-    """What became of each batch, to its sink, whatever the group's owner says."""
+    """Gives each batch's outcome to its sink, without asking the group's owner."""
     for i, (sink, index) in enumerate(zip(group.sinks, group.indexes, strict=True)):
         tell(sink, index, base_offsets[i], group, failures.get(i))
 
@@ -238,7 +239,7 @@ def tell_sinks(
 def tell(
     sink: AppendSink, index: int, base_offset: int, group: AppendGroup, failure: Failure | None
 ) -> None:
-    """One batch's outcome to its sink, as `AppendGroup.complete` does it."""
+    """Gives one batch's outcome to its sink, as `AppendGroup.complete` does."""
     try:
         sink.append_done(index, base_offset, group, failure)
     except Exception as error:  # noqa: BLE001 - as in `complete`.
@@ -246,10 +247,10 @@ def tell(
 
 
 class AppendGatherer:
-    """Collects batches into groups and hands them over once per loop turn, or when told.
+    """Collects batches into groups and hands them over once per loop turn, or on request.
 
     `schedule` runs a function at the end of the present loop turn; `send` takes the groups.
-    While `hold()` is in force (a stream has its messages outstanding) groups go on growing;
+    After `hold()` (a stream has enough messages outstanding), groups keep growing until
     `release()` sends them.
     """
 
@@ -270,7 +271,7 @@ class AppendGatherer:
         send: Callable[[list[AppendGroup]], None],
         owner: AppendOwner | None = None,
     ) -> None:
-        """`owner` is that of all groups that are made here."""
+        """`owner` owns all groups made here."""
         self._schedule = schedule
         self._send = send
         self._owner = owner
@@ -328,9 +329,9 @@ class AppendGatherer:
         return group
 
     def append_group(self, route: AppendRoute, group: AppendGroup) -> None:
-        """Queues a whole group once more; `doubtful` and `attempted` stay as they are."""
+        """Queues a whole group again; `doubtful` and `attempted` stay as they are."""
         group.completed = False
-        # Later batches may not join a group that leaves before this one.
+        # Later batches must not join a group that is sent before this one.
         route.open_group = None
         self._groups.append(group)
         self.queued_bytes += group.nbytes
@@ -343,7 +344,7 @@ class AppendGatherer:
         self._held = True
 
     def release(self) -> None:
-        """Ends `hold` and sends what has gathered."""
+        """Ends `hold` and sends the gathered groups."""
         self._held = False
         if self._groups:
             self.flush()
@@ -356,7 +357,7 @@ class AppendGatherer:
         self._send(self.take())
 
     def prune(self, take_out: Callable[[AppendGroup], int]) -> None:
-        """Lets `take_out` remove batches, of which it gives the bytes; forgets empty groups."""
+        """Lets `take_out` remove batches and return their bytes; drops empty groups."""
         kept: list[AppendGroup] = []
         for group in self._groups:
             self.queued_bytes -= take_out(group)
@@ -374,7 +375,7 @@ class AppendGatherer:
         return iter(self._groups)
 
     def recall(self, wanted: Callable[[AppendGroup], bool]) -> list[AppendGroup]:
-        """Gives the wanted groups back, in order; they are not sent."""
+        """Takes out the wanted groups, in order; they are not sent."""
         recalled = [group for group in self._groups if wanted(group)]
         if recalled:
             gone = set(recalled)
@@ -386,7 +387,7 @@ class AppendGatherer:
         return recalled
 
     def take(self) -> list[AppendGroup]:
-        """All gathered groups in order; later batches open new ones."""
+        """Takes all gathered groups, in order; later batches open new ones."""
         groups, self._groups = self._groups, []
         for route in self._open_routes:
             route.open_group = None

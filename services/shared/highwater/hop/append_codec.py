@@ -1,4 +1,4 @@
-"""AppendRequest and AppendResponse between groups and bytes; used on both ends of the stream."""
+"""Encodes and decodes AppendRequest and AppendResponse, on both ends of the stream."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -15,7 +15,7 @@ MESSAGE_BYTES_MAX: Final = 1 << 20
 MESSAGE_BATCHES_MAX: Final = 256
 DEADLINE_MS_MAX: Final = (1 << 31) - 1
 COPY_BYTES_MAX: Final = 256 * 1024
-"""Groups up to here are copied once to be patched in place and written in one piece; larger ones
+"""Up to this size, groups are copied once, patched in place and written in one piece. Larger ones
 are patched by a prefix beside each batch, as copying them would cost more."""
 
 
@@ -41,7 +41,7 @@ def split_messages(groups: list[AppendGroup]) -> list[list[AppendGroup]]:
 
 
 def encode_request(message_id: int, groups: list[AppendGroup], now_ms: int) -> bytes:
-    """One message; copies every batch once, into it."""
+    """Encodes one message, copying every batch once."""
     header = pb.AppendRequest(header_bytes=PLACEHOLDER, message_id=message_id)
     topics: dict[TopicId, int] = {}
     payload = []
@@ -75,7 +75,7 @@ def decode_request(
 ) -> tuple[int, list[AppendGroup]]:
     """(message id, groups); batches are views of the message or of a writable copy of it.
 
-    `now_ms` is the receiver's monotonic clock, on which the groups' deadlines are.
+    `now_ms` is on the receiver's monotonic clock, which the groups' deadlines use.
     """
     head, payload = split(message)
     try:
@@ -134,7 +134,7 @@ def _groups_of(
 def result_of(
     group: AppendGroup, base_offsets: list[int], failures: Mapping[int, Failure] | None
 ) -> pb.AppendGroupResult:
-    """The outcome of a group that was decoded here, as it travels."""
+    """The wire form of the outcome of a group that was decoded here."""
     result = pb.AppendGroupResult(
         message_id=group.message_id,
         group=group.place,

@@ -2,8 +2,8 @@
 
 A group on the wire keeps its place, since its answer may still come; its sinks are answered once.
 A group that is not on the wire loses its expired batches. All later batches of an idempotent
-producer in the same queue expire with the first: sent without it, a node that does not know the
-producer would take a later sequence for the first one.
+producer in the same queue expire with the first: if they were sent without it, a node that does not
+know the producer would accept a later sequence as the first one.
 """
 
 from typing import Any, Final
@@ -25,13 +25,13 @@ NEVER_MS: Final = 1 << 62
 
 
 class _Answered:
-    """Replaces a sink that has been answered, and drops late answers."""
+    """Replaces a sink that was answered, and drops late answers."""
 
     def append_done(self, *_: object) -> None:
         """Drops the answer."""
 
     def append_broken(self, _error: Exception) -> None:
-        """Is never called."""
+        """Never called."""
 
 
 ANSWERED: Final[AppendSink] = _Answered()
@@ -91,7 +91,7 @@ class AppendExpiry:
         return _keep(group, kept)
 
     def tell(self) -> None:
-        """Fails every sink that was noted."""
+        """Fails all noted sinks."""
         told, self._told = self._told, []
         for sink, index, group, failure in told:
             tell(sink, index, -1, group, failure)
@@ -103,7 +103,7 @@ def unknown(reason: str) -> Failure:
 
 
 def not_sent(reason: str) -> Failure:
-    """The failure for batches that are certainly in no log: the client sends them again."""
+    """The failure for batches that are certainly in no log; the client sends them again."""
     return Failure(ErrorCode.NOT_LEADER_OR_FOLLOWER, reason, outcome=OUTCOME_NOT_APPENDED)
 
 
@@ -115,8 +115,8 @@ def any_idempotent(group: AppendGroup) -> bool:
 def answer_others(group: AppendGroup, failure: Failure) -> None:
     """Takes out the batches that are not idempotent and fails their sinks.
 
-    The others must be sent again here: if their clients did it, the next batches of the same
-    producers, which are already in flight, would come first.
+    The other batches must be sent again from here: if their clients did it, the next batches of
+    the same producers, which are already in flight, would come first.
     """
     told: list[tuple[AppendSink, int]] = []
     kept: list[int] = []
@@ -151,7 +151,7 @@ def is_idempotent(batch: Any) -> bool:
 
 
 def producer_of(batch: Any) -> bytes:
-    """The producer id as it stands in the batch."""
+    """The producer id as encoded in the batch."""
     return bytes(batch[PRODUCER_ID_AT:PRODUCER_EPOCH_AT])
 
 

@@ -9,7 +9,7 @@ BODY_BYTES_MAX: Final = 16 * 1024 * 1024
 """Far above the largest honest SyncGroup; larger bodies are refused undecoded."""
 
 REPLY_BYTES_MAX: Final = 100 << 20
-"""Below gRPC's limit. A larger answer, as to a leader about huge subscriptions, is an error."""
+"""Below gRPC's limit. A larger reply, such as huge subscriptions to a leader, is an error."""
 
 MESSAGE_BYTES_MAX: Final = 1 << 20
 """Bytes of calls, or of replies, in one message; a larger one is sent alone. A message above gRPC's

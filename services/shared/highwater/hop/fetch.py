@@ -9,7 +9,7 @@ READ_COMMITTED: Final = 1
 
 
 class FetchPartition(NamedTuple):
-    """What is asked of one partition. Epochs are exactly the client's, -1 if it sent none."""
+    """A request for one partition. Epochs are the client's, -1 if it sent none."""
 
     topic_id: TopicId
     partition: int
@@ -20,19 +20,19 @@ class FetchPartition(NamedTuple):
 
 
 class FileRange(Protocol):
-    """Record batches that lie in a segment file; whoever sends them calls `release` once."""
+    """Record batches in a segment file; the sender calls `release` once."""
 
     fd: int
     position: int
     length: int
 
     def release(self) -> None:
-        """Lets the file be closed; the range must not be used afterwards."""
+        """Allows the file to close; the range must not be used afterwards."""
         ...
 
 
 class FetchedPartition:
-    """One partition's answer. `records` is bytes-like, or a `FileRange` to send from."""
+    """One partition's answer. `records` is bytes-like, or a `FileRange`."""
 
     __slots__ = (
         "aborted_transactions",
@@ -71,7 +71,7 @@ class FetchedPartition:
         self.leader_epoch = -1
 
     def release(self) -> None:
-        """Gives back the file behind `records`, for answers that are not sent."""
+        """Releases the file behind `records`, for answers that are not sent."""
         if self.nbytes and not isinstance(self.records, bytes | bytearray | memoryview):
             self.records.release()
         self.records = b""
@@ -79,11 +79,11 @@ class FetchedPartition:
 
 
 class FetchWork:
-    """One fetch on its way to a node.
+    """One fetch at a node.
 
-    `done(work)` is called once on the event loop with `results` parallel to `partitions`, unless
-    `cancelled` was set before through the node's `cancel_fetch`. Waiting ends when `min_bytes`
-    are there, when any partition has an error, or after `max_wait_ms`.
+    `done(work)` is called once on the event loop, with `results` parallel to `partitions`, unless
+    the node's `cancel_fetch` has set `cancelled` before. Waiting ends when `min_bytes` are
+    available, when any partition has an error, or after `max_wait_ms`.
     """
 
     __slots__ = (
@@ -124,4 +124,4 @@ class FetchWork:
         self.throttle_ms = 0
         self.call_id = 0
         self.waiting: Any = None
-        """The node's own note while the work waits."""
+        """The node's own state while the work waits."""

@@ -242,7 +242,7 @@ def _detail(index: int, result: FetchedPartition) -> pb.FetchPartitionDetail:
 
 
 class Answer:
-    """One answer, or a piece of one, as it came in a message."""
+    """One answer, or a piece of one, from a message."""
 
     __slots__ = ("call_id", "done", "payload", "references", "results", "throttle_ms")
 
@@ -264,7 +264,7 @@ class Answer:
         """Results with the files and positions of their records."""
 
     def fill(self, payload: memoryview, isolation_level: int) -> list[FetchedPartition]:
-        """Returns the results with their records, when the whole payload is here.
+        """Returns the results with their records, once the whole payload is here.
 
         Raises HopFramingError if the payload's size is not the sum of the results' sizes.
         """
@@ -282,7 +282,7 @@ class Answer:
 
 
 def parse_response(message: bytes) -> tuple[list[Answer], int]:
-    """The answers in one message, and the number of requests that the node has begun.
+    """The answers in one message, and how many requests the node has begun.
 
     Raises HopFramingError.
     """

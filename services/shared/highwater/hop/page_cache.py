@@ -1,4 +1,4 @@
-"""Reads of segment files that never wait for a disk."""
+"""Reads segment files without waiting for a disk."""
 
 import errno
 import os
@@ -9,9 +9,9 @@ _CANNOT_TELL: Final = errno.EOPNOTSUPP
 
 
 def read_cached(fd: int, buffer: Any, position: int) -> int:
-    """Reads from `position` on what is in the page cache; returns the bytes read, 0 if none.
+    """Reads the cached bytes from `position` on; returns their number, 0 if none is cached.
 
-    At the end of the file it reads less than the buffer holds. File systems that do not support
+    At the end of the file, it reads less than the buffer's size. File systems that do not support
     such reads (EOPNOTSUPP, as older tmpfs) are read normally. Raises OSError.
     """
     try:

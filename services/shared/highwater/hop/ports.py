@@ -1,4 +1,4 @@
-"""The port to a partition node, as gateways see it."""
+"""The port to a partition node, for gateways."""
 
 from typing import Protocol
 
@@ -11,7 +11,7 @@ from highwater.model.ids import NodeId
 
 
 class ProduceTarget(Protocol):
-    """Takes batches: a link, or whoever holds them until there is one."""
+    """Takes batches: a link, or the object that holds them until there is one."""
 
     def append(
         self,
@@ -31,7 +31,7 @@ class ProduceTarget(Protocol):
 
 
 class NodeLink(ProduceTarget, Protocol):
-    """One partition node, in process or behind gRPC. Nothing here blocks or raises for load."""
+    """One partition node, in process or over gRPC. No call blocks, or raises because of load."""
 
     node_id: NodeId
 

@@ -1,7 +1,7 @@
 """Segment files of a node on this host, opened read-only for sendfile (decision 4).
 
-A log directory is used only if the node's incarnation token is in it. Inode and size of each opened
-file are checked; descriptors are shared, counted, and kept open by LRU.
+A log directory is used only if it contains the node's incarnation token. Inode and size of each
+opened file are checked; descriptors are shared, counted, and kept open by LRU.
 """
 
 import os
@@ -17,11 +17,11 @@ FILES_PER_LOOK: Final = 16
 
 
 class StaleReferenceError(Exception):
-    """The named file or range does not exist (any more)."""
+    """The named file or range does not exist, or no longer."""
 
 
 class NamedFile(Protocol):
-    """A segment file as the node names it in its answers."""
+    """A segment file as named in the node's answers."""
 
     @property
     def path(self) -> str:
@@ -37,7 +37,7 @@ class NamedFile(Protocol):
 
 
 class OpenFile:
-    """One descriptor; closed when it is unused and the LRU has dropped it."""
+    """One descriptor; closed once it is unused and the LRU has dropped it."""
 
     __slots__ = ("dropped", "fd", "inode", "size", "users")
 
@@ -68,7 +68,7 @@ class OpenedRange:
         self.length = length
 
     def release(self) -> None:
-        """Ends the use."""
+        """Ends this use of the file."""
         self._file.users -= 1
         self._file.close_if_unused()
 
@@ -80,12 +80,12 @@ class SegmentFiles:
         self._log_dirs = [Path(d) for d in log_dirs]
         self._files: OrderedDict[tuple[int, int], OpenFile] = OrderedDict()
         self._unlooked: list[tuple[int, int]] = []
-        """Files that `drop_deleted` has yet to check in this round."""
+        """Files that `drop_deleted` still has to check in this round."""
         self.readable = bool(log_dirs) and all(_token_in(d) == incarnation for d in self._log_dirs)
 
     def open(self, named: NamedFile, position: int, length: int) -> OpenedRange:
         """Opens a range; raises StaleReferenceError if the file is not the named one."""
-        # Each log directory may be a file system of its own, with its own inode numbers.
+        # Each log directory may be a separate file system, with separate inode numbers.
         key = (named.log_dir, named.inode)
         file = self._files.get(key)
         end = position + length
@@ -105,9 +105,9 @@ class SegmentFiles:
         return len(self._files)
 
     def drop_deleted(self) -> None:
-        """Checks a few files, the next ones with each call, and closes those that were deleted.
+        """Checks a few files, the next ones at each call, and closes deleted ones.
 
-        Otherwise their descriptors would keep the disk space; called a few times a second.
+        Open descriptors would keep their disk space. Called a few times a second.
         """
         for _ in range(min(FILES_PER_LOOK, len(self._files))):
             if not self._unlooked:
@@ -141,7 +141,7 @@ class SegmentFiles:
         return file
 
     def close(self) -> None:
-        """Drops all files; those in use close after their last range."""
+        """Drops all files; files in use close after their last range."""
         for key in list(self._files):
             self._drop(key)
 

@@ -1,4 +1,4 @@
-"""A long-lived bidirectional stream of raw messages, which is reopened whenever it breaks."""
+"""A long-lived bidirectional stream of raw messages, which reopens whenever it breaks."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -38,7 +38,7 @@ class Stream:
         During the wait gRPC's window fills, and the node stops reading from its disk.
         """
         # No serializers: messages are bytes on both sides, framed by highwater.hop.
-        # The stubs know neither the defaults nor EOF.
+        # The stubs declare neither the defaults nor EOF.
         untyped: Any = channel
         self._call: Any = untyped.stream_stream(method)
         self._next_message = next_message
@@ -53,16 +53,16 @@ class Stream:
         self.is_open = False
 
     def wake(self) -> None:
-        """Says that there may be a message to write."""
+        """Tells the writer that there may be a message."""
         self._wake.set()
 
     def reset(self) -> None:
-        """Breaks the current connection, whose messages are then ignored; `run` opens the next."""
+        """Breaks the current connection and drops its later messages; `run` opens the next."""
         if self._under_way is not None:
             self._under_way.cancel()
 
     def end_writing(self) -> None:
-        """Closes our side of the current connection; messages of the peer are still read."""
+        """Closes our side of the current connection; the peer's messages are still read."""
         self._writes = False
         self.wake()
 
@@ -79,7 +79,7 @@ class Stream:
             attempt += 1
 
     def end(self, reason: str) -> None:
-        """Calls `broken`; to be called after `run` has been cancelled."""
+        """Calls `broken`; call it after `run` was cancelled."""
         self.is_open = False
         self._broken(reason)
 
@@ -105,7 +105,7 @@ class Stream:
         except HopFramingError as error:
             return f"the node sent a malformed message: {error}"
         except asyncio.CancelledError:
-            # gRPC also raises it when the call was cancelled, by the node or by a failed writer.
+            # gRPC also raises it when the node or a failed writer cancelled the call.
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise

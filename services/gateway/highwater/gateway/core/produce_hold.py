@@ -95,7 +95,7 @@ class PartitionHold:
         led: bool,
         trusted: bool = True,
     ) -> None:
-        """`trusted`: the leader accepted groups in this epoch. `owner` owns the groups of this hold."""
+        """`trusted`: the leader accepted groups in this epoch. `owner` owns its groups."""
         self.epoch: int = route.leader_epoch
         self.led = led
         self._trusted = trusted

@@ -1,21 +1,21 @@
-"""Who answers a group of appends, and when: everything between the write and `AppendGroup.complete`.
+"""When and how a group of appends is answered, from the write to `AppendGroup.complete`.
 
 A group is in one of these states, and is answered once. Groups that wait for the same thing are
-answered in the order in which they came, and so are all that wait when a leader's epoch ends. Only
-refusals overtake; those of a leader that has resigned do not either.
+answered in the order in which they came, and so are all waiting groups when a leader's epoch ends.
+Only refusals overtake, except refusals by a leader that has resigned.
 
 | state | where it is kept | what moves it on | what ends it before that |
 |---|---|---|---|
 | refused | nowhere | answered at once (`refuse`) | - |
-| queued | `stalled` | `go_on`, when it is the first and the writer thread is free: appended as if it came now | the epoch's end: not appended. Too much waits: REQUEST_TIMED_OUT |
+| queued | `stalled` | `go_on`, when it is the first and the writer thread is free: appended as if it came now | the epoch's end: not appended. Too many bytes wait: REQUEST_TIMED_OUT |
 | in hand | `_in_hand`, and first of `stalled` | `_written`, when the writer thread has written it | the epoch's end: unknown |
 | written | nowhere: `appended` | at once: answered, or one of the next two | the log failed (`log_failed`): unknown |
 | unflushed | `unflushed` | `_flushed`, when the flush that flush.messages asks for has ended | the epoch's end: unknown |
 | uncommitted, acks=all | `Waiters.commits` | the high watermark (`Waiters.offset_committed`) | its deadline (`expire`), or too many after it: appended. The epoch's end: unknown |
 
-Groups are queued while the log directory hangs, while a leader `holds` what comes because it may go
-on, and behind earlier groups of a leader that has resigned. A write or flush may end after the epoch
-in which it was begun: its group was answered then, and only the log's end is told to the role.
+Groups are queued while the log directory hangs, while a leader `holds` appends because it may
+resume, and behind earlier groups of a leader that has resigned. A write or flush may end after the
+epoch in which it began: its group was answered then, and the role only gets the new log end.
 """
 
 from collections.abc import Callable
@@ -53,25 +53,25 @@ class AppendAnswers:
         *,
         append: Callable[[AppendGroup, bool], None],
     ) -> None:
-        """`append(group, True)` is the replica's, for a group that was queued."""
+        """`append(group, True)` is the replica's method for a group that was queued."""
         self._role = role
         self._core = role.core
         self._log = role.log
         self._waiters = role.waiters
         self._append = append
         self.holds = False
-        """Has resigned and may go on, so appends wait here and not at gateways."""
+        """The replica has resigned and may resume, so appends wait here, not at gateways."""
         self.stalled: StalledAppends | None = None
         """Set while groups are queued or in hand."""
         self._in_hand: CommitWait | None = None
-        """The group that the thread writes to a stalled directory."""
+        """The group that the writer thread writes to a stalled directory."""
         self.unflushed: dict[CommitWait, None] = {}
-        """Groups that are acknowledged only when a flush that they asked for has ended."""
+        """Groups that are acknowledged only once the flush for them has ended."""
 
     # ---- not appended now ----
 
     def refuse(self, group: AppendGroup, error_code: int, waited: bool) -> None:
-        """A leader that has resigned answers earlier groups first: gateways keep their order."""
+        """Refuses a group; if resigned, after earlier groups, so that gateways keep their order."""
         role = self._role
         if not (role.resigned and role.leading) or waited or not self._answers_are_due():
             group.fail(role.refusal(error_code, group.leader_epoch))
@@ -82,12 +82,12 @@ class AppendAnswers:
             group.fail(Failure(ErrorCode.REQUEST_TIMED_OUT, "too much waits for the next leader"))
 
     def _answers_are_due(self) -> bool:
-        """True while groups wait here that came before."""
+        """True while earlier groups wait here."""
         waits = self.stalled is not None or self._waiters.commits or self.unflushed
         return bool(self.holds or waits)
 
     def queue(self, group: AppendGroup) -> None:
-        """Queues a group for a stalled directory, in whose order all of them are written."""
+        """Queues a group for a stalled directory, which gets all groups in queue order."""
         stalled, first = self.stalled, self.stalled is None
         if stalled is None:
             stalled = StalledAppends(self._log.stall)
@@ -98,14 +98,14 @@ class AppendAnswers:
             self._take_queued(stalled)
 
     def go_on(self) -> None:
-        """The writer thread has ended what a follower gave it, or nothing that came before this
-        replica resigned waits for an answer: groups that came since are next.
+        """Takes the next queued groups. Called when the writer thread has ended a follower's write,
+        or when all groups from before this replica resigned are answered.
         """
         if self.stalled is not None:
             self._take_queued(self.stalled)
 
     def _take_queued(self, stalled: StalledAppends) -> None:
-        """Appends what waits until the writer thread has a group in hand, or nothing is left."""
+        """Appends queued groups until the writer thread has one in hand, or none is left."""
         if self.holds:
             return
         late_writer = self._log.late_writer
@@ -113,7 +113,7 @@ class AppendAnswers:
             while not late_writer.writing and (group := stalled.take()) is not None:
                 self._append(group, True)
         except Exception:
-            # A bug; the caller reports it. Nobody may wait for what never comes.
+            # A bug; the caller reports it. No group may wait for ever.
             self._role.fail()
             raise
         finally:
@@ -121,8 +121,8 @@ class AppendAnswers:
                 self.stalled = None
 
     def write_later(self, wait: CommitWait, info: LogAppendInfo) -> bool:
-        """Gives a group to the writer thread. False if it is in the log already, as
-        `LateWriter.append` says. Raises LogDirFailure.
+        """Gives a group to the writer thread. False if it is in the log already, as with
+        `LateWriter.append`. Raises LogDirFailure.
         """
         if self._log.late_writer.append(info, partial(self._written, wait)):
             self._in_hand = wait
@@ -130,7 +130,7 @@ class AppendAnswers:
         return False
 
     def _written(self, wait: CommitWait) -> None:
-        """The writer thread has put a group of `stalled` into the log."""
+        """The writer thread has written a group of `stalled` to the log."""
         stalled, group, role = self.stalled, wait.group, self._role
         assert stalled is not None
         self._in_hand = None
@@ -139,7 +139,7 @@ class AppendAnswers:
                 group, wait.base_offsets, wait.failures, wait.required_offset, wait.nbytes
             )
         elif not role.failed:
-            # The lead was lost meanwhile, and perhaps won again; the group was answered as unknown.
+            # Leadership was lost meanwhile, perhaps regained; the group was answered as unknown.
             role.written_late(group.leader_epoch, wait.required_offset, wait.nbytes)
             self._flush_late()
         self._take_queued(stalled)
@@ -155,10 +155,10 @@ class AppendAnswers:
         nbytes: int,
         flushed: bool = False,
     ) -> None:
-        """The group is in the log, up to `next_offset`, with `nbytes` that may be none.
+        """The group is in the log, up to `next_offset`; it added `nbytes`, perhaps 0.
 
         It is answered now, or when the log is flushed, or with acks=all when the high watermark
-        has passed it. Others who wait for what was appended hear of it.
+        has passed it. Fetches and listeners that wait for new records are served, too.
         """
         core, log, waiters = self._core, self._log, self._waiters
         extent = log.extent
@@ -192,13 +192,13 @@ class AppendAnswers:
             self._role.tell_listeners()
 
     def _flushed(self, wait: CommitWait) -> None:
-        """What the group asked to be flushed is on disk."""
+        """The flush for this group has ended."""
         group, next_offset, nbytes = wait.group, wait.required_offset, wait.nbytes
         if wait in self.unflushed:
             del self.unflushed[wait]
             self.appended(group, wait.base_offsets, wait.failures, next_offset, nbytes, True)
             return
-        # The lead was lost meanwhile, and perhaps won again; the group was answered as unknown.
+        # Leadership was lost meanwhile, perhaps regained; the group was answered as unknown.
         role = self._role
         if self._core.counted_end_offset < next_offset <= self._log.extent.end_offset:
             if role.leading:
@@ -206,8 +206,8 @@ class AppendAnswers:
             self._late_is_flushed()
 
     def _flush_late(self) -> None:
-        """A write has ended that nobody waits for any more. If flush.messages asks for a flush, the
-        log's end counts only after that.
+        """A write has ended whose group was answered before. If flush.messages asks for a flush,
+        the log's end counts only after that.
         """
         log = self._log
         if log.extent.end_offset >= log.durability.flush_at_offset:
@@ -220,22 +220,22 @@ class AppendAnswers:
         self._role.fetch_again()
 
     def log_failed(self, group: AppendGroup, error: LogDirFailure) -> None:
-        """The log could not take the group."""
+        """The append of the group failed."""
         self._role.log_failed(error)
-        if not group.completed:  # One of `stalled` is failed with all of them.
+        if not group.completed:  # A group of `stalled` fails with the whole queue.
             group.fail(unknown(self._role.storage_error, str(error)))
 
     # ---- the end of waits ----
 
     def expire(self, now_ms: int) -> None:
-        """Answers acks=all groups that nobody waits for any more; their records stay."""
+        """Answers acks=all groups whose deadline has passed; their records stay."""
         if self._waiters.commits:
             code = commit_timeout_code(self._core.under_min_isr)
             self._waiters.expire_commits(now_ms, code)
 
     def leader_gone(self, error_code: int) -> None:
-        """Answers the rest, after `Waiters.leader_gone`: all of it in the order in which it came,
-        because gateways send it again in the order of ends.
+        """Answers the remaining groups, after `Waiters.leader_gone`: all in the order in which they
+        came, because gateways resend them in the order of their answers.
         """
         unflushed, self.unflushed = self.unflushed, {}
         for wait in unflushed:

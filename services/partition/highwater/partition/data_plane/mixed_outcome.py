@@ -1,10 +1,10 @@
-"""What became of a group of which not every batch was appended."""
+"""The outcome of a group if not every batch of it was appended."""
 
 from highwater.hop.append import Failure
 
 
 class MixedOutcome:
-    """Results of a group of which not every batch was appended."""
+    """Results of a group if not every batch of it was appended."""
 
     __slots__ = ("base_offsets", "failures")
 
@@ -13,7 +13,7 @@ class MixedOutcome:
         self.failures: dict[int, Failure] | None = None
 
     def add(self, known: int, failure: Failure | None) -> None:
-        """A batch that failed, or that was in the log before at offset `known`."""
+        """Adds a batch that failed, or that was already in the log at offset `known`."""
         if failure is not None:
             if self.failures is None:
                 self.failures = {}

@@ -28,7 +28,7 @@ NONE: Final = -1
 
 
 class OffsetQueries:
-    """Reads only; `on_log_failure` hears of broken directories, the plane of damaged logs."""
+    """Only reads; reports failed directories to `on_log_failure`, damaged logs to the plane."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""The data plane of one node: all its replicas, and the fetches that wait at them.
+"""The data plane of one node: all its replicas, and the fetches that wait for them.
 
-Single owner: everything here runs on the node's event loop. `call_later(seconds, callback)` comes
-in as an argument and must return an object with `cancel()`.
+Single owner: everything here runs on the node's event loop. `call_later(seconds, callback)` must
+return an object with `cancel()`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -25,18 +25,18 @@ from highwater.partition.storage.errors import (
 
 
 class Meter(Protocol):
-    """One limited instance's quota at this node; times are how long to stay away, in ms."""
+    """One limited instance's quota at this node; times are throttle times in ms."""
 
     def produced(self, nbytes: int) -> int:
         """Charges bytes that have arrived."""
         ...
 
     def fetch_hold_ms(self) -> int:
-        """More than 0 while nothing may be fetched."""
+        """More than 0 while the client may not fetch."""
         ...
 
     def fetch_bytes_max(self, asked: int) -> int:
-        """How much of a fetch may be answered."""
+        """How many of the `asked` bytes may be sent."""
         ...
 
     def consumed(self, nbytes: int) -> int:
@@ -56,11 +56,11 @@ class DataPlane:
         *,
         may_heal_soon: Callable[[PartitionReplica], bool] = lambda _: False,
     ) -> None:
-        """`on_bug` hears of exceptions that nobody foresaw; the partition goes offline.
+        """`on_bug` gets unexpected exceptions; the partition then goes offline.
 
-        `on_damage` hears of logs that cannot be read where they should; True if it has dealt with
-        that, and the partition is as it should be. `may_heal_soon` says whether damaged records of
-        a replica may soon be read.
+        `on_damage` gets unreadable logs; it returns True if it has handled the damage, and the
+        partition's state is right. `may_heal_soon` says whether damaged records of a replica may
+        soon be readable.
         `meters` is a live table of the instances that have limits.
         """
         self.replicas: dict[tuple[TopicId, int], PartitionReplica] = {}
@@ -94,11 +94,11 @@ class DataPlane:
                         group.fail(unknown(replica.storage_error, str(error)))
 
     def fetch(self, work: FetchWork) -> None:
-        """Answers at once if it can, else waits for bytes or for time (Kafka's DelayedFetch).
+        """Answers at once if possible, else waits for bytes or time (Kafka's DelayedFetch).
 
-        Where a new leader's high watermark has not caught up with its predecessor's, a fetch that
-        finds nothing waits, too: that partition is OFFSET_NOT_AVAILABLE only if it has not caught
-        up by the end of the wait.
+        If a new leader's high watermark has not caught up with its predecessor's, a fetch without
+        records waits, too: that partition gets OFFSET_NOT_AVAILABLE only if the high watermark has
+        not caught up by the end of the wait.
         """
         nbytes, failed = self._read(work)
         if (
@@ -144,17 +144,17 @@ class DataPlane:
         self._answer(work, nbytes)
 
     def _look_soon(self, work: FetchWork, wait: FetchWait) -> None:
-        """Once for all partitions of the fetch whose high watermarks move in this turn."""
+        """Schedules one `_look` per turn, for all partitions whose high watermarks move."""
         if not wait.looks_soon:
             wait.looks_soon = True
             self._call_later(0, partial(self._look, work, wait))
 
     def _look(self, work: FetchWork, wait: FetchWait) -> None:
-        """Reads again for a fetch that waits where records may be seen now that are not new."""
+        """Reads again for a waiting fetch after older records have become readable."""
         wait.looks_soon = False
         if wait.finished:
             return
-        # A read that takes a replica down ends all that wait there, and must not find this one.
+        # A read that fails a replica ends all waits there, and must not find this one.
         places = list(wait.places)
         wait.leave()
         nbytes, failed = self._read(work)
@@ -185,16 +185,16 @@ class DataPlane:
             wait.timer.cancel()
 
     def _read(self, work: FetchWork) -> tuple[int, bool]:
-        """Fills `work.results`; gives bytes found and whether any partition has an error."""
+        """Fills `work.results`; the bytes found, and whether any partition has an error."""
         left = work.max_bytes
         none_yet = True
         if self._meters and (meter := self._meters.get(work.instance)) is not None:
             work.throttle_ms = meter.fetch_hold_ms()
             left = 0 if work.throttle_ms else meter.fetch_bytes_max(left)
-            # Over its quota, the client gets offsets and errors, but no bytes.
+            # A client over its quota gets offsets and errors, but no bytes.
             none_yet = not work.throttle_ms
             if left < 2 * work.min_bytes:
-                work.min_bytes = 1  # Waiting for more than may be sent would be in vain.
+                work.min_bytes = 1  # No answer may have more bytes, so do not wait for them.
         total = 0
         failed = False
         results: list[FetchedPartition] = []
@@ -221,11 +221,11 @@ class DataPlane:
         return total, failed
 
     def damaged(self, replica: PartitionReplica, error: StorageError) -> bool:
-        """Tells of a log that cannot be read where it should; True if that has been dealt with."""
+        """Reports an unreadable log; True if the damage has been handled."""
         return self._on_damage(replica, error)
 
     def _refusal_of_damaged(self, replica: PartitionReplica) -> ErrorCode:
-        """Clients ask again, without telling the application, for what may be healed in a moment."""
+        """A retriable error for damage that may be repaired soon, so the application sees none."""
         if self._may_heal_soon(replica):
             return ErrorCode.OFFSET_NOT_AVAILABLE
         return ErrorCode.CORRUPT_MESSAGE
@@ -236,10 +236,10 @@ class DataPlane:
         error: Exception,
         again: Callable[[], FetchedPartition] | None = None,
     ) -> FetchedPartition:
-        """Takes the partition offline, with its directory if the operating system refused.
+        """Takes the partition offline, with its directory if the operating system failed.
 
-        Records that are known to be damaged, or become so now, are refused, and nothing else is:
-        `again` reads once more, up to them.
+        Records that are known to be damaged, or just became known as such, are only refused:
+        `again` repeats the read, up to them.
         """
         if isinstance(error, DamagedRecordsError):
             return FetchedPartition(self._refusal_of_damaged(replica))
@@ -261,10 +261,10 @@ class DataPlane:
 
 
 def _more_is_there(work: FetchWork) -> bool:
-    """Whether a partition has more than its result takes: no wait makes that one larger.
+    """True if a partition has more records than its result: a wait would not make it larger.
 
-    It is full, as only whole batches are sent, or at the end of a segment (Kafka's `DelayedFetch`
-    counts what is there, not what is sent, and is complete if the offset is in an older segment).
+    It is full, as only whole batches are sent, or ends with a segment (Kafka's `DelayedFetch`
+    counts available bytes, not sent ones, and completes if the offset is in an older segment).
     """
     return any(
         result.records.next_offset < result.high_watermark

@@ -1,12 +1,12 @@
-"""What a topic's configs mean for an append, as plain values that the hot path reads."""
+"""A topic's configs for appends, as plain values that the hot path reads."""
 
 from dataclasses import dataclass, field
 from typing import Final
 
 ANY_AGE: Final = 2**63 - 1
 DECOMPRESSED_BYTES_MAX: Final = 64 << 20
-"""Sixty times the default max.message.bytes, so far more than honest records unpack to; and since
-a decompressor may hold twice as much for a moment, small next to a node's memory."""
+"""Sixty times the default max.message.bytes: far above the size of honest records. A decompressor
+may hold twice as much for a moment, still little for a node's memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,19 +27,19 @@ class AppendPolicy:
     validate_records: bool = False
     """record.validation=deep, always so on compacted topics (decision 2)."""
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
-    """Deep validation gives up on a batch that unpacks to more."""
+    """Deep validation refuses a batch that decompresses to more."""
 
-    # What follows from the configs, worked out once and not for each append:
+    # Derived from the configs once, not for each append:
 
     batch_bytes_max: int = field(init=False)
-    """Of one batch, by both limits."""
+    """Maximum size of a batch, by both limits."""
     deep: bool = field(init=False)
-    """True if the records themselves are looked at."""
+    """True if the records themselves are validated."""
     plain: bool = field(init=False)
-    """True if the leader need only look at what every header has."""
+    """True if the leader only has to check the header."""
 
     def __post_init__(self) -> None:
-        """Fills in the fields that follow from the others."""
+        """Computes the derived fields."""
         deep = self.compacted or self.validate_records
         other = deep or self.log_append_time or self.timestamp_before_ms_max < ANY_AGE
         object.__setattr__(self, "batch_bytes_max", min(self.message_bytes_max, self.segment_bytes))

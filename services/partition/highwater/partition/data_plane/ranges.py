@@ -1,4 +1,4 @@
-"""A read's result that outlives the loop turn: a pinned place in a segment file."""
+"""A read's result that stays valid after the loop turn: a pinned range of a segment file."""
 
 from highwater.partition.storage.log.log_slice import LogSlice
 
@@ -6,7 +6,7 @@ from highwater.partition.storage.log.log_slice import LogSlice
 class SegmentRange:
     """A `FileRange` (see highwater.hop.fetch) over one slice; keeps the file open until released.
 
-    Also says where the file lies, so that a gateway on this host can open it for itself.
+    Also has the file's location, so that a gateway on this host can open it.
     """
 
     __slots__ = (
@@ -28,11 +28,11 @@ class SegmentRange:
         self.position = found.position
         self.length = found.length
         self.next_offset = found.next_offset
-        """Of the batch behind it."""
+        """The first offset after the range."""
         self.path = segment.path
         self.inode = segment.inode
         self.log_dir = log_dir
 
     def release(self) -> None:
-        """Lets the segment's file be closed; called once."""
+        """Allows the segment's file to close; called once."""
         self._segment.unpin()

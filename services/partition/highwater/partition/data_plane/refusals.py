@@ -1,7 +1,7 @@
-"""The slow half of append validation: says why a batch is refused, or that it is good after all.
+"""The slow part of append validation: why a batch is refused, or that it is valid after all.
 
-The fast path in `replica` decides only whether a batch is plainly good. All others come here, and
-every batch of a topic with deep validation or LogAppendTime.
+The fast path in `replica` only recognises batches that are plainly valid. All others come here, and
+so does every batch of a topic with deep validation or LogAppendTime.
 """
 
 from collections.abc import Sequence
@@ -28,8 +28,8 @@ def verdict_on(batch: Any, policy: AppendPolicy, now_ms: int) -> Failure | int:
     """Why a batch may not be appended, or its largest timestamp in milliseconds.
 
     See Kafka's `LogValidator` and `UnifiedLog.append`. The stored header gets that timestamp: the
-    time of the append with LogAppendTime, otherwise the records' largest if they were decoded, or
-    what the header says.
+    append time with LogAppendTime, otherwise the records' largest if they were decoded, or the
+    header's.
     """
     size = len(batch)
     if size > policy.message_bytes_max:
@@ -47,18 +47,18 @@ def verdict_on(batch: Any, policy: AppendPolicy, now_ms: int) -> Failure | int:
         return Failure(problem.error, problem.message)
     view = RecordBatchView(batch, 0, size)
     if view.attributes & TRANSACTIONAL_BIT:
-        # As Kafka answers for a partition that its coordinator has not in the transaction (KIP-890):
-        # no client sends it again.
+        # Kafka's answer if the coordinator has not added the partition to the transaction
+        # (KIP-890): no client retries it.
         return Failure(ErrorCode.INVALID_TXN_STATE, TRANSACTIONS_NOT_SERVED)
     largest = _of_records(view, policy, now_ms) if policy.deep else _of_header(view, policy, now_ms)
     return now_ms if policy.log_append_time and not isinstance(largest, Failure) else largest
 
 
 def _of_header(view: RecordBatchView, policy: AppendPolicy, now_ms: int) -> Failure | int:
-    """By the header, which has the largest timestamp and the first: those between are not seen.
+    """Validates by the header, which has the first and the largest timestamp: not those between.
 
-    The largest may be wrong; retention and searches by time believe it, within these bounds. If the
-    batch is refused the records are looked at, too, so that the answer names those at fault.
+    The largest may be wrong; retention and searches by time trust it, within these bounds. If the
+    batch is refused, the records are read, too, so that the answer names the invalid ones.
     """
     header = view.header()
     largest = header.max_timestamp
@@ -82,13 +82,13 @@ def _of_header(view: RecordBatchView, policy: AppendPolicy, now_ms: int) -> Fail
     if isinstance(found, Failure) and found.error_code == ErrorCode.INVALID_TIMESTAMP:
         named = found.record_errors
     elif header.record_count == 1:
-        # The record cannot be read, or has another timestamp than the header says.
+        # The record cannot be read, or its timestamp differs from the header's.
         named = [RecordError(0, message)]
     return Failure(ErrorCode.INVALID_TIMESTAMP, message, record_errors=named)
 
 
 def _of_records(view: RecordBatchView, policy: AppendPolicy, now_ms: int) -> Failure | int:
-    """By the records themselves."""
+    """Validates by the records themselves."""
     stamped = policy.log_append_time
     verdict = validate_deep(
         view,

@@ -1,7 +1,7 @@
-"""One replica of one partition, as the data plane sees it: appends and reads of a leader.
+"""One replica of one partition in the data plane: appends and reads of a leader.
 
-Lifecycle: made when the log is open; `handle` takes what the cluster image says of its role;
-`fail` ends it when its log directory breaks, `retire` when the node has it no longer.
+Lifecycle: created when the log is open; `handle` applies its role from the cluster image; `fail`
+ends it when its log directory fails, `retire` when the node no longer has it.
 """
 
 from collections.abc import Callable
@@ -71,7 +71,7 @@ class PartitionReplica(ReplicaRole):
         self.policy = policy
         self._on_log_failure = on_log_failure
         self.answers = AppendAnswers(self, append=self.append)
-        """Of the groups that `append` has been given."""
+        """Answers the groups that `append` was given."""
 
     # ---- role ----
 
@@ -82,7 +82,7 @@ class PartitionReplica(ReplicaRole):
     def ask_port(
         self, wanted: effect.StartFollowing | effect.StopFollowing | effect.ProposeIsr
     ) -> None:
-        """Asks the node for what takes other nodes."""
+        """Asks the node for actions that need other nodes."""
         match wanted:
             case effect.StartFollowing():
                 self.port.follow(self, wanted.leader, wanted.leader_epoch)
@@ -100,28 +100,28 @@ class PartitionReplica(ReplicaRole):
         return self.answers.stalled is None and super().resign()
 
     def hold_appends(self) -> bool:
-        """Resigns, but lets appends wait here: either the next epoch refuses them, or `resume`
-        takes them.
+        """Resigns, but lets appends wait here until the next epoch refuses them, or `resume`
+        appends them.
         """
         holds = self.answers.holds = not self.resigned and self.resign()
         return holds
 
     def resume(self) -> None:
-        """Goes on in the same epoch, with what has waited; if it has not ended meanwhile."""
+        """Continues in the same epoch with the waiting appends, unless the epoch has ended."""
         if self.answers.holds:
             self.answers.holds = False
             self.core.handle(on.HandOverGivenUp())
             self.answers.go_on()
 
     def handed_over_to(self, successor: int) -> bool:
-        """True if this node has all of the log, and nobody waits for an answer."""
+        """True if `successor` has all of the log, and no group waits for an answer."""
         waits = self.answers.unflushed or self.waiters.commits
         followers, end = self.core.followers, self.log.log_end_offset
         return not waits and have_all(iter((successor,)), followers, end)
 
     @property
     def handed_over(self) -> bool:
-        """See `ReplicaRole`. Nor does a group wait for a flush, which would be in doubt."""
+        """See `ReplicaRole`. False also while a group waits for a flush: its outcome is open."""
         return not self.answers.unflushed and super().handed_over
 
     # ---- append ----
@@ -129,7 +129,7 @@ class PartitionReplica(ReplicaRole):
     def append(self, group: AppendGroup, waited: bool = False) -> None:  # noqa: C901 - see below.
         """Checks, stamps and writes a group with one writev; completes it now or at the commit.
 
-        `waited`: it is the turn of a group that had to wait for a stalled directory.
+        `waited`: the group was queued for a stalled directory, and is next.
         One long loop on purpose: a call per batch would cost as much as the work itself.
         """
         epoch = group.leader_epoch
@@ -277,7 +277,7 @@ class PartitionReplica(ReplicaRole):
         if asked.last_fetched_epoch >= 0:
             epoch, end = log.epochs.end_offset_for(asked.last_fetched_epoch)
             if end < 0:
-                # Nothing is known of that epoch, so nor whether the client's log is this one.
+                # The epoch is unknown here, so the client's log may be another one.
                 return FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE)
             if epoch < asked.last_fetched_epoch or end < offset:
                 result.diverging_epoch = epoch
@@ -286,7 +286,7 @@ class PartitionReplica(ReplicaRole):
         if offset > extent.end_offset:
             return FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE)
         if offset >= high_watermark and high_watermark < core.epoch_start_offset:
-            # An earlier leader may have told of a higher one, and it must not go back (KIP-207).
+            # An earlier leader may have returned a higher one, and it must not go back (KIP-207).
             return FetchedPartition(ErrorCode.OFFSET_NOT_AVAILABLE)
         if offset >= high_watermark or (max_bytes <= 0 and not first):
             return result

@@ -1,8 +1,8 @@
-"""A replica's place in its partition: the state machine, and what it asks of log and waiters.
+"""A replica's role in its partition: connects the state machine with log and waiters.
 
-`core.replica.Replica` decides and owns what it decides by, the high watermark, too. This shell
-carries its effects out, in order and before the next event, and words its refusals. Appends and
-reads are in `replica.py`.
+`core.replica.Replica` decides, and owns the state that it decides by, including the high watermark.
+This shell carries out its effects, in order and before the next event, and adds messages to its
+refusals. Appends and reads are in `replica.py`.
 """
 
 from collections.abc import Callable, Iterator
@@ -67,7 +67,7 @@ class ReplicaRole:
     ) -> None:
         """`log_dir` is the index of the log's directory among the node's.
 
-        `flush` syncs the log, somewhere else, and then calls back; for flush.messages. With a
+        `flush` syncs the log in the background, then calls back; for flush.messages. With a
         `session`, appends with acks 0 and 1 are refused when it has run out.
         """
         self.topic_id = topic_id
@@ -79,8 +79,8 @@ class ReplicaRole:
         self.flush = flush
         self.waiters = Waiters()
         self.listeners: tuple[Listener, ...] = ()
-        """Told when the log has grown, the high watermark has moved, or the role has changed.
-        Replaced, never changed; they may not raise."""
+        """Called when the log has grown, the high watermark has moved, or the role has changed.
+        Replaced as a whole, never changed; listeners may not raise."""
         self.core = Replica(
             node=node,
             node_epoch=node_epoch,
@@ -92,7 +92,7 @@ class ReplicaRole:
             in_session=None if session is None else session.lasts,
         )
 
-    # ---- what the state machine says ----
+    # ---- state of the state machine ----
 
     @property
     def leading(self) -> bool:
@@ -101,33 +101,33 @@ class ReplicaRole:
 
     @property
     def leader(self) -> int:
-        """The node that leads, as this one knows; -1 if none does."""
+        """The leader as known here; -1 if there is none."""
         return self.core.leader
 
     @property
     def leader_epoch(self) -> int:
-        """The newest that this node knows."""
+        """The newest leader epoch known here."""
         return self.core.leader_epoch
 
     @property
     def high_watermark(self) -> int:
-        """Everything below is committed."""
+        """All records below it are committed."""
         return self.core.high_watermark
 
     @property
     def resigned(self) -> bool:
-        """Nothing is appended in this epoch any more; another replica is to lead the next one."""
+        """True if it takes no more appends in this epoch, so that another replica leads next."""
         return self.core.resigned
 
     @property
     def failed(self) -> bool:
-        """The log cannot be used any more."""
+        """True if the log cannot be used any more."""
         return self.core.role is Role.OFFLINE
 
     # ---- control path ----
 
     def handle(self, event: on.Event) -> None:
-        """Gives an event to the state machine and carries out what follows from it."""
+        """Gives an event to the state machine and carries out its effects."""
         effects = self.core.handle(event)
         try:
             for wanted in effects:
@@ -137,18 +137,18 @@ class ReplicaRole:
         self.tell_listeners()
 
     def tell_listeners(self) -> None:
-        """Something changed that a follower's session may wait for."""
+        """Calls the listeners after a change that a follower's session may wait for."""
         for listener in self.listeners:
             listener(self)
 
     def log_failed(self, error: StorageError) -> None:
-        """Replaced by the subclass, which knows whom to tell."""
+        """Replaced by the subclass, which reports it."""
         raise NotImplementedError
 
     def ask_port(
         self, wanted: effect.StartFollowing | effect.StopFollowing | effect.ProposeIsr
     ) -> None:
-        """Replaced by the subclass, which is what the ReplicationPort knows."""
+        """Replaced by the subclass, which has the ReplicationPort."""
         raise NotImplementedError
 
     def _carry_out(self, wanted: effect.Effect) -> None:
@@ -189,12 +189,12 @@ class ReplicaRole:
         log.high_watermark = self.core.high_watermark
 
     def began_at(self, offset: int) -> None:
-        """A follower's log has been made anew, empty, to begin at this offset."""
+        """A follower's log was emptied, to begin at this offset."""
         self.log.truncate_fully_and_start_at(offset)
         self._log_cut()
 
     def counted_end(self) -> int:
-        """How much of the log counts now: not what waits for a flush that flush.messages asks for."""
+        """Up to where the log counts now: not records that wait for a flush by flush.messages."""
         log = self.log
         if log.log_end_offset < log.durability.flush_at_offset:
             return log.log_end_offset
@@ -209,13 +209,13 @@ class ReplicaRole:
         )
 
     def fetch_again(self) -> None:
-        """A follower that could not fetch, because a write or a flush was under way."""
+        """Lets a follower fetch that had to wait for a write or a flush."""
         if self.core.may_ask():
             self.ask_port(effect.StartFollowing(leader=self.leader, leader_epoch=self.leader_epoch))
 
     def written_late(self, epoch: int, next_offset: int, nbytes: int) -> None:
-        """The writer thread was at work for `epoch` while this replica's role changed: records that
-        nobody waits for are in the log now.
+        """The writer thread wrote for `epoch` while this replica's role changed: the log now has
+        records whose groups were answered before.
         """
         if self.leading:
             self.waiters.appended(next_offset, nbytes)
@@ -228,41 +228,41 @@ class ReplicaRole:
         )
 
     def _stopped_leading(self, error_code: int) -> None:
-        """Whoever waits here hears it; what is in the log may be in the next leader's or not."""
+        """Ends all waits; records in the log may or may not be in the next leader's."""
         self.waiters.leader_gone(error_code)
 
     def resign(self) -> bool:
-        """Refuses appends until the next epoch, so that followers can have all of the log.
+        """Refuses appends until the next epoch, so that followers can get all of the log.
 
-        They are for the next leader. False, and nothing changes, if there would be none.
+        The next leader gets those appends. False, without a change, if there would be none.
         """
         self.core.handle(on.HandOverAsked())
         return self.leading and self.resigned
 
     @property
     def handed_over(self) -> bool:
-        """True if whoever is elected next has all of the log, or this replica does not lead."""
+        """True if each possible next leader has all of the log, or this replica does not lead."""
         return self.next_leader_has(self.log.log_end_offset)
 
     def successors(self) -> Iterator[int]:
-        """The nodes that would be elected if this one went now."""
+        """The nodes that could be elected if this one stopped now."""
         core = self.core
         return successors(core.isr, core.node, core.ineligible)
 
     def next_leader_has(self, end_offset: int) -> bool:
-        """The same for the log before an offset."""
+        """`handed_over` for the log before an offset."""
         return not self.leading or have_all(self.successors(), self.core.followers, end_offset)
 
     def fail(self) -> None:
         """The log cannot be used any more.
 
-        Where another replica leads soon, every call says that this one does not; else it answers
-        KAFKA_STORAGE_ERROR from now on.
+        If another replica leads soon, every call is answered with "not leader"; otherwise with
+        KAFKA_STORAGE_ERROR.
         """
         self._end(on.LogFailed())
 
     def retire(self) -> None:
-        """The node has this replica no longer."""
+        """The node no longer has this replica."""
         self._end(on.ReplicaRemoved())
 
     def _end(self, event: on.LogFailed | on.ReplicaRemoved) -> None:
@@ -274,7 +274,7 @@ class ReplicaRole:
     # ---- the high watermark ----
 
     def moved(self, high_watermark: int | None) -> None:
-        """After the state machine moved the high watermark, or did not (None)."""
+        """Call with the state machine's new high watermark, None if it did not move."""
         if high_watermark is not None:
             self._take_high_watermark(high_watermark)
             self.tell_listeners()
@@ -289,7 +289,7 @@ class ReplicaRole:
             waiters.caught_up()
 
     def commit_to(self, high_watermark: int) -> None:
-        """Tells the log, whose checkpoint and retention go by it, and completes groups."""
+        """Sets the log's high watermark, for checkpoint and retention, and completes groups."""
         self.log.high_watermark = high_watermark
         if self.waiters.commits:
             self.waiters.offset_committed(high_watermark)
@@ -298,11 +298,11 @@ class ReplicaRole:
 
     @property
     def storage_error(self) -> ErrorCode:
-        """For an append that may be in the log that failed: the next leader's log knows better."""
+        """The code for appends that may be in the failed log; another leader's log may know."""
         return log_failure_code(self.resigned)
 
     def refusal(self, error_code: int, leader_epoch: int) -> Failure:
-        """What an append to that epoch is told that `core.refuse_append` has refused."""
+        """The failure for an append to that epoch, which `core.refuse_append` has refused."""
         core = self.core
         if error_code == ErrorCode.NOT_ENOUGH_REPLICAS:
             return Failure(
@@ -311,7 +311,7 @@ class ReplicaRole:
                 f"min.insync.replicas is {core.min_isr}",
             )
         if error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and leader_epoch == core.append_epoch:
-            # It names itself and the group's own epoch: there is nobody else to wait for.
+            # Names this leader and the group's own epoch: there is no other leader to wait for.
             return Failure(
                 error_code,
                 "the leader has no session with the controller: only acks=all is taken",
@@ -321,10 +321,10 @@ class ReplicaRole:
         return self.not_leader()
 
     def not_leader(self) -> Failure:
-        """What an append is told that came to the wrong node or in the wrong epoch.
+        """The failure for an append that came to the wrong node or in the wrong epoch.
 
-        Who has resigned names the epoch after its own, as it takes nothing in its own any more;
-        gateways then hold what they have until they know that epoch's leader.
+        A leader that has resigned names the epoch after its own, since it takes no more appends in
+        its own. Gateways then hold the batches until they know that epoch's leader.
         """
         core = self.core
         code = core.refuse_append(NO_EPOCH, 0)
@@ -336,5 +336,5 @@ class ReplicaRole:
 
 
 def unknown(error_code: int, message: str) -> Failure:
-    """An append of which nobody knows whether it is in the log that will go on."""
+    """The failure of an append that may or may not be in the next leader's log."""
     return Failure(error_code, message, outcome=OUTCOME_UNKNOWN)

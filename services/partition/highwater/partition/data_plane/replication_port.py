@@ -1,4 +1,4 @@
-"""What a replica asks of the node around it: to be fed by a leader, and to have its ISR changed."""
+"""What a replica asks of its node: to fetch from a leader, and to change the ISR."""
 
 from typing import Protocol, TypeVar
 
@@ -9,14 +9,14 @@ Replica_contra = TypeVar("Replica_contra", contravariant=True)
 
 
 class ReplicationPort(Protocol[Replica_contra]):
-    """Called on the node's loop while an event is carried out; none may call back at once."""
+    """Called on the node's loop while an event is carried out; no call may call back at once."""
 
     def follow(self, replica: Replica_contra, leader: int, leader_epoch: int) -> None:
-        """Fetch from `leader` in this epoch, and from nobody if it is -1; replaces former ones."""
+        """Fetch from `leader` in this epoch, not if it is -1; replaces the former leader."""
         ...
 
     def stop_following(self, replica: Replica_contra) -> None:
-        """Fetch no more for this replica; harmless if nothing was."""
+        """Stop fetching for this replica; harmless if it does not fetch."""
         ...
 
     def propose_isr(self, replica: Replica_contra, proposal: ProposeIsr) -> None:
@@ -25,14 +25,14 @@ class ReplicationPort(Protocol[Replica_contra]):
 
 
 class Alone:
-    """The port of a node without others: its partitions have one replica each."""
+    """The port of a node without other nodes: its partitions have one replica each."""
 
     def follow(self, replica: object, leader: int, leader_epoch: int) -> None:
-        """Nobody is there to fetch from."""
+        """Does nothing: there is no node to fetch from."""
 
     def stop_following(self, replica: object) -> None:
-        """Nothing is fetched."""
+        """Does nothing: it never fetches."""
 
     def propose_isr(self, replica: object, proposal: ProposeIsr) -> None:
-        """An ISR of one is never changed."""
+        """Does nothing: an ISR of one never changes."""
         raise AssertionError(f"{replica} is alone, yet proposes {proposal}")

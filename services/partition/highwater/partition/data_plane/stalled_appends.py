@@ -1,7 +1,7 @@
 """Appends to one partition whose log directory hangs: in order, one write at a time.
 
-The replica makes such a queue with the first group that meets a stalled directory, keeps it while
-a group is being written or waits, and goes back to writing at once when it is empty.
+The replica creates the queue with the first group for a stalled directory, and keeps it while a
+group is being written or waits. When it is empty, the replica writes directly again.
 """
 
 from collections import deque
@@ -11,12 +11,12 @@ from highwater.partition.storage.log.stall import StallMonitor
 
 
 class StalledAppends:
-    """The group in hand and those behind it. Each is finished by the replica, or failed here."""
+    """The group in hand and those behind it. The replica finishes each, or it fails here."""
 
     __slots__ = ("_in_hand", "_stall", "_waiting")
 
     def __init__(self, stall: StallMonitor) -> None:
-        """`stall` is the directory's; it limits what waits there, over all partitions."""
+        """`stall` is the directory's; it limits waiting bytes there, over all partitions."""
         self._stall = stall
         self._waiting: deque[AppendGroup] = deque()
         self._in_hand: AppendGroup | None = None
@@ -26,21 +26,21 @@ class StalledAppends:
         return len(self._waiting) + (self._in_hand is not None)
 
     def add(self, group: AppendGroup) -> bool:
-        """Queues a group; False if too much waits already."""
+        """Queues a group; False if too many bytes wait already."""
         if not self._stall.admit(group.nbytes):
             return False
         self._waiting.append(group)
         return True
 
     def take(self) -> AppendGroup | None:
-        """The next group to append, if the one in hand is done with and any waits."""
+        """The next group to append, if one waits; finishes the former one."""
         self.finish()
         if self._waiting:
             self._in_hand = self._waiting.popleft()
         return self._in_hand
 
     def finish(self) -> None:
-        """The group in hand needs nothing from here any more."""
+        """The group in hand is done; releases its bytes."""
         if self._in_hand is not None:
             self._stall.leave(self._in_hand.nbytes)
             self._in_hand = None
@@ -48,7 +48,7 @@ class StalledAppends:
     def fail(self, in_hand: Failure, waiting: Failure) -> None:
         """Ends all groups: `in_hand` for the one that may be in the log, `waiting` for the others.
 
-        Groups that came to an end before are left alone.
+        Completed groups are left alone.
         """
         groups, self._waiting = self._waiting, deque()
         first = self._in_hand

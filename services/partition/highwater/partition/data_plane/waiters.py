@@ -1,7 +1,7 @@
-"""Who waits for a partition: fetches for bytes, acks=all appends for the high watermark.
+"""The waits at a partition: fetches for bytes, acks=all appends for the high watermark.
 
-Nobody polls. A waiting fetch counts down the bytes that still miss, over all its partitions, and
-is answered by the append that brings the last of them (Kafka's delayed fetch and produce).
+There is no polling. A waiting fetch counts down its missing bytes, over all its partitions, and is
+answered by the append that brings the last of them (Kafka's delayed fetch and produce).
 """
 
 from collections import deque
@@ -12,7 +12,7 @@ from highwater.hop.append import OUTCOME_APPENDED, OUTCOME_UNKNOWN, AppendGroup,
 from highwater.kafka.error_codes import ErrorCode
 
 UNCOMMITTED_MAX: Final = 4096
-"""Groups whose sizes are kept apart; beyond that, the last ones count as one."""
+"""Groups whose sizes are kept separately; above that, the last ones count as one."""
 
 COMMITS_MAX: Final = 16_384
 """acks=all groups that may wait at one partition, about 1 KB each without their records."""
@@ -29,7 +29,7 @@ class FetchWait:
         finish: "Callable[[FetchWait], None]",
         look: "Callable[[FetchWait], None]",
     ) -> None:
-        """`finish` answers; `look` says that it may find more than the bytes that still miss."""
+        """`finish` answers; `look` is called when more bytes may be readable than are missing."""
         self.missing_bytes = missing_bytes
         self.finish = finish
         self.look = look
@@ -37,7 +37,7 @@ class FetchWait:
         self.looks_soon = False
         self.places: list[Waiters] = []
         self.timer: Any = None
-        """Whatever `call_later` gave; it can be cancelled."""
+        """The result of `call_later`; it can be cancelled."""
 
     def leave(self) -> None:
         """Stops waiting at every partition; `finish` is not called."""
@@ -47,7 +47,7 @@ class FetchWait:
         self.places.clear()
 
     def wait_on(self, places: "list[Waiters]", missing_bytes: int) -> None:
-        """Waits again, after it has left."""
+        """Waits again, after `leave`."""
         self.finished = False
         self.missing_bytes = missing_bytes
         for place in places:
@@ -57,8 +57,8 @@ class FetchWait:
 class CommitWait:
     """A group that was appended and is not answered yet.
 
-    As a rule it has acks=all, and its last offset is not yet below the high watermark; or it waits
-    for a slow write, or for a flush.
+    Usually it has acks=all, and the high watermark is below its end. Otherwise it waits for a slow
+    write, or for a flush.
     """
 
     __slots__ = ("base_offsets", "failures", "group", "nbytes", "required_offset")
@@ -71,7 +71,7 @@ class CommitWait:
         required_offset: int,
         nbytes: int = 0,
     ) -> None:
-        """`required_offset` is the one after the group, `nbytes` what it added to the log."""
+        """`required_offset` is the offset after the group, `nbytes` its bytes added to the log."""
         self.nbytes = nbytes
         self.group = group
         self.base_offsets = base_offsets
@@ -79,14 +79,14 @@ class CommitWait:
         self.required_offset = required_offset
 
     def give_up(self, failure: Failure) -> None:
-        """Answers the group; batches that failed by themselves keep their own failure."""
+        """Answers the group; batches that failed on their own keep their failure."""
         n = len(self.base_offsets)
         failures = {**dict.fromkeys(range(n), failure), **(self.failures or {})}
         self.group.complete([-1] * n, failures)
 
 
 class Waiters:
-    """Both kinds of waiting at one partition."""
+    """All waits at one partition."""
 
     __slots__ = ("commits", "fetches", "uncommitted")
 
@@ -98,13 +98,13 @@ class Waiters:
         """(end offset, bytes) of groups that followers do not have yet, in order."""
 
     def appended(self, end_offset: int, nbytes: int) -> None:
-        """The log has grown by a group that is not committed."""
+        """The log has grown by an uncommitted group."""
         if len(self.uncommitted) >= UNCOMMITTED_MAX:
             nbytes += self.uncommitted.pop()[1]
         self.uncommitted.append((end_offset, nbytes))
 
     def reached(self, high_watermark: int) -> None:
-        """The high watermark has moved over groups that waited for it."""
+        """The high watermark has moved, perhaps past uncommitted groups."""
         uncommitted = self.uncommitted
         nbytes = 0
         while uncommitted and uncommitted[0][0] <= high_watermark:
@@ -113,31 +113,31 @@ class Waiters:
             self.bytes_committed(nbytes)
 
     def add_fetch(self, wait: FetchWait) -> None:
-        """Lets `wait` hear of new bytes here."""
+        """Lets `wait` count new bytes here."""
         self.fetches[wait] = None
         wait.places.append(self)
 
     def bytes_committed(self, nbytes: int) -> None:
-        """Tells fetches that the high watermark moved over `nbytes` more bytes."""
+        """Counts `nbytes` newly committed bytes for the waiting fetches."""
         for wait in list(self.fetches):
             if wait.finished:
-                continue  # By one before it, whose read has taken a replica down.
+                continue  # An earlier one's read failed a replica, which ended this wait.
             wait.missing_bytes -= nbytes
             if wait.missing_bytes <= 0:
                 wait.leave()
                 wait.finish(wait)
 
     def caught_up(self) -> None:
-        """The high watermark has reached where this leader's epoch begins.
+        """The high watermark has reached the start of this leader's epoch.
 
-        So fetches may tell it, and find records that were here before.
+        So fetches may return it, and may find records that were here before.
         """
         for wait in list(self.fetches):
             if not wait.finished:
                 wait.look(wait)
 
     def add_commit(self, wait: CommitWait) -> None:
-        """The last in the order of offsets. Where too many wait, the first is not waited for."""
+        """Adds a group, last by offset. If too many wait, answers the first as not replicated."""
         if len(self.commits) >= COMMITS_MAX:
             self.commits.popleft().give_up(_late(ErrorCode.REQUEST_TIMED_OUT))
         self.commits.append(wait)
@@ -159,10 +159,10 @@ class Waiters:
             done.group.complete(done.base_offsets, done.failures)
 
     def leader_gone(self, error_code: int) -> None:
-        """Answers all: fetches read again and see the error, appends get `error_code`.
+        """Answers all waits: fetches read again and get the error, appends get `error_code`.
 
-        The batches are in this log, but nobody knows whether the next leader has them; so the
-        code must not be one that clients take as "not stored" (decision 14).
+        The batches are in this log, but the next leader may or may not have them. So the code must
+        not be one that clients take as "not stored" (decision 14).
         """
         self.uncommitted.clear()
         for wait in list(self.fetches):
@@ -174,10 +174,10 @@ class Waiters:
 
 
 def _is_late(group: AppendGroup, now_ms: int) -> bool:
-    # Groups of this node's own have no deadline, which is 0.
+    # Groups made by this node have no deadline, which is 0.
     return 0 < group.last_deadline_ms <= now_ms
 
 
 def _late(error_code: ErrorCode) -> Failure:
-    """For records that are in the leader's log and will be committed, or cut off by another."""
+    """For records in the leader's log, to be committed later, or truncated by another leader."""
     return Failure(error_code, "followers do not have it in time", outcome=OUTCOME_APPENDED)
