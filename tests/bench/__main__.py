@@ -25,7 +25,7 @@ QUICK = Settings(pairs=1, seconds=1.0, warmup_seconds=0.5, first_warmup_seconds=
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupKind:
-    """Peers with so many nodes: their title, warm-up and section of the document."""
+    """Peers with the same number of nodes: their title, warm-up and section of the document."""
 
     nodes: int
     title: str
@@ -59,7 +59,7 @@ class Plan:
 
 
 def make_plans(peers: Sequence[Peer], workloads: Sequence[Workload]) -> list[Plan]:
-    """The groups with rows to run; without workloads all peers, for start and memory."""
+    """The groups with rows to run; without workloads, all peers, for start and memory."""
     plans = [
         Plan(
             kind=kind,
@@ -72,7 +72,7 @@ def make_plans(peers: Sequence[Peer], workloads: Sequence[Workload]) -> list[Pla
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns 0, 1 when a peer failed in a row, or 2 for an invalid command line."""
+    """Returns 0, 1 if a peer failed in a row, or 2 for an invalid command line."""
     options = _parser().parse_args(arguments)
     if options.list:
         sys.stdout.writelines(f"{row.name}\n" for row in all_workloads())

@@ -25,10 +25,10 @@ def parser_of(module: str, description: str | None, *, quick: str) -> argparse.A
 
 
 def command_of(module: str, arguments: Sequence[str] | None) -> str:
-    """The command line as typed; `arguments` None means those of this process."""
+    """The command line as typed; if `arguments` is None, this process's."""
     return shlex.join(["python", "-m", module, *(sys.argv[1:] if arguments is None else arguments)])
 
 
 def teller(console: Console) -> Callable[[str], None]:
-    """Prints a line as it is."""
+    """A function that prints a line unchanged."""
     return lambda text: console.print(text, markup=False)

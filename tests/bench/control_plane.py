@@ -1,9 +1,9 @@
-"""`python -m tests.bench.control_plane`: what a dead node costs where there are many partitions.
+"""`python -m tests.bench.control_plane`: the cost of a dead node with many partitions.
 
-A cluster of 100 000 partitions on 100 nodes loses one that leads 3 000. How long does it take to
-decide, to convert the change, and until a gateway routes by it; and how long does an event loop
-stop meanwhile? All in this process, on one core: what takes place by the clock needs a quiet
-machine, CPU time does not.
+A cluster of 100 000 partitions on 100 nodes loses a node that leads 3 000. How long do the decision
+and its conversion take, and how long until a gateway routes by it? How long does an event loop stop
+meanwhile? Everything runs in this process, on one core: wall-clock times need a quiet machine, CPU
+times do not.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ QUIET_S = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One step, a time for every round; `limit_ms` None where there is no target."""
+    """One step with a time per round; `limit_ms` is None without a target."""
 
     name: str
     samples_ms: tuple[float, ...]
@@ -63,7 +63,7 @@ class Row:
 
 
 def table(rows: Sequence[Row]) -> list[list[str]]:
-    """One line a step; see HEADER."""
+    """One line per step; see HEADER."""
     return [
         [
             row.name,
@@ -75,7 +75,7 @@ def table(rows: Sequence[Row]) -> list[list[str]]:
 
 
 def measure_steps(size: Size, rounds: int) -> list[Row]:
-    """Each step by itself, without a pause."""
+    """Measures each step separately, without a pause."""
     image = image_of(size)
     index = index_of(image)
     decide, convert, serialize, parse = [], [], [], []
@@ -103,7 +103,7 @@ def measure_steps(size: Size, rounds: int) -> list[Row]:
 
 
 async def measure_together(size: Size, rounds: int) -> list[Row]:
-    """From the decision to a gateway's routes, over gRPC; and the stops of the loop meanwhile."""
+    """From the decision to a gateway's routes, over gRPC; and the loop's stops meanwhile."""
     committed: list[float] = []
     reached: list[float] = []
     stopped: list[float] = []
@@ -151,7 +151,7 @@ def _converted(delta: ClusterDelta) -> tuple[pb.ClusterChange, float]:
 
 
 def _check_routes(routing: RoutingTable, image: ClusterImage) -> None:
-    """What was measured is what was to be done."""
+    """Checks that the routes are right, so that the work was really done."""
     for topic in image.topics.values():
         routes = routing.by_id(topic.topic_id)
         assert routes is not None
@@ -164,7 +164,7 @@ def _ms_since(began: float) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns 0, or 1 when a target was missed."""
+    """Returns 0, or 1 if a target was missed."""
     parser = parser_of(MODULE, __doc__, quick="a cluster of 2 000 partitions")
     parser.add_argument("--rounds", type=int, default=9, choices=range(1, 10), help="1 to 9 (9)")
     options = parser.parse_args(arguments)

@@ -1,6 +1,6 @@
-"""A controller and a gateway's routing over gRPC, with many partitions and nodes that do not exist.
+"""A controller and a gateway's routing over gRPC, with many partitions and simulated nodes.
 
-The store is prefilled and in memory; nobody sends heartbeats, and sessions are longer than any run.
+The store is prefilled and in memory; there are no heartbeats, and sessions are longer than any run.
 Controller and gateway share one event loop, so the longest stop found is that of either.
 """
 
@@ -38,7 +38,7 @@ from highwater.model.ids import DEFAULT_INSTANCE, LeaderEpoch, NodeId, TopicId
 
 REPLICATION = 3
 NODE_STRIDE = 10
-"""Nodes 5, 15, 25, ... lead all partitions that they have, and share none with one another."""
+"""Nodes 5, 15, 25, ... lead all partitions that they have, and share none with each other."""
 
 RULES = ElectionRules(min_isr=lambda _: 2, unclean=lambda _: False)
 START_TIMEOUT_S = 60.0
@@ -47,7 +47,7 @@ TICK_S = 0.0005
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How large the cluster is."""
+    """The size of the cluster."""
 
     nodes: int = 100
     topics: int = 1_000
@@ -55,7 +55,7 @@ class Size:
 
     @property
     def partitions(self) -> int:
-        """Of all topics."""
+        """The partitions of all topics."""
         return self.topics * self.partitions_per_topic
 
     @property
@@ -65,12 +65,12 @@ class Size:
 
 
 def image_of(size: Size) -> ClusterImage:
-    """The cluster in good health."""
+    """The healthy cluster."""
     nodes = [
         NodeState(
             node_id=NodeId(n),
             node_epoch=1,
-            address=f"192.0.2.{n}:1",  # RFC 5737: nobody is there, nor refuses a connection.
+            address=f"192.0.2.{n}:1",  # RFC 5737: no host is there, and none refuses a connection.
             rack="",
             incarnation=f"i{n}",
             fenced=False,
@@ -109,14 +109,14 @@ def _topic(size: Size, number: int) -> TopicState:
 
 @dataclass(slots=True)
 class Stops:
-    """The longest time in which the event loop ran nothing else."""
+    """The longest time in which the event loop did not run other tasks."""
 
     longest_ms: float = 0.0
-    """By the clock: other processes on the machine count."""
+    """By the wall clock: other processes on the machine count."""
     longest_cpu_ms: float = 0.0
-    """What its thread has worked in such a time, without the collector of garbage."""
+    """CPU time of the thread in one stop, without garbage collection."""
     collector_ms: float = 0.0
-    """The longest run of that, in CPU time."""
+    """CPU time of the longest garbage collection."""
 
 
 @contextmanager
@@ -159,7 +159,7 @@ def watched_loop() -> Iterator[Stops]:
 
 
 class _Link:
-    """Nothing is sent in this benchmark."""
+    """A link that never sends: the benchmark has no traffic."""
 
     takes_appends = True
     open_segment_files = 0
@@ -183,7 +183,7 @@ class _Link:
 
 @dataclass(slots=True)
 class GatewayRouting:
-    """A gateway's view of the cluster: what `GatewayService` has, without sockets."""
+    """A gateway's view of the cluster: the parts of `GatewayService` without sockets."""
 
     watch: ClusterWatch
     routing: RoutingTable
@@ -258,7 +258,7 @@ async def gateway_of(address: str) -> AsyncIterator[GatewayRouting]:
 
 
 async def end_node(term: ActiveController, node: NodeId) -> tuple[int, int]:
-    """Fences a node, as when its session has ended; the number of elections, and the revision."""
+    """Fences a node, as if its session had ended; the number of elections, and the revision."""
     writer = term.members._writer
     return await writer.commit_in_steps(
         lambda image: changing_nodes(image, [fence(image.nodes[node])], RULES, index=writer.index)

@@ -19,7 +19,7 @@ DOCUMENT = REPOSITORY / "docs" / "benchmarks.md"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of the document between two marks; `target` of the Makefile writes it."""
+    """A part of the document between two marks; the Makefile's `target` writes it."""
 
     name: str
     target: str
@@ -38,7 +38,7 @@ class Section:
 
 
 def write_section(path: Path, section: Section, text: str) -> None:
-    """Replaces the section between its marks. Raises ValueError when the file has no marks."""
+    """Replaces the section between its marks. Raises ValueError if the file has no marks."""
     before, begin, rest = path.read_text().partition(section.begin)
     _, end, after = rest.partition(section.end)
     if not begin or not end:
@@ -57,7 +57,7 @@ def rich_table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]]
 
 
 def markdown_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of the same in Markdown; none without lines."""
+    """The lines of the table in Markdown; none if `lines` is empty."""
     if not lines:
         return []
     rule = "|".join(["---", *["---:"] * (len(header) - 1)])

@@ -1,4 +1,4 @@
-"""`python -m tests.bench.failover`: how long writes wait when a leader is killed, paused or stopped.
+"""`python -m tests.bench.failover`: how long writes wait if a leader is killed, paused or stopped.
 
 A producer writes with idempotence and acks=all to one partition with three replicas. The peers
 run one after the other. Targets hold for Highwater with its default settings.
@@ -38,7 +38,7 @@ MODULE = "tests.bench.failover"
 TOPIC = "bench-failover"
 TOPIC_CONFIGS = {"min.insync.replicas": "2", "retention.ms": "-1"}
 SECTION = Section(name="failover", target="bench-failover")
-# Highwater's session_timeout_ms, which its default settings have, and a second to elect and tell.
+# Highwater's default session_timeout_ms, and a second for the election and the clients to learn it.
 SESSION_TIMEOUT_S = 6.0
 TARGET_P50_S: Mapping[Fault, float] = {Fault.KILL: 2.0}
 TARGET_WORST_S: Mapping[Fault, float] = {
@@ -63,7 +63,7 @@ class Outcome:
 
     @property
     def is_clean(self) -> bool:
-        """All rounds were run, and no record was refused, lost or written twice."""
+        """True if all rounds ran, and no record was refused, lost or duplicated."""
         whole = self.read_back is not None and self.read_back.is_whole
         return self.problem is None and not self.failed_sends and whole
 
@@ -79,7 +79,7 @@ def measure(peer: BreakablePeer, faults: Sequence[Fault], tell: Callable[[str], 
         with Writer(peer.bootstrap, TOPIC) as writer:
             try:
                 wait_until_whole(peer.addresses, TOPIC, WHOLE_TIMEOUT_S)
-                # The first write waits for connections and a producer id, which no round should.
+                # The first write waits for connections and a producer id; no round should do so.
                 writer.wait_for_later(0.0, ACK_TIMEOUT_S)
                 for number, fault in enumerate(faults, 1):
                     rounds.append(run_round(peer, writer, fault))
@@ -136,7 +136,7 @@ def table(outcomes: Sequence[Outcome]) -> list[list[str]]:
 
 
 def notes(outcomes: Sequence[Outcome]) -> list[str]:
-    """The failed, lost and duplicated records, one line for each peer."""
+    """The failed, lost and duplicated records, one line per peer."""
     lines = []
     for outcome in outcomes:
         read = outcome.read_back
@@ -160,7 +160,7 @@ def markdown(command: str, outcomes: Sequence[Outcome]) -> str:
 
 
 def plan_faults(*, kills: int, pauses: int, terminations: int) -> list[Fault]:
-    """So many of each, kills first."""
+    """The given number of each fault, kills first."""
     return [
         *[Fault.KILL] * kills,
         *[Fault.PAUSE] * pauses,
@@ -169,7 +169,7 @@ def plan_faults(*, kills: int, pauses: int, terminations: int) -> list[Fault]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns 0, 1 when a peer failed or lost something, or 2 for a wrong command line."""
+    """Returns 0, 1 if a peer failed or lost records, or 2 for an invalid command line."""
     options = _parser().parse_args(arguments)
     try:
         peers = [make_breakable_peer(text) for text in options.peers.split(",")]

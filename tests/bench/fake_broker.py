@@ -25,7 +25,7 @@ METADATA_VERSION = 4
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """One batch as it came over the wire."""
+    """One batch from the wire."""
 
     connection: int
     partition: int
@@ -87,7 +87,7 @@ class FakeBroker:
             count += 1
 
     def _serve(self, peer: socket.socket, connection: int) -> None:
-        # A generator that gives up resets its connections.
+        # If the generator gives up, it resets its connections.
         with contextlib.suppress(ConnectionError), peer, peer.makefile("rb") as stream:
             while len(prefix := stream.read(4)) == 4:
                 frame = stream.read(int.from_bytes(prefix, "big"))
@@ -113,7 +113,7 @@ class FakeBroker:
             partition = int.from_bytes(frame[at : at + 4], "big")
             size, at = _uvarint(frame, at + 4)
             self._note(frame[at : at + size - 1], connection, partition, acks)
-            at += size  # with the partition's empty tags in place of the length's one
+            at += size  # The length is `size - 1`; the last byte is the partition's empty tags.
             answer += struct.pack(">ihqqq", partition, self.error_of(partition), 0, -1, 0)
             answer += b"\x01\x00\x00"  # no record errors, no message, no tags
         if frame[at:] != b"\x00\x00":
@@ -142,7 +142,7 @@ class FakeBroker:
 
 
 def metadata_of(topic: str, brokers: Sequence[FakeBroker], leaders: Sequence[int]) -> bytes:
-    """Metadata v4 of one topic: `leaders` has a place in `brokers` for each partition."""
+    """Metadata v4 of one topic: `leaders` has an index into `brokers` for each partition."""
     nodes = range(len(brokers))
     response = metadata.MetadataResponse(
         brokers=[

@@ -13,19 +13,19 @@ from tests.bench.processes import wait_until_ended, wait_until_stopped
 from tests.bench.topic_view import wait_until_whole
 from tests.bench.writer import Writer
 
-# librdkafka by itself gives a request to a silent broker 60 s.
+# librdkafka's own timeout for a request to a silent broker is 60 s.
 ACK_TIMEOUT_S = 150.0
 WHOLE_TIMEOUT_S = 120.0
 SIGNAL_TIMEOUT_S = 10.0
 END_TIMEOUT_S = 60.0
-# The pause between two faults, so that the writer is steady and the node back.
+# The pause between two faults, until the writer is steady and the node is back.
 SETTLE_S = 3.0
-# Time after an orderly end in which pauses still count.
+# Pauses still count for this long after an orderly end.
 AFTER_END_S = 2.0
 
 
 class Fault(enum.Enum):
-    """The signal; the value is what the report calls it."""
+    """The signal; the value is its name in the report."""
 
     KILL = "kill -9"
     PAUSE = "SIGSTOP"
@@ -34,10 +34,10 @@ class Fault(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """One fault. `pause_s` is what the writer saw.
+    """One fault. `pause_s` is the writer's pause.
 
     KILL and PAUSE: from the signal to the acknowledgement of a record that was sent after the
-    process was dead or stopped. TERMINATE: the longest time without an acknowledgement from the
+    process was dead or stopped. TERMINATE: the longest time without an acknowledgement, from the
     signal until a little after the process has ended. `whole_s` is the time from the node's return
     to a full ISR.
     """
@@ -53,7 +53,7 @@ def run_round(peer: BreakablePeer, writer: Writer, fault: Fault) -> Round:
     """Breaks the leader's node once, and brings it back. Raises NoAck, TimeoutError."""
     wait_until_whole(peer.addresses, writer.topic, WHOLE_TIMEOUT_S)
     time.sleep(SETTLE_S)
-    # Meanwhile the leadership may have gone back to the preferred replica.
+    # Leadership may have gone back to the preferred replica meanwhile.
     partitions = wait_until_whole(peer.addresses, writer.topic, WHOLE_TIMEOUT_S)
     node = partitions[0].leader
     was_controller = peer.active_controller() == node

@@ -1,4 +1,4 @@
-"""Rate and memory under the same load on topics of more and more partitions."""
+"""Rate and memory under the same load, on topics with more and more partitions."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.bench.session import PREPARED_BATCH_BYTES, PRIME_TIMEOUT_S, topic_con
 from tests.bench.workloads import KIB, REPLICATION_FACTOR, Metric, Workload
 
 PARTITION_COUNTS = (10, 1000, 5000)
-# Several connections do not deal so evenly that one for each would reach every partition.
+# Several connections share the partitions unevenly: one batch each would not reach all of them.
 FIRST_BATCHES_PER_PARTITION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrowthResult:
-    """Medians of the windows; memory of all processes together, after them."""
+    """Medians of the windows; then the memory of all processes together."""
 
     peer: str
     version: str
@@ -32,7 +32,7 @@ class GrowthResult:
 
 
 def workload_of(partitions: int, replication: int) -> Workload:
-    """16 KiB batches, 10 connections with 8 requests each: the row of the other tables."""
+    """16 KiB batches, 10 connections with 8 requests each: as in the other tables."""
     return Workload(
         name=f"growth/p{partitions}/rf{replication}",
         request_bytes=16 * KIB,
@@ -53,7 +53,7 @@ def measure(
     warmup_seconds: float,
     tell: Callable[[str], None],
 ) -> GrowthResult:
-    """Starts the peer anew, so that its memory is that of these partitions only, and ends it."""
+    """Starts the peer again, so that only these partitions use its memory, and ends it."""
     workload = workload_of(partitions, REPLICATION_FACTOR if peer.nodes > 1 else 1)
     peer.start()
     try:

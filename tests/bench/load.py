@@ -27,21 +27,21 @@ SOURCE = Path(__file__).with_name("loadgen")
 EXECUTABLE = SOURCE / "build" / "loadgen"
 BUILD_TIMEOUT_S = 120
 # The generator itself gives up after 15 s without an answer at the end of a run, and after 30 s
-# of silence within it; set-up waits up to 20 s for a topic.
+# without one during it; its setup waits up to 20 s for a topic.
 RUN_SLACK_S = 90.0
 ERRORS_IN_RESPONSES = 3
 RETRY_PAUSE_S = 0.5
 
 
 class LoadFailed(RuntimeError):
-    """The generator could not run to its end, or responses carried errors."""
+    """The generator failed before its end, or responses had errors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadResult:
     """One measured window. Latencies in microseconds, MB are 10^6 bytes of record batches.
 
-    `brokers` are those that led a partition of the topic: connections were dealt to them in turn.
+    `brokers` led partitions of the topic: connections were assigned to them in turn.
     """
 
     requests: int
@@ -63,7 +63,7 @@ class LoadResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where a run goes: a bootstrap address and a topic; see --no-metadata of the generator."""
+    """The target of a run: a bootstrap address and a topic; see the generator's --no-metadata."""
 
     bootstrap: str
     topic: str
@@ -124,11 +124,11 @@ def send(
     wait_s: float = 0.0,
     retry_pause_s: float = RETRY_PAUSE_S,
 ) -> LoadResult:
-    """Sends exactly `requests` batches, dealt evenly to the partitions, as fast as it goes.
+    """Sends exactly `requests` batches, evenly over the partitions, as fast as possible.
 
-    A connection reaches the partitions that one broker leads: there must be as many as brokers.
-    For up to `wait_s` it tries again, with new batches, while a run fails: a new partition
-    answers NOT_LEADER_OR_FOLLOWER until its leader knows of it. Raises LoadFailed.
+    A connection reaches the partitions of one broker, so there must be as many as brokers. If a run
+    fails, it is repeated for up to `wait_s`, with new batches: a new partition answers
+    NOT_LEADER_OR_FOLLOWER until its leader knows of it. Raises LoadFailed.
     """
     longest_s = 600.0
     arguments = [

@@ -19,7 +19,7 @@ from tests.bench.workloads import MIB, REPLICATION_FACTOR
 
 TOPIC = "bench-restart"
 TOPIC_CONFIGS = {"retention.ms": "-1", "retention.bytes": "-1"}
-# The node that is killed. Replicated topics have a replica of every partition on each node.
+# The node to kill. Each node has a replica of every partition of replicated topics.
 NODE = 1
 LOAD_BATCH_BYTES = MIB
 PROBE_BATCH_BYTES = 200
@@ -37,9 +37,9 @@ class DataLost(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartResult:
-    """`serve_s`: from the start of the process until every partition was served, a time a round.
+    """`serve_s`: from the start of the process until it serves every partition, one time per round.
 
-    `loaded_bytes` are those of the batches, per replica; `idle_bytes` the resident memory of all
+    `loaded_bytes` counts the batches, per replica; `idle_bytes` the resident memory of all
     processes after the last round.
     """
 
@@ -60,7 +60,7 @@ def measure(
     rounds: int,
     tell: Callable[[str], None],
 ) -> RestartResult:
-    """Loads the peer, kills its node and lets it return, `rounds` times. Raises what goes wrong."""
+    """Loads the peer, then kills and restarts its node `rounds` times. Passes on all errors."""
     peer.start()
     try:
         loaded, load_s = _fill(peer, partitions, total_bytes)
@@ -122,7 +122,7 @@ def _kill_and_return(peer: BreakablePeer, partitions: int) -> float:
         peer.bring_back(NODE)
         _probe(peer, partitions, wait_s=SERVE_TIMEOUT_S)
     else:
-        # The other nodes serve without it. It is back when it is in all ISRs.
+        # The other nodes serve without it. The node is back when it is in all ISRs.
         _wait_for_isr(peer, lambda found: is_in_no_isr(NODE, found), "the node out of all ISRs")
         started = time.monotonic()
         peer.bring_back(NODE)
@@ -131,7 +131,7 @@ def _kill_and_return(peer: BreakablePeer, partitions: int) -> float:
     if peer.nodes > 1:
         wait_until_whole(peer.addresses, TOPIC, SERVE_TIMEOUT_S)
         _probe(peer, partitions, wait_s=SERVE_TIMEOUT_S)
-    # One connection probes every partition in turn; several do not share them out so exactly.
+    # One connection probes every partition in turn; several would not share them so exactly.
     check_ends(before, _end_offsets(peer, partitions), more=1 if peer.nodes == 1 else 0)
     return seconds
 
@@ -141,7 +141,7 @@ def _wait_for_isr(peer: BreakablePeer, condition: Callable[..., bool], what: str
 
 
 def _probe(peer: BreakablePeer, partitions: int, *, wait_s: float) -> None:
-    """One small batch into every partition; again from the first one while any refuses."""
+    """Writes one small batch to every partition; starts over if one refuses."""
     load.send(
         _target(peer),
         partitions=partitions,

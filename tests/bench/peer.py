@@ -1,4 +1,4 @@
-"""The interface of a broker under measurement, and of one whose nodes can be broken."""
+"""The interfaces of a measured broker, and of one whose nodes can be broken."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNFENCE_POLL_S = 0.1
 
 
 class Peer(ABC):
-    """A broker under measurement.
+    """A measured broker.
 
     Lifecycle: `prepare` (may be slow: formatting, downloads), `launch`, `wait_ready`, any use,
     `stop`; after `stop` the data is gone and the cycle may start again.
@@ -31,7 +31,7 @@ class Peer(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Everything that comes before the process start."""
+        """Does everything that comes before the process start."""
 
     @abstractmethod
     def launch(self) -> None:
@@ -47,11 +47,11 @@ class Peer(ABC):
 
     @abstractmethod
     def resident_bytes(self) -> int | None:
-        """Resident memory of all its processes; None when they are not known."""
+        """Resident memory of all its processes; None if they are not known."""
 
     @abstractmethod
     def cpu_seconds(self) -> float | None:
-        """Processor time of all its processes; None when they are not known."""
+        """Processor time of all its processes; None if they are not known."""
 
     @abstractmethod
     def version(self) -> str:
@@ -66,7 +66,7 @@ class Peer(ABC):
         replication: int = 1,
         deep: bool = False,
     ) -> None:
-        """Creates a topic; `deep` asks for deep validation where that is an option."""
+        """Creates a topic; `deep` requests deep validation if that is an option."""
         del deep
         deadline = time.monotonic() + UNFENCE_TIMEOUT_S
         while True:
@@ -83,7 +83,7 @@ class Peer(ABC):
                 return
 
     def delete_topic(self, name: str) -> None:
-        """Deletes a topic; files may go later."""
+        """Deletes a topic; its files may be deleted later."""
         kafka_peer.delete_topics(self.bootstrap, [name])
 
     def start(self) -> None:
@@ -102,23 +102,23 @@ class BreakablePeer(Peer):
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """The single addresses of `bootstrap`: some answer while another is away."""
+        """The separate addresses in `bootstrap`: some answer while another does not."""
         return tuple(self.bootstrap.split(","))
 
     @abstractmethod
     def node_pid(self, node_id: int) -> int:
-        """The process of a node that runs. Raises RuntimeError when it does not."""
+        """The process of a running node. Raises RuntimeError if it does not run."""
 
     @abstractmethod
     def hold(self) -> None:
-        """Keeps nodes that end from restarting until `bring_back`."""
+        """Keeps ended nodes from restarting until `bring_back`."""
 
     @abstractmethod
     def bring_back(self, node_id: int) -> None:
         """Lets a node that has ended start again on its data; does not wait for it."""
 
     def active_controller(self) -> int | None:
-        """The node that is the active controller; None if controllers are processes of their own."""
+        """The node that is the active controller; None if controllers are separate processes."""
         return None
 
 

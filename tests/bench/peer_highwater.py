@@ -1,4 +1,4 @@
-"""Highwater under measurement: one process, a process per service, or those with three nodes."""
+"""Highwater as a peer: one process, or a process per service, with one node or three."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ POLL_S = 0.05
 HIGHWATER = Path(sys.executable).with_name("highwater")
 EMBEDDED = "embedded"
 _WHERE = ("--host", "127.0.0.1", "--port", "{port}", "--data-dir", "{data}")
-# How `highwater` is started; the only place to change when its options do.
+# The commands that start `highwater`; change its options only here.
 HIGHWATER_COMMANDS: Mapping[str, tuple[str, ...]] = {
     EMBEDDED: ("up", *_WHERE),
     "services": ("up", "--nodes", "1", "--separate", *_WHERE),
@@ -47,10 +47,10 @@ _PIDS_FILE = "pids.json"
 
 
 class Highwater(BreakablePeer):
-    """`highwater up` in one of its modes, with a data directory of its own.
+    """`highwater up` in one of its modes, with its own data directory.
 
-    Its supervisor starts a node that has ended again after 0.2 s. To see how the others go on
-    without it, `hold` pauses the supervisor, which is no part of the data's way.
+    Its supervisor restarts an ended node after 0.2 s. To measure how the others continue without
+    it, `hold` pauses the supervisor, which handles no data.
     """
 
     def __init__(self, mode: str) -> None:

@@ -1,4 +1,4 @@
-"""Apache Kafka under measurement: one combined KRaft node, or three."""
+"""Apache Kafka as a peer: one combined KRaft node, or three."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ ADMIN_TIMEOUT_MS = 10_000
 
 
 class ApacheKafka(BreakablePeer):
-    """Combined KRaft nodes, heap 1 GiB each, threads as Kafka's defaults have them.
+    """Combined KRaft nodes with 1 GiB heap each, and Kafka's default threads.
 
-    1 GiB is the default of Kafka's own start script, also for each of three nodes on one machine; a
-    smaller heap would be our choice and not Kafka's.
+    1 GiB is the default of Kafka's own start script, used here also for each of three nodes on one
+    machine; a smaller heap would be our choice, not Kafka's.
     """
 
     def __init__(self, name: str = KAFKA) -> None:
@@ -73,14 +73,14 @@ class ApacheKafka(BreakablePeer):
         return pids[node_id - 1]
 
     def hold(self) -> None:
-        """Nothing: a Kafka node that ends stays away by itself."""
+        """Does nothing: an ended Kafka node does not restart by itself."""
 
     def bring_back(self, node_id: int) -> None:
-        self._kafka.kill(node_id)  # It has ended; this takes its exit code.
+        self._kafka.kill(node_id)  # The process has ended; this reads its exit code.
         self._kafka.launch(node_id)
 
     def active_controller(self) -> int:
-        # Metadata names any node as controller (KIP-590): only the quorum itself knows.
+        # Metadata names any node as controller (KIP-590): only the quorum knows it.
         from kafka.admin import KafkaAdminClient
 
         admin = KafkaAdminClient(

@@ -1,4 +1,4 @@
-"""The brokers that can be measured, by name, and which of them a set of rows needs."""
+"""The brokers that can be measured, by name, and the ones that a set of rows needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_METADATA = "no-metadata"
 
 
 class External(Peer):
-    """A broker that somebody else started; with `no_metadata` it need not know about topics.
+    """A broker that was started elsewhere; with `no_metadata` it need not know about topics.
 
     Memory and processor time are those of process `pid` and its descendants; without `pid`, of the
     process that listens on the port, if this user may see it.
@@ -44,13 +44,13 @@ class External(Peer):
         self._pid = next((pid for pid in listening if pid is not None), None)
 
     def launch(self) -> None:
-        """Nothing: it runs already."""
+        """Does nothing: it runs already."""
 
     def wait_ready(self) -> None:
-        """Nothing: the first run tells."""
+        """Does nothing: the first run shows whether it is ready."""
 
     def stop(self) -> None:
-        """Nothing: it is not ours to stop."""
+        """Does nothing: it was not started here."""
 
     def create_topic(
         self,
@@ -101,7 +101,7 @@ def make_peer(text: str) -> Peer:
 
 
 def make_breakable_peer(text: str) -> BreakablePeer:
-    """As `make_peer`, of those that we start ourselves. Raises ValueError."""
+    """`make_peer` for peers that are started here. Raises ValueError."""
     if text in KAFKA_NODES:
         return ApacheKafka(text)
     if text in HIGHWATER_COMMANDS:
@@ -110,7 +110,7 @@ def make_breakable_peer(text: str) -> BreakablePeer:
 
 
 def default_peers(workloads: Sequence[Workload]) -> tuple[str, ...]:
-    """Ours that the rows need; with no rows those with one node, for start and memory."""
+    """Our peers that the rows need; without rows, those with one node, for start and memory."""
     names: tuple[str, ...] = ()
     if not workloads or any(row.nodes == 1 for row in workloads):
         names += ONE_NODE_PEERS
@@ -120,5 +120,5 @@ def default_peers(workloads: Sequence[Workload]) -> tuple[str, ...]:
 
 
 def baseline_of(peers: Sequence[Peer]) -> str | None:
-    """The name of Apache Kafka among peers that are measured in turns."""
+    """The name of Apache Kafka among peers that are measured in turn."""
     return next((peer.name for peer in peers if peer.name in KAFKA_NODES), None)

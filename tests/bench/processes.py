@@ -1,4 +1,4 @@
-"""Waits until a signal takes effect on a process, which the kernel does a little later."""
+"""Waits until a signal takes effect on a process, a little after it was sent."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def state(pid: int) -> str:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return "X"
-    # The command name may hold spaces; everything behind its closing bracket may not.
+    # The command name may contain spaces; the fields behind its closing bracket cannot.
     return stat.rpartition(")")[2].split()[0]
 
 
 def wait_until_ended(pid: int, timeout_s: float) -> float:
-    """Returns the time at which it was seen to have ended, reaped or not. Raises TimeoutError."""
+    """Returns the time when it was found to have ended, reaped or not. Raises TimeoutError."""
     return _wait(pid, _ENDED, timeout_s, "end")
 
 
 def wait_until_stopped(pid: int, timeout_s: float) -> float:
-    """Returns the time at which it was seen to be stopped. Raises TimeoutError."""
+    """Returns the time when it was found to be stopped. Raises TimeoutError."""
     return _wait(pid, _STOPPED, timeout_s, "stop")
 
 

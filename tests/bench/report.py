@@ -1,4 +1,4 @@
-"""The table on the terminal, and the same as Markdown for docs/benchmarks.md."""
+"""The tables for the terminal, and the same as Markdown for docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.bench.startup import TARGET_FIRST_ACK_S, TARGET_IDLE_MB, Startup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Peers that ran at the same time, measured in turns, and their rows."""
+    """Peers that ran at the same time, measured in turn, and their rows."""
 
     title: str
     section: Section
@@ -38,7 +38,7 @@ class Results:
 
     @property
     def rows(self) -> list[Row]:
-        """Of all groups."""
+        """The rows of all groups."""
         return [row for group in self.groups for row in group.rows]
 
 

@@ -1,8 +1,8 @@
-"""`python -m tests.bench.restart`: a killed node with much data, and more and more partitions.
+"""`python -m tests.bench.restart`: a killed node with much data, and growing partition counts.
 
 Restart: 1 000, then 10 000 partitions and 10 GB on one node, kill -9, and the time from the start
-of the process until every partition has acknowledged a write. With three nodes: until it is back in every
-ISR. Growth: the same load on 10, 1 000 and 5 000 partitions. Peers run one after the other.
+of the process until every partition has acknowledged a write; with three nodes, until the node is
+back in every ISR. Growth: the same load on 10, 1 000 and 5 000 partitions. Peers run one by one.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ GROWTH_HEADER = ["partitions", "peer", "replicas", "MB/s", "req/s", "p99, us",
 
 
 def restart_table(results: Sequence[RestartResult]) -> list[list[str]]:
-    """One line a peer; see RESTART_HEADER."""
+    """One line per peer; see RESTART_HEADER."""
     return [
         [
             each.peer,
@@ -65,7 +65,7 @@ def restart_table(results: Sequence[RestartResult]) -> list[list[str]]:
 
 
 def growth_table(results: Sequence[GrowthResult]) -> list[list[str]]:
-    """One line for each size and peer; see GROWTH_HEADER."""
+    """One line per size and peer; see GROWTH_HEADER."""
     return [
         [
             f"{each.partitions:,}",
@@ -82,7 +82,7 @@ def growth_table(results: Sequence[GrowthResult]) -> list[list[str]]:
 
 
 def needed_bytes(peers: Sequence[BreakablePeer], total_bytes: int) -> int:
-    """Disk for the largest of them: they run one after the other."""
+    """The disk space of the largest peer: they run one after the other."""
     copies = max((REPLICATION_FACTOR if peer.nodes > 1 else 1 for peer in peers), default=0)
     return copies * total_bytes + DISK_SLACK_BYTES
 
@@ -106,7 +106,7 @@ def markdown(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns 0, 1 when a peer failed, or 2 for an invalid command line."""
+    """Returns 0, 1 if a peer failed, or 2 for an invalid command line."""
     options = _parser().parse_args(arguments)
     try:
         peers = _peers(options.peers)
@@ -153,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Guard:
-    """Catches one peer's failure, so that the others are measured; reports it in the end."""
+    """Catches one peer's failure, so that the others are measured; reports it at the end."""
 
     def __init__(self, what: str, problems: list[str]) -> None:
         self._what = what
@@ -198,7 +198,7 @@ def _finish(
 
 
 def _target(result: RestartResult) -> float | None:
-    """The target, for the smaller size only; there is none for ten times as many partitions."""
+    """The target of the smaller size; ten times as many partitions have none."""
     ours = result.peer in HIGHWATER_COMMANDS
     return TARGET_SERVE_S if ours and result.partitions <= RESTART_PARTITIONS[0] else None
 

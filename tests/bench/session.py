@@ -1,4 +1,4 @@
-"""Runs rows: every peer warmed until steady, then measured in turns, pair after pair."""
+"""Runs rows: warms every peer until it is steady, then measures them in turn, pair after pair."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.bench.peer import Peer
 from tests.bench.workloads import KIB, MANY_PARTITIONS, Metric, Workload
 
 PREPARED_BATCH_BYTES = 16 * KIB
-# Kafka indexes every 4 KiB, and its first store into a preallocated index file is slow: three
-# batches a partition leave that behind before anything is measured.
+# Kafka indexes every 4 KiB, and its first store into a preallocated index file is slow: after three
+# batches per partition, that does not affect the measurement.
 PRIME_BATCHES_PER_PARTITION = 3
 PRIME_TIMEOUT_S = 180.0
 STEADY_WITHIN = 0.10
@@ -24,23 +24,23 @@ STEADY_WINDOWS_MAX = 6
 SETTLE_S = 1.0
 FREE_DISK_BYTES_MIN = 15 * 10**9
 
-# The same for every peer. Segments roll and old ones go while a row runs, soon and in small
-# portions: a fast broker must not fill the disk, nor write more dirty pages than the kernel takes
-# without throttling, and a page that is free for a second or two goes back to a virtual machine's
-# host, after which its first write costs ten times the copy (docs/benchmarks.md, "Method").
+# The same for every peer. Segments roll, and are soon deleted in small portions while a row runs. A
+# fast broker must not fill the disk, nor write more dirty pages than the kernel takes without
+# throttling. A page that is free for a second or two goes back to a virtual machine's host, and its
+# next first write costs ten times the copy (docs/benchmarks.md, "Method").
 SEGMENT_BYTES = 64 * KIB * KIB
 # A thousand partitions together must stay below the memory and the disk of a small machine.
 SEGMENT_BYTES_OF_MANY = 4 * KIB * KIB
-# Three replicas of everything share one page cache with the other peer's three.
+# Three replicas of all data share one page cache with the other peer's three.
 SEGMENT_BYTES_OF_REPLICATED = 32 * KIB * KIB
 MIN_INSYNC_REPLICAS = 2
-# Data to be read must stay.
+# Topics that are read must keep their data.
 KEPT_TOPIC_CONFIGS = {"file.delete.delay.ms": "100"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Lengths of the windows in seconds, and how many pairs are measured."""
+    """The lengths of windows in seconds, and the number of measured pairs."""
 
     pairs: int = 5
     seconds: float = 4.0
@@ -63,7 +63,7 @@ class Sample:
 
 @dataclass(slots=True)
 class Row:
-    """What a workload gave: samples by peer, in order, and why a peer has none."""
+    """The result of a workload: samples by peer, in order, and why a peer has none."""
 
     workload: Workload
     samples: dict[str, list[Sample]] = field(default_factory=dict)
@@ -75,14 +75,14 @@ class Row:
         return median(values) if values else None
 
     def ratio(self, peer: str, baseline: str) -> float | None:
-        """The median of the ratios pair by pair, so that a slow phase of the machine cancels."""
+        """The median ratio over all pairs, so that a slow phase of the machine cancels out."""
         pairs = zip(self.samples.get(peer, []), self.samples.get(baseline, []), strict=False)
         ratios = [ours.value / theirs.value for ours, theirs in pairs if theirs.value > 0]
         return median(ratios) if ratios else None
 
 
 class Session:
-    """Measures rows on peers that are already started. One thread, no concurrency."""
+    """Measures rows on running peers. One thread, no concurrency."""
 
     def __init__(
         self, peers: Sequence[Peer], settings: Settings, tell: Callable[[str], None]
@@ -93,13 +93,13 @@ class Session:
         self._kept_topics: set[tuple[str, str]] = set()
 
     def measure(self, workload: Workload) -> Row:
-        """Runs one row. A peer that fails is reported in the row and left out of its rest."""
+        """Runs one row. A peer that fails is reported in the row and skipped in its rest."""
         row = Row(workload)
         _check_disk()
         for peer in self._peers:
             self._guard(row, peer, partial(self._prepare, workload, peer))
         for pair in range(self._settings.pairs):
-            # Who comes first changes from pair to pair.
+            # The order changes from pair to pair.
             order = self._peers if pair % 2 == 0 else self._peers[::-1]
             for peer in order:
                 self._guard(row, peer, partial(self._sample, row, peer))
@@ -110,10 +110,10 @@ class Session:
         return row
 
     def warm_up(self, workloads: Sequence[Workload]) -> None:
-        """Puts `first_warmup_seconds` of each load on every peer: compilers and page caches.
+        """Runs each load for `first_warmup_seconds` on every peer: warms compilers and page caches.
 
-        The rows' own warming looks for two equal windows, which a Java compiler that has hardly
-        begun would also give. A peer that fails here will fail, and be reported, in its rows.
+        The rows' own warm-up looks for two equal windows, which a Java compiler that has hardly
+        started would also give. A peer that fails here will fail, and be reported, in its rows.
         """
         for peer in self._peers:
             for workload in workloads:
@@ -147,7 +147,7 @@ class Session:
             return
         try:
             action()
-        except Exception as error:  # noqa: BLE001  Whatever a broker does, the other rows go on.
+        except Exception as error:  # noqa: BLE001  The other rows continue after any broker's error.
             row.failures[peer.name] = f"{type(error).__name__}: {error}"
             self._tell(f"  {peer.name}: failed: {error}")
 
@@ -184,7 +184,7 @@ class Session:
         self._prime(workload, self._target(workload, peer))
 
     def _prime(self, workload: Workload, target: load.Target) -> None:
-        """Waits until every partition takes produce requests, and fills what is read later."""
+        """Waits until every partition takes produce requests; writes the data to be read later."""
         load.send(
             target,
             partitions=workload.partitions,
@@ -210,7 +210,7 @@ class Session:
         cpu_before = peer.cpu_seconds()
         result = self._run(workload, self._target(workload, peer))
         cpu_after = peer.cpu_seconds()
-        # The processor time also covers the warm-up of the window: per request it is the same.
+        # The processor time includes the window's warm-up, which costs the same per request.
         total = result.requests_per_s * (self._settings.seconds + self._settings.warmup_seconds)
         cpu = None
         if cpu_before is not None and cpu_after is not None and total > 0:
@@ -237,7 +237,7 @@ class Session:
 
 
 def topic_configs(workload: Workload) -> dict[str, str]:
-    """Configs of a row's topic: what is read stays, what is only written goes soon."""
+    """Configs of a row's topic: data to read stays, data only written is soon deleted."""
     if workload.preload_bytes_per_partition > 0:
         return KEPT_TOPIC_CONFIGS
     replicated = workload.replication > 1
@@ -267,7 +267,7 @@ def _show(result: load.LoadResult, workload: Workload) -> str:
 
 
 def _where(result: load.LoadResult, workload: Workload) -> str:
-    """Leaders that sit together are a different load, and worth a word."""
+    """Names the brokers if not all lead partitions, because that is another load."""
     if result.brokers >= workload.nodes:
         return ""
     return f", all leaders on {result.brokers} of {workload.nodes} nodes"

@@ -2,7 +2,7 @@
 
 All brokers run at the same time, hold the same bytes, and are read in turn by one Spark session
 with its own Kafka connector on two threads. A read counts the records and adds up the sizes of
-their values, and both must be what was written. MB are 10^6 bytes of values.
+their values; both must match the written data. MB are 10^6 bytes of values.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 TOPIC = "spark-read"
 PARTITIONS = 12
 RECORDS_PER_BATCH = 500
-BATCH_BYTES = 512 * 1024  # So records of about 1 KiB, in batches as a busy producer makes them.
+BATCH_BYTES = 512 * 1024  # Records of about 1 KiB, in batches as from a busy producer.
 TOPIC_CONFIGS = {"retention.bytes": "-1", "retention.ms": "-1"}
 DISK_SLACK_BYTES = 5 * 10**9
 DRIVER_MEMORY = "2g"
@@ -129,7 +129,7 @@ def read(spark: SparkSession, peer: Peer) -> tuple[float, tuple[int, int]]:
 
 
 def show(results: Sequence[Result]) -> Table:
-    """One line a broker, with the ratio to Kafka if it was there."""
+    """One line per broker, with the ratio to Kafka if it was measured."""
     baseline = next((each for each in results if each.name == KAFKA), None)
     table = Table(title=f"Spark's batch read of {results[0].value_bytes / 1e9:.2f} GB")
     for column in ("broker", "MB/s (median)", "slowest", "fastest", "ratio to Kafka"):

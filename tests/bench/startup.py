@@ -31,7 +31,7 @@ def measure(peer: Peer, rounds: int, tell: Callable[[str], None]) -> Startup | N
 
     The time runs from the process start to the answer of the first produce request to a topic
     that this producer's Metadata request created. Formatting Kafka's storage is not counted.
-    Idle memory is read before that, in a start of its own, from a broker without clients.
+    Idle memory is measured before that, in a separate start, on a broker without clients.
     """
     if isinstance(peer, External):
         return None

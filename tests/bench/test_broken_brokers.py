@@ -1,4 +1,4 @@
-"""The measurements that break nodes run to their end, small, on real processes."""
+"""The measurements that break nodes run to their end, at a small size, on real processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_leader_of_kafka_is_ended_and_killed() -> None:
     assert found.is_clean, (found, told)
     assert [done.fault for done in found.rounds] == faults
     ended, killed = found.rounds
-    # An orderly end hands the leadership over first; a death is noticed by a time limit.
+    # An orderly end hands leadership over first; a death is detected by a timeout.
     assert 0 < ended.pause_s < killed.pause_s < 60
     assert found.read_back is not None
     assert found.read_back.acknowledged > 100
@@ -43,7 +43,7 @@ def test_a_killed_node_serves_all_partitions_again(mode: str) -> None:
     assert len(told) == 3
 
 
-def test_growth_starts_anew_for_each_size() -> None:
+def test_growth_restarts_the_peer_for_each_size() -> None:
     found = measure_growth(
         make_breakable_peer("services"),
         20,

@@ -1,4 +1,4 @@
-"""The control plane's benchmark does what it says, on a small cluster."""
+"""The control plane's benchmark on a small cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.bench.control_plane_scene import Size, image_of
 SMALL = Size(topics=2)
 
 
-def test_the_nodes_that_die_lead_all_that_they_have() -> None:
+def test_the_victims_lead_all_their_partitions() -> None:
     image = image_of(SMALL)
     states = [p for topic in image.topics.values() for p in topic.partitions]
     for node in SMALL.victims:

@@ -1,4 +1,4 @@
-"""What failover, restart and growth make of their figures; the runs themselves need a cluster."""
+"""The tables of failover, restart and growth; the runs themselves need a cluster."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def outcome(peer: str, pauses: dict[Fault, list[float]], **changes: object) -> O
     return Outcome(**{**values, **changes})
 
 
-def test_median_and_worst_pause_are_held_against_the_targets() -> None:
+def test_median_and_worst_pause_are_compared_with_the_targets() -> None:
     ours = outcome("services3", {Fault.KILL: [1.0, 1.5, 4.5], Fault.TERMINATE: [0.2]})
     theirs = outcome("kafka3", {Fault.KILL: [9.0, 13.0]})
     lines = failover.table([ours, theirs])
@@ -56,7 +56,7 @@ def test_median_and_worst_pause_are_held_against_the_targets() -> None:
         {"read_back": None},
     ],
 )
-def test_a_run_that_lost_something_is_not_clean_and_says_so(changes: dict[str, object]) -> None:
+def test_a_run_with_losses_is_not_clean_and_says_so(changes: dict[str, object]) -> None:
     good, bad = (
         outcome("services3", {Fault.KILL: [1.0]}),
         outcome("services3", {Fault.KILL: [1.0]}, **changes),
@@ -120,7 +120,7 @@ def test_restart_and_growth_in_tables() -> None:
     assert "- restart of kafka: DataLost: 1" in text
 
 
-def test_growth_waits_for_all_replicas_where_there_are_several() -> None:
+def test_growth_uses_acks_all_with_several_replicas() -> None:
     assert (workload_of(10, 1).acks, workload_of(10, 1).nodes) == (1, 1)
     assert (workload_of(5000, 3).acks, workload_of(5000, 3).nodes) == (-1, 3)
 
@@ -132,7 +132,7 @@ def _partition(number: int, replicas: tuple[int, ...], isr: set[int]) -> Partiti
     )  # fmt: skip
 
 
-def test_a_node_is_back_when_it_counts_everywhere() -> None:
+def test_a_node_is_back_when_it_is_in_every_isr() -> None:
     parts = {0: _partition(0, (1, 2), {1, 2}), 1: _partition(1, (1, 2), {2})}
     assert is_in_every_isr(2, parts)
     assert not is_in_every_isr(1, parts)

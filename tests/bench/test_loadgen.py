@@ -1,4 +1,4 @@
-"""The load generator against a broker that checks what arrives, and against Apache Kafka."""
+"""The load generator against a broker that checks its frames, and against Apache Kafka."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ def test_every_batch_goes_to_the_leader_that_metadata_names() -> None:
     assert [broker.problems for broker in brokers] == [[]] * 4
     led = [{p for p, leader in enumerate(leaders) if leader == node} for node in range(4)]
     assert [{batch.partition for batch in broker.produced} for broker in brokers] == led
-    # Two connections for each leader, each with its sixth of the requests; none for the idle one.
+    # Two connections per leader, each with a sixth of the requests; none for the idle broker.
     assert [len(broker.produced) for broker in brokers] == [200, 200, 200, 0]
     assert {batch.acks for broker in brokers for batch in broker.produced} == {-1}
     found = json.loads(done.stdout)
     assert (found["brokers"], found["partitions"], found["requests"]) == (3, 7, 600)
 
 
-def test_requests_are_shared_out_without_a_rest() -> None:
+def test_requests_are_divided_exactly() -> None:
     with FakeBroker() as broker:
         done = generate(
             broker.address, *PRODUCE, "--partitions", "3", "--connections", "3", "--requests", "11"
@@ -127,7 +127,7 @@ def test_pacing_keeps_the_rate() -> None:
     assert found["latency_us"]["p50"] > 0
 
 
-def test_a_closed_port_is_one_clear_line() -> None:
+def test_a_closed_port_gives_one_clear_line() -> None:
     done = generate("127.0.0.1:1", *PRODUCE, "--partitions", "1")
     assert done.returncode == 1
     assert done.stderr == "loadgen: cannot connect to 127.0.0.1:1: Connection refused\n"
@@ -159,7 +159,7 @@ def _workload(**changes: object) -> Workload:
 @pytest.mark.java
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_kafka_takes_and_returns_every_kind_of_frame(kafka: KafkaPeer) -> None:
+def test_kafka_accepts_and_returns_every_kind_of_frame(kafka: KafkaPeer) -> None:
     kafka.create_topic("t", 3)
     target = load.Target(bootstrap=kafka.bootstrap, topic="t")
     load.send(target, partitions=3, batch_bytes=4096, requests=300, wait_s=30)
@@ -187,7 +187,7 @@ def test_a_reader_sees_every_record_once_per_round(
     kafka.create_topic(topic, 1)
     target = load.Target(bootstrap=kafka.bootstrap, topic=topic)
     load.send(target, partitions=1, batch_bytes=1000, requests=900, wait_s=30)
-    # Ten batches a response, 90 responses a round, exactly 11 rounds.
+    # Ten batches per response, 90 responses per round, exactly 11 rounds.
     command = [
         str(load.EXECUTABLE), *target.arguments, "--mode", "fetch", "--connections", "1",
         "--max-bytes", "10000", "--requests", "990", "--seconds", "30",

@@ -1,4 +1,4 @@
-"""Which peers run which rows, and what their tables say."""
+"""Which peers run which rows, and the contents of their tables."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_rows_run_on_peers_with_as_many_nodes_as_they_need() -> None:
     assert plans_of(("services", "kafka3"), None) == [(["services"], set()), (["kafka3"], set())]
 
 
-def test_without_names_our_peers_follow_from_the_rows() -> None:
+def test_without_names_the_rows_choose_the_peers() -> None:
     assert default_peers(()) == ("embedded", "services")
     assert default_peers(select(["*/p12/plain"])) == ("embedded", "services")
     assert default_peers(select(["*/rf3/*"])) == ("services3",)
@@ -50,8 +50,8 @@ def test_peers_that_fit_no_row_end_the_command(capsys: pytest.CaptureFixture[str
         make_breakable_peer("external:127.0.0.1:9092")
 
 
-def test_an_external_broker_counts_the_processor_time_of_the_process_that_is_named() -> None:
-    """The process that listens may be one of several, and a child of the one that matters."""
+def test_an_external_broker_reports_the_processor_time_of_the_given_pid() -> None:
+    """The listening process may be one of several, and a child of the named one."""
     command = [sys.executable, "-c", "while True: pass"]
     with subprocess.Popen(command) as busy:
         try:
@@ -60,7 +60,7 @@ def test_an_external_broker_counts_the_processor_time_of_the_process_that_is_nam
             assert (with_pid.bootstrap, with_pid.name) == ("127.0.0.1:1", without.name)
             for peer in (with_pid, without):
                 peer.prepare()
-            assert without.cpu_seconds() is None  # Nobody listens there.
+            assert without.cpu_seconds() is None  # No process listens there.
             deadline = time.monotonic() + 10
             while not with_pid.cpu_seconds() and time.monotonic() < deadline:
                 time.sleep(0.01)
@@ -106,7 +106,7 @@ def _row(workload: Workload, **values: float) -> Row:
     return row
 
 
-def test_each_group_has_its_own_kafka_beside_it() -> None:
+def test_each_group_has_its_own_kafka() -> None:
     results = report.Results(command="c", settings=Settings())
     for kind, ours, kafka in zip(GROUP_KINDS, ("services", "services3"), ("kafka", "kafka3"),
                                  strict=True):  # fmt: skip

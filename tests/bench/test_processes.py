@@ -20,14 +20,14 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def test_a_stopped_process_is_seen_as_such(sleeper: subprocess.Popen[bytes]) -> None:
+def test_a_stopped_process_is_recognised(sleeper: subprocess.Popen[bytes]) -> None:
     before = time.monotonic()
     os.kill(sleeper.pid, signal.SIGSTOP)
     assert before <= wait_until_stopped(sleeper.pid, 5.0) <= time.monotonic()
     assert state(sleeper.pid) == "T"
 
 
-def test_a_dead_process_is_over_before_anybody_took_its_exit_code(
+def test_a_dead_process_has_ended_before_its_exit_code_is_read(
     sleeper: subprocess.Popen[bytes],
 ) -> None:
     os.kill(sleeper.pid, signal.SIGKILL)
@@ -37,12 +37,12 @@ def test_a_dead_process_is_over_before_anybody_took_its_exit_code(
     assert state(sleeper.pid) == "X"
 
 
-def test_a_process_that_lives_on_is_told(sleeper: subprocess.Popen[bytes]) -> None:
+def test_a_process_that_keeps_running_raises(sleeper: subprocess.Popen[bytes]) -> None:
     with pytest.raises(TimeoutError, match=f"process {sleeper.pid} did not end within 0.05 s"):
         wait_until_ended(sleeper.pid, 0.05)
 
 
-def test_an_end_on_request_cleans_up() -> None:
+def test_sigterm_cleans_up() -> None:
     code = (
         "import time\n"
         "from tests.bench.processes import end_orderly_on_sigterm\n"

@@ -1,4 +1,4 @@
-"""A topic's partitions, as any of several addresses shows them."""
+"""A topic's partitions, from any of several addresses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ POLL_S = 0.05
 
 
 def view_from_any(addresses: Sequence[str], topic: str) -> Partitions:
-    """The first answer; nothing if there is none, or not yet such a topic."""
+    """The first answer; empty if there is none, or no such topic yet."""
     for address in addresses:
         try:
             found = view(address, topic)
@@ -31,7 +31,7 @@ def wait_for(
     timeout_s: float,
     what: str,
 ) -> Partitions:
-    """Asks until the condition holds; what was said then. Raises TimeoutError."""
+    """Asks until the condition holds; the last answer. Raises TimeoutError."""
     deadline = time.monotonic() + timeout_s
     while True:
         found = view_from_any(addresses, topic)
@@ -45,17 +45,17 @@ def wait_for(
 
 
 def wait_until_whole(addresses: Sequence[str], topic: str, timeout_s: float) -> Partitions:
-    """Waits for leaders and full ISRs everywhere. Raises TimeoutError."""
+    """Waits until every partition has a leader and a full ISR. Raises TimeoutError."""
     return wait_for(addresses, topic, is_whole, timeout_s=timeout_s, what=f"full ISRs of {topic}")
 
 
 def is_in_every_isr(node_id: int, partitions: Partitions) -> bool:
-    """Whether the node is in sync with all partitions that it has a replica of."""
+    """True if the node is in sync for all partitions of which it has a replica."""
     return all(node_id in p.isr for p in partitions.values() if node_id in p.replicas)
 
 
 def is_in_no_isr(node_id: int, partitions: Partitions) -> bool:
-    """Whether the node counts for no partition."""
+    """True if the node is in no partition's ISR."""
     return all(node_id not in p.isr for p in partitions.values())
 
 

@@ -1,4 +1,4 @@
-"""The rows of the benchmark: what is sent, over how many connections, to how many partitions."""
+"""The benchmark's rows: batches, connections and partitions of each."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ PRODUCE_VERSION = 9
 FETCH_VERSION = 12
 LZ4_RECORD_BYTES = 1 * KIB
 PACED_REQUESTS_PER_S = 1000
-# Three nodes share the machine: half of what one is given.
+# Three nodes share the machine: half of the rate for one node.
 PACED_REPLICATED_REQUESTS_PER_S = 500
 REPLICATION_FACTOR = 3
 NODES_OF_REPLICATED = 3
 
 
 class Metric(enum.Enum):
-    """What a row is judged by; the value is its unit."""
+    """The number that judges a row; the value is its unit."""
 
     MEGABYTES = "MB/s"
     REQUESTS = "req/s"
@@ -34,7 +34,7 @@ class Metric(enum.Enum):
 
 
 class Batch(enum.Enum):
-    """What a produced record batch holds."""
+    """The content of a produced record batch."""
 
     ONE_RECORD = "one record"
     LZ4 = "lz4, 1 KiB records"
@@ -42,7 +42,7 @@ class Batch(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """One row. `targets` maps a peer's name to the ratio to Kafka that it should reach."""
+    """One row. `targets` maps a peer's name to its target ratio to Kafka."""
 
     name: str
     fetch: bool = False
@@ -61,17 +61,17 @@ class Workload:
 
     @property
     def nodes(self) -> int:
-        """How many nodes a peer must have to run this row; no row runs on any other."""
+        """How many nodes a peer must have to run this row; others do not run it."""
         return NODES_OF_REPLICATED if self.replication > 1 else 1
 
     @property
     def acks(self) -> int:
-        """-1, all in-sync replicas, where there are several."""
+        """-1 (all in-sync replicas) with several replicas, else 1."""
         return -1 if self.replication > 1 else 1
 
     @property
     def topic(self) -> str:
-        """Rows that may share data share a topic: 1000 partitions take long to create."""
+        """The topic's name. Rows share topics if possible: 1000 partitions take long to create."""
         if self.fetch:
             return f"bench-fetch-p{self.partitions}"
         if self.partitions >= MANY_PARTITIONS:
@@ -80,7 +80,7 @@ class Workload:
 
     @property
     def shares_topic(self) -> bool:
-        """Whether the topic is kept for later rows instead of deleted after this one."""
+        """True if the topic is kept for later rows, not deleted after this one."""
         return self.fetch or self.partitions >= MANY_PARTITIONS
 
 
@@ -147,7 +147,7 @@ _REPLICATED = {
     ),
 }  # fmt: skip
 
-# Enough that a reader does not turn round every few requests, little enough to stay cached.
+# Enough that a reader seldom starts over, but little enough to stay in the page cache.
 _PRELOAD_BYTES = {1: 256 * MIB, 12: 64 * MIB, 1000: 512 * KIB}
 
 
@@ -183,7 +183,7 @@ def all_workloads() -> tuple[Workload, ...]:
 
 
 def select(patterns: Iterable[str]) -> tuple[Workload, ...]:
-    """Rows whose name matches one of the shell patterns. Raises ValueError when one matches none."""
+    """Rows whose name matches a shell pattern. Raises ValueError if a pattern matches none."""
     rows = all_workloads()
     chosen: set[str] = set()
     for pattern in patterns:

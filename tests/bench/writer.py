@@ -1,7 +1,7 @@
 """A producer that writes numbered records to one partition at a steady rate, and keeps the times.
 
-confluent-kafka with idempotence and acks=all, and otherwise the library's own settings but for a
-small linger: what is measured with it is what an application would see.
+It uses confluent-kafka with idempotence and acks=all, and otherwise the library's own settings
+except a small linger, so it measures what an application would see.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from tests.bench.acks import AckTimeline
 RECORDS_PER_S = 200
 LINGER_MS = 1
 RECORD_BYTES = 100
-# Beyond this the rate is not made up for: a burst would only measure the producer's queue.
+# If the writer is further behind, it does not catch up: a burst would only measure its queue.
 BEHIND_MAX_S = 1.0
 FLUSH_TIMEOUT_S = 60.0
 READ_TIMEOUT_S = 120.0
 POLL_S = 1.0
 FAILURES_KEPT_MAX = 20
-QUIET = {"log_level": 2}  # Lost connections are the point, and would be told one by one.
+QUIET = {"log_level": 2}  # Lost connections are expected; do not log each one.
 
 
 class NoAck(RuntimeError):
-    """Nothing was acknowledged for longer than a round may take, or the producer gave up."""
+    """No acknowledgement for longer than a round may take, or the producer gave up."""
 
 
 class Writer:
-    """Writes from `__enter__` to `__exit__`, in a thread of its own, to partition 0 of a topic."""
+    """Writes to partition 0 of a topic from `__enter__` to `__exit__`, in its own thread."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.topic = topic
@@ -110,7 +110,7 @@ class Writer:
     def _send(self, now: float) -> None:
         number = self._next_number
         value = b"%d" % number
-        # A full queue means that nothing was acknowledged for minutes: whoever waits gives up.
+        # A full queue means minutes without an acknowledgement; the waiting caller gives up then.
         with contextlib.suppress(BufferError):
             self._producer.produce(
                 self.topic,
@@ -135,7 +135,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadBack:
-    """How the log compares with what was acknowledged. A cluster that loses is not measured."""
+    """How the log compares with the acknowledged records. A run that lost any does not count."""
 
     acknowledged: int
     missing: int
@@ -143,12 +143,12 @@ class ReadBack:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every acknowledged record is there, and none is there twice."""
+        """True if every acknowledged record is there, exactly once."""
         return self.missing == 0 and self.repeated == 0
 
 
 def compare(acknowledged: list[int], found: list[int]) -> ReadBack:
-    """`found` are the numbers in the log; it may hold more than was acknowledged."""
+    """`found` are the numbers in the log; it may hold more than the acknowledged ones."""
     counts = Counter(found)
     return ReadBack(
         acknowledged=len(acknowledged),

@@ -17,7 +17,7 @@ BEGINNING: Final = -2
 """A start for `Client.consume`; other values are timestamps in ms."""
 
 CLIENT_TIMEOUT_S: Final = 45.0
-"""How long a client may take for one call of these tests, rebalances included."""
+"""How long a client may take for one call of these tests, including rebalances."""
 
 _POLL_S = 0.1
 
@@ -26,16 +26,16 @@ class Member(Protocol):
     """A consumer of a group that polls on its own until it is closed."""
 
     commits_by_itself: bool
-    """If true it commits all returned records, at the latest on close; otherwise only in `commit`."""
+    """True: it commits all returned records, at the latest on close. False: only in `commit`."""
 
     def assigned(self) -> frozenset[int]:
-        """The partitions of the topic that it has now."""
+        """The partitions of the topic that are assigned to it now."""
 
     def received(self) -> list[Stored]:
-        """Everything that it has read so far."""
+        """All records that it has read so far."""
 
     def commit(self) -> None:
-        """Commits what it has read; returns when the broker confirmed."""
+        """Commits the records read so far; returns when the broker has confirmed."""
 
     def close(self) -> None:
         """Leaves the group. May be called twice."""
@@ -48,7 +48,7 @@ class Client(Protocol):
     writes: frozenset[str]
     """The kinds of records it can write: see `tests.conformance.messages.EVERYTHING`."""
     picks_partition: bool
-    """Whether `produce` can be told the partition."""
+    """Whether `produce` can choose the partition."""
 
     def produce(
         self,
@@ -68,11 +68,11 @@ class Client(Protocol):
         """Reads `count` records of all partitions without a group. Raises TimeoutError."""
 
     def join(self, bootstrap: str, group: str, topic: str) -> Member:
-        """Starts a member that subscribes to the topic, from the beginning if nothing is committed."""
+        """Starts a member of the topic; without a committed offset, it reads from the beginning."""
 
 
 class Poller(Protocol):
-    """A blocking consumer, as `PollingMember` drives it from its thread."""
+    """A blocking consumer, as `PollingMember` uses it in its thread."""
 
     def poll(self, timeout_s: float) -> list[Stored]: ...
 
@@ -139,7 +139,7 @@ class PollingMember:
                     self._serve_commits(poller)
             finally:
                 poller.close()
-        except BaseException as error:  # noqa: BLE001  # Whatever it is, the test raises it.
+        except BaseException as error:  # noqa: BLE001  # noqa: BLE001  # The test raises any error.
             self._error = error
 
     def _serve_commits(self, poller: Poller) -> None:
@@ -154,7 +154,7 @@ class PollingMember:
 def collect(
     poll: Callable[[float], list[Stored]], count: int, *, timeout_s: float = CLIENT_TIMEOUT_S
 ) -> list[Stored]:
-    """Polls until `count` records came. Raises TimeoutError, and AssertionError if more came."""
+    """Polls for `count` records. Raises TimeoutError, and AssertionError if more came."""
     stored: list[Stored] = []
     deadline = time.monotonic() + timeout_s
     while len(stored) < count:

@@ -9,7 +9,7 @@ import pytest
 from tests.conformance.topics import unique_name
 
 _HERE = Path(__file__).parent
-_TIMEOUT_S = 150  # A rebalance may take a session timeout, and a broker is started in the first.
+_TIMEOUT_S = 150  # A rebalance may take a session timeout, and the first test starts a broker.
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -24,11 +24,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
-    """A topic name of the test's own; the topic does not exist yet."""
+    """A topic name for one test; the topic does not exist yet."""
     return unique_name(request.node.originalname.removeprefix("test_"))
 
 
 @pytest.fixture
 def group(request: pytest.FixtureRequest) -> str:
-    """A group name of the test's own."""
+    """A group name for one test."""
     return unique_name(request.node.originalname.removeprefix("test_"))

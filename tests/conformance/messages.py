@@ -9,19 +9,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 ANY_CLIENT: frozenset[str] = frozenset()
-"""What every client can write: non-empty text as key and value."""
+"""Kinds of records that every client can write: non-empty text as key and value."""
 
 EVERYTHING: frozenset[str] = frozenset({"binary", "nulls", "headers", "timestamps"})
-"""What a full client can write: any bytes, null keys and values, headers, its own timestamps."""
+"""Kinds that a full client can write: any bytes, null keys and values, headers, timestamps."""
 
 _COMPRESSIBLE = "every good river ends in a sea, and every good river begins with rain; "
 _TIMESTAMP_STEP_MS = 1_000
-_AGE_MS = 2 * 3_600_000  # Well in the past, so that no broker's clock decides a test.
+_AGE_MS = 2 * 3_600_000  # Well in the past, so that no test depends on a broker's clock.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One record as its producer sees it; a `timestamp_ms` of None is left to the client."""
+    """One record as produced; if `timestamp_ms` is None, the client sets it."""
 
     key: bytes | None
     value: bytes | None
@@ -31,7 +31,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """One record as a consumer got it."""
+    """One record as consumed."""
 
     partition: int
     offset: int
@@ -71,12 +71,12 @@ def _headers(index: int, writes: frozenset[str]) -> tuple[tuple[str, bytes | Non
 
 
 def split(messages: Sequence[Message], partitions: int) -> dict[int, list[Message]]:
-    """Deals the messages to partitions in turn."""
+    """Distributes the messages to the partitions in turn."""
     return {partition: list(messages[partition::partitions]) for partition in range(partitions)}
 
 
 def by_partition(stored: Iterable[Stored]) -> dict[int, list[Stored]]:
-    """Groups what was read by partition, in the order it was read."""
+    """Groups the consumed records by partition, in order."""
     grouped: dict[int, list[Stored]] = defaultdict(list)
     for record in stored:
         grouped[record.partition].append(record)
@@ -84,7 +84,7 @@ def by_partition(stored: Iterable[Stored]) -> dict[int, list[Stored]]:
 
 
 def assert_read_back(sent: dict[int, list[Message]], stored: Sequence[Stored]) -> None:
-    """Checks that each partition holds what was sent to it: all, once, in order, from offset 0."""
+    """Checks that each partition holds what was sent: all, once, in order, from offset 0."""
     got = by_partition(stored)
     assert set(got) <= {partition for partition, messages in sent.items() if messages}
     for partition, messages in sent.items():
@@ -96,7 +96,7 @@ def assert_read_back(sent: dict[int, list[Message]], stored: Sequence[Stored]) -
 
 
 def assert_same(sent: Message, record: Stored) -> None:
-    """Checks one record field by field; the timestamp only if the sender chose it."""
+    """Checks one record field by field; the timestamp only if the sender set it."""
     got, where = record.message, f"{record.partition}@{record.offset}"
     assert got.key == sent.key, where
     assert got.value == sent.value, where

@@ -1,4 +1,4 @@
-"""The stories that every client must be able to play, written once."""
+"""The scenarios that every client must pass, written once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def produce_and_read_back(
     acks: str = "all",
     consumer: Client | None = None,
 ) -> None:
-    """Everything that one client writes, with a codec and acks, another (or it) reads unchanged."""
+    """One client writes with a codec and acks; another one, or the same, reads all unchanged."""
     consumer = consumer or producer
     partitions = _PARTITIONS if producer.picks_partition else 1
     make_topic(cluster.bootstrap, topic, partitions=partitions)
@@ -51,13 +51,13 @@ def produce_and_read_back(
         )
     stored = consumer.consume(cluster.bootstrap, topic, partitions=partitions, count=_COUNT)
     assert_read_back(sent, stored)
-    # Clients send a batch as it is that compression would not make smaller: one of a record or two,
-    # which a busy machine makes of what else shares one.
+    # Clients send a batch uncompressed if compression does not make it smaller. That happens to
+    # batches of one or two records, which a busy machine makes of records that usually share one.
     assert codecs_on_the_wire(cluster, topic, partitions) - {"none"} == {codec} - {"none"}
 
 
 def codecs_on_the_wire(cluster: Cluster, topic: str, partitions: int) -> set[str]:
-    """The codecs of the stored batches: a client that was misled about versions sends none."""
+    """The codecs of the stored batches: a client that misreads the versions sends none."""
     found = set()
     with RawConnection.to(cluster.bootstrap) as connection:
         for partition in range(partitions):
@@ -69,7 +69,7 @@ def codecs_on_the_wire(cluster: Cluster, topic: str, partitions: int) -> set[str
 def read_from_timestamp(
     consumer: Client, cluster: Cluster, topic: str, *, producer: Client
 ) -> None:
-    """A start timestamp gives each partition's first record at or after it, and all that follow."""
+    """A start timestamp gives each partition's first record at or after it, and all later ones."""
     assert "timestamps" in producer.writes
     make_topic(cluster.bootstrap, topic, partitions=2)
     messages = make_messages(_COUNT, writes=frozenset({"timestamps"}))
@@ -78,7 +78,7 @@ def read_from_timestamp(
         producer.produce(cluster.bootstrap, topic, part, partition=partition, codec="lz4")
     middle = messages[_COUNT // 2].timestamp_ms
     assert middle is not None
-    # Between two records, so that the broker has to find the next one and not an equal one.
+    # Between two records, so that the broker has to find the next one, not an equal one.
     start = middle - 300
     expected = {p: [m for m in part if _timestamp(m) >= start] for p, part in sent.items()}
     stored = consumer.consume(
@@ -102,7 +102,7 @@ def _timestamp(message: Message) -> int:
 
 
 def group_of_two(client: Client, cluster: Cluster, topic: str, *, producer: Client) -> None:
-    """Two members share a topic, one leaves, and a later member resumes at the committed offsets."""
+    """Two members share a topic, one leaves, and a later one resumes at the committed offsets."""
     bootstrap, group = cluster.bootstrap, f"group-of-{topic}"
     make_topic(bootstrap, topic, partitions=_GROUP_PARTITIONS)
     sender = _Sender(producer, bootstrap, topic)
@@ -146,7 +146,7 @@ def group_of_two(client: Client, cluster: Cluster, topic: str, *, producer: Clie
 
 
 class _Sender:
-    """Deals messages to the partitions and remembers them."""
+    """Distributes messages to the partitions and remembers them."""
 
     def __init__(self, producer: Client, bootstrap: str, topic: str) -> None:
         self._producer = producer

@@ -1,4 +1,4 @@
-"""aiokafka against the cluster: the scenarios that every client plays."""
+"""aiokafka against the cluster: the scenarios for every client."""
 
 from __future__ import annotations
 

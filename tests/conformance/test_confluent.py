@@ -1,4 +1,4 @@
-"""confluent-kafka against the cluster: the scenarios that every client plays."""
+"""confluent-kafka against the cluster: the scenarios for every client."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def test_group_of_two(cluster: Cluster, topic: str) -> None:
 
 
 @pytest.mark.gateways
-def test_a_batch_with_a_record_at_fault_is_refused_as_a_whole(cluster: Cluster, topic: str) -> None:
-    """librdkafka says the same of each message of the batch, with Apache Kafka, too."""
+def test_a_batch_with_an_invalid_record_is_refused_as_a_whole(cluster: Cluster, topic: str) -> None:
+    """librdkafka reports the same error for each message of the batch, also with Apache Kafka."""
     make_topic(cluster.bootstrap, topic, configs={"cleanup.policy": "compact"})
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 500})
     told: dict[bytes | None, int] = {}

@@ -1,4 +1,4 @@
-"""confluent-kafka's AdminClient, and what its producer and consumer say when things go wrong."""
+"""confluent-kafka's AdminClient, and the errors of its producer and consumer."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def admin(cluster: Cluster) -> AdminClient:
 
 
 def _result(futures: dict[Any, Any]) -> Any:
-    """The result of a call for one thing."""
+    """The result of a call about one resource."""
     (future,) = futures.values()
     return future.result(CLIENT_TIMEOUT_S)
 
 
 def _code(call: Callable[[], Any]) -> int:
-    """The error code that a call fails with."""
+    """The error code of a failing call."""
     with pytest.raises(KafkaException) as raised:
         call()
     code: int = raised.value.args[0].code()
@@ -89,7 +89,7 @@ def test_topics(admin: AdminClient, topic: str) -> None:
         (None, 1, 1, {"retention.ms": "soon"}, KafkaError.INVALID_CONFIG),
     ],
 )
-def test_topics_that_cannot_be(
+def test_invalid_topics(
     admin: AdminClient,
     topic: str,
     name: str | None,
@@ -199,14 +199,14 @@ def test_a_message_that_is_too_large(cluster: Cluster, topic: str) -> None:
     assert error == KafkaError.MSG_SIZE_TOO_LARGE
 
 
-def test_a_partition_that_is_not(cluster: Cluster, topic: str) -> None:
+def test_an_unknown_partition(cluster: Cluster, topic: str) -> None:
     make_topic(cluster.bootstrap, topic)
     message = Message(key=None, value=b"x")
     error = _code(lambda: CLIENT.produce(cluster.bootstrap, topic, [message], partition=7))
     assert error == KafkaError._UNKNOWN_PARTITION
 
 
-def test_consuming_a_topic_that_is_not(cluster: Cluster, topic: str) -> None:
+def test_consuming_an_unknown_topic(cluster: Cluster, topic: str) -> None:
     consumer = open_consumer(
         cluster.bootstrap, **{"allow.auto.create.topics": False, "group.id": unique_name("no")}
     )
@@ -227,7 +227,7 @@ def test_an_offset_out_of_range(cluster: Cluster, topic: str) -> None:
         assert error == KafkaError._AUTO_OFFSET_RESET
     finally:
         consumer.close()
-    # With a policy the same position leads to the beginning.
+    # With a reset policy, the same position leads to the beginning.
     consumer = open_consumer(cluster.bootstrap)
     try:
         consumer.assign([TopicPartition(topic, 0, 1_000)])

@@ -86,7 +86,7 @@ def test_rolled_segments_and_their_indexes(cluster: Cluster, topic: str) -> None
     assert all(found["valid"] == "true" for found in batches)
     assert sum(int(found["count"]) for found in batches) == 6_000
     assert {int(found["producer"]) for found in batches} != {-1}, "idempotent batches"
-    # The tool checks indexes against their logs and says which entries do not fit.
+    # The tool checks indexes against their logs and names wrong entries.
     indexes = [*_segments(cluster, topic, ".index"), *_segments(cluster, topic, ".timeindex")]
     shown = _dump(*indexes, deep=False)
     assert shown.count("Dumping") == len(indexes)

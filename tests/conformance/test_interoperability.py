@@ -1,4 +1,4 @@
-"""What one client writes another reads: each pair, with each codec."""
+"""One client writes and another reads: each pair, with each codec."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLIENTS: list[Client] = [
     JavaToolsClient(),
 ]
 _NAMES = [client.name for client in CLIENTS]
-# One reader for each writer outside `make full`, chosen so that each reads once.
+# One reader per writer outside `make full`, chosen so that each client reads once.
 _QUICK = {(_NAMES[index], _NAMES[(index + 1) % len(_NAMES)]) for index in range(len(_NAMES))}
 
 pytestmark = [pytest.mark.clients, pytest.mark.java]

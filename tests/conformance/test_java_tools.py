@@ -1,4 +1,4 @@
-"""Kafka 4.3's own command-line tools: a current Java client, and what operators type."""
+"""Kafka 4.3's own command-line tools: a current Java client, and the commands of operators."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_topic_command_errors(cluster: Cluster, topic: str) -> None:
 
 
 def _log_dirs(cluster: Cluster, *arguments: str) -> list[dict[str, Any]]:
-    """What the tool tells of all brokers: its last line is JSON."""
+    """The tool's report on all brokers: its last line is JSON."""
     done = java_tool(LOG_DIRS, "--bootstrap-server", cluster.bootstrap, "--describe", *arguments)
     answer = json.loads(done.stdout.splitlines()[-1])
     brokers = sorted(answer["brokers"], key=lambda broker: int(broker["broker"]))
@@ -135,7 +135,7 @@ def test_configs_command(cluster: Cluster, topic: str) -> None:
 
 @pytest.mark.full
 def test_configs_command_for_brokers(cluster: Cluster) -> None:
-    """As operators change a running broker: one, or all of them."""
+    """Changes a running broker as operators do: one broker, or all."""
     name, node = "log.cleaner.backoff.ms", str(cluster.nodes[0].node_id)
     broker = ("--bootstrap-server", cluster.bootstrap, "--entity-type", "brokers")
     of_all, of_one = (*broker, "--entity-default"), (*broker, "--entity-name", node)
@@ -180,7 +180,7 @@ def test_group_command_errors(cluster: Cluster, topic: str, group: str) -> None:
     make_topic(cluster.bootstrap, topic)
     named = ("--group", group)
     unknown = _groups(cluster, "--describe", *named, check=False)
-    # DescribeGroups 6 has an error for it, older versions call the group dead.
+    # DescribeGroups 6 has an error for it; older versions report the group as dead.
     assert "does not exist" in unknown or "GroupIdNotFoundException" in unknown
     member = REFERENCE.join(cluster.bootstrap, group, topic)
     try:

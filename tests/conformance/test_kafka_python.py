@@ -1,4 +1,4 @@
-"""kafka-python 3 against the cluster: the scenarios that every client plays."""
+"""kafka-python 3 against the cluster: the scenarios for every client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kafka-python's admin client, and what its producer and consumer say when things go wrong."""
+"""kafka-python's admin client, and the errors of its producer and consumer."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_topics(admin: KafkaAdminClient, topic: str) -> None:
         admin.delete_topics([topic])
 
 
-def test_topics_that_cannot_be(admin: KafkaAdminClient, topic: str) -> None:
+def test_invalid_topics(admin: KafkaAdminClient, topic: str) -> None:
     with pytest.raises(errors.InvalidTopicError):
         admin.create_topics({"not a name": {"num_partitions": 1}})
     with pytest.raises(errors.InvalidReplicationFactorError):
@@ -135,9 +135,7 @@ def test_a_message_that_is_too_large(cluster: Cluster, topic: str) -> None:
         CLIENT.produce(cluster.bootstrap, topic, [Message(key=None, value=b"x" * 5_000)])
 
 
-def test_looking_for_a_topic_that_is_not(
-    admin: KafkaAdminClient, cluster: Cluster, topic: str
-) -> None:
+def test_describing_an_unknown_topic(admin: KafkaAdminClient, cluster: Cluster, topic: str) -> None:
     consumer = open_consumer(cluster.bootstrap, allow_auto_create_topics=False)
     try:
         assert not consumer.partitions_for_topic(topic)
@@ -154,7 +152,7 @@ def test_an_offset_out_of_range(cluster: Cluster, topic: str) -> None:
         partition = TopicPartition(topic, 0)
         consumer.assign([partition])
         consumer.seek(partition, 1_000)
-        with pytest.raises(errors.OffsetOutOfRangeError):  # noqa: PT012  # Which poll is not known.
+        with pytest.raises(errors.OffsetOutOfRangeError):  # noqa: PT012  # noqa: PT012  # Any of the polls may raise.
             deadline = time.monotonic() + CLIENT_TIMEOUT_S
             while time.monotonic() < deadline:
                 poll(consumer, 0.2)

@@ -1,4 +1,4 @@
-"""KafkaJS against the cluster: the scenarios that every client plays."""
+"""KafkaJS against the cluster: the scenarios for every client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kcat 1.7.1 with librdkafka 2.0.2, as Debian has it: its feature map is the strict one."""
+"""kcat 1.7.1 with librdkafka 2.0.2, as in Debian: its feature map is the strict one."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_message_that_is_too_large(cluster: Cluster, topic: str) -> None:
         CLIENT.produce(cluster.bootstrap, topic, [Message(key=b"k", value=b"x" * 5_000)])
 
 
-def test_a_topic_that_is_not(cluster: Cluster, topic: str) -> None:
+def test_an_unknown_topic(cluster: Cluster, topic: str) -> None:
     with pytest.raises(ProgramError, match="Unknown topic"):
         kcat("-C", "-b", cluster.bootstrap, "-t", topic, "-e", "-E")
 

@@ -1,4 +1,4 @@
-"""Topics of tests: made and looked at with one client, whichever client is under test."""
+"""Topics of tests: one client creates and inspects them, whichever client is under test."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def make_topic(
     admin.create_topics([new], request_timeout=_TIMEOUT_S)[name].result(_TIMEOUT_S)
 
     def leads() -> bool:
-        # Metadata may name a leader that does not know it yet; one that answers does.
+        # Metadata may name a leader that does not know it yet; a leader that answers does.
         nonlocal admin
         try:
             return len(_end_offsets(admin, name, partitions)) == partitions
         except KafkaException:
-            # This client goes on saying "no leaders" from its cache; a new one asks.
+            # This client repeats "no leaders" from its cache; a new client asks again.
             admin = AdminClient({"bootstrap.servers": bootstrap})
             return False
 
@@ -48,8 +48,8 @@ def end_offsets(bootstrap: str, topic: str, partitions: int) -> dict[int, int]:
 
 
 def _end_offsets(admin: AdminClient, topic: str, partitions: int) -> dict[int, int]:
-    # With a client that has asked before: librdkafka's admin waits for a second or three if it
-    # looks for leaders just while its bootstrap broker gets its id.
+    # Use a client with earlier requests: librdkafka's admin waits a second or three if it looks for
+    # leaders just when its bootstrap broker gets its id.
     asked = {TopicPartition(topic, index): OffsetSpec.latest() for index in range(partitions)}
     answers = admin.list_offsets(asked, request_timeout=_TIMEOUT_S)
     return {

@@ -1,4 +1,4 @@
-"""aiokafka, on an asyncio loop of its own per call or member."""
+"""aiokafka, on a separate asyncio loop per call or member."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ async def _subscribed(bootstrap: str, group: str, topic: str) -> AIOKafkaConsume
 
 
 def open_consumer(bootstrap: str, **settings: Any) -> AIOKafkaConsumer:
-    """A consumer, not started, that commits only when told to and starts at the beginning."""
+    """A consumer, not started, that commits only on request and starts at the beginning."""
     return AIOKafkaConsumer(
         **{
             "bootstrap_servers": bootstrap,
@@ -132,7 +132,7 @@ def open_consumer(bootstrap: str, **settings: Any) -> AIOKafkaConsumer:
 
 
 async def poll(consumer: AIOKafkaConsumer, timeout_s: float) -> list[Stored]:
-    """Returns what has come within the time."""
+    """Returns the records that arrive within the time."""
     polled = await consumer.getmany(timeout_ms=int(timeout_s * 1000))
     return [
         Stored(

@@ -95,7 +95,7 @@ class _Poller:
 
 
 def open_consumer(bootstrap: str, **settings: Any) -> Consumer:
-    """A consumer that commits only when told to and starts at the beginning."""
+    """A consumer that commits only on request and starts at the beginning."""
     return Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -110,7 +110,7 @@ def open_consumer(bootstrap: str, **settings: Any) -> Consumer:
 
 
 def poll(consumer: Consumer, timeout_s: float) -> list[Stored]:
-    """Returns what has come within the time. Raises KafkaException for an error event."""
+    """Returns the records that arrive within the time. Raises KafkaException for an error event."""
     stored = []
     for message in consumer.consume(_POLL_RECORDS_MAX, timeout_s):
         if (error := message.error()) is not None:

@@ -19,7 +19,7 @@ from tests.support.java_tools import (
     java_tool,
 )
 
-# Characters that no message of the tests has.
+# Characters that no message of the tests contains.
 _FIELD = "\x1f"
 _NAME = "\x1e"
 _NEXT = "\x1d"
@@ -128,7 +128,7 @@ def _properties(option: str, **values: str) -> list[str]:
 
 def _line(message: Message) -> str:
     headers = _NEXT.join(f"{name}{_NAME}{_text(value)}" for name, value in message.headers)
-    # The reader knows no empty list of headers but the null marker.
+    # The reader knows an empty list of headers only as the null marker.
     return _FIELD.join([headers or _NULL, _text(message.key), _text(message.value)])
 
 

@@ -73,9 +73,9 @@ class KafkaPythonClient:
         return PollingMember(lambda: _Poller(bootstrap, group, topic))
 
 
-# A poll of this client that times out between the answers to JoinGroup and SyncGroup makes it lose
-# its assignment until the next rebalance (3.0.12: `need_rejoin` is false and nobody completes the
-# join). Its own wait for metadata is 100 ms, so polls of 100 ms meet that gap in one run of ten.
+# If a poll of this client times out between the answers to JoinGroup and SyncGroup, it loses its
+# assignment until the next rebalance (3.0.12: `need_rejoin` is false, and nothing completes the
+# join). Its own wait for metadata is 100 ms, so polls of 100 ms fail in one run of ten.
 MEMBER_POLL_S = 1.0
 
 
@@ -86,7 +86,7 @@ class _Poller:
         self._consumer.subscribe([topic])
 
     def poll(self, timeout_s: float) -> list[Stored]:
-        """Returns what has come; waits longer than asked, see `MEMBER_POLL_S`."""
+        """Returns the records that arrive; waits longer than asked, see `MEMBER_POLL_S`."""
         return poll(self._consumer, max(timeout_s, MEMBER_POLL_S))
 
     def assignment(self) -> frozenset[int]:
@@ -104,7 +104,7 @@ class _Poller:
 
 
 def open_consumer(bootstrap: str, **settings: Any) -> KafkaConsumer:
-    """A consumer that commits only when told to and starts at the beginning."""
+    """A consumer that commits only on request and starts at the beginning."""
     return KafkaConsumer(
         **{
             "bootstrap_servers": bootstrap,
@@ -118,7 +118,7 @@ def open_consumer(bootstrap: str, **settings: Any) -> KafkaConsumer:
 
 
 def poll(consumer: KafkaConsumer, timeout_s: float) -> list[Stored]:
-    """Returns what has come within the time."""
+    """Returns the records that arrive within the time."""
     polled = consumer.poll(timeout_ms=int(timeout_s * 1000))
     return [
         Stored(

@@ -1,4 +1,4 @@
-"""KafkaJS, through the small driver in `tools/kafkajs`, which npm fills on first use."""
+"""KafkaJS, through the small driver in `tools/kafkajs`; npm installs its packages on first use."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class KafkaJsClient:
 
 @cache
 def driver() -> str:
-    """The path of the driver, its packages installed. Raises RuntimeError without npm."""
+    """The path of the driver, with its packages installed. Raises RuntimeError without npm."""
     npm = shutil.which("npm")
     if npm is None:
         raise RuntimeError("npm is not on the path: apt-get install nodejs npm")

@@ -115,7 +115,7 @@ class _Member:
         return list(self._received)
 
     def commit(self) -> None:
-        """Nothing to do: kcat commits every 300 ms and when it ends."""
+        """Does nothing: kcat commits every 300 ms and when it ends."""
 
     def close(self) -> None:
         self._process.close()

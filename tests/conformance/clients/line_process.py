@@ -37,7 +37,7 @@ def run_program(
 
 
 class ProgramError(AssertionError):
-    """A client program failed; `stdout` and `stderr` have its output."""
+    """A client program failed; `stdout` and `stderr` hold its output."""
 
     def __init__(self, what: str, stdout: str, stderr: str) -> None:
         super().__init__(f"{what}\n{stdout[-3000:]}\n{stderr[-3000:]}")
@@ -83,7 +83,7 @@ class LineProcess:
             reader.start()
 
     def check(self) -> None:
-        """Raises ProgramError if the program ended by itself or a line was not understood."""
+        """Raises ProgramError if the program has ended, or a line was not understood."""
         if self._failures:
             raise ProgramError(f"{self._command[0]}: {self._failures[0]}", "", self._stderr())
         if not self._closed and self._process.poll() is not None:

@@ -20,5 +20,5 @@ def connection(cluster: Cluster) -> Iterator[RawConnection]:
 
 @pytest.fixture
 def made_topic(cluster: Cluster, topic: str) -> str:
-    """A topic with two partitions that exists."""
+    """An existing topic with two partitions."""
     return make_topic(cluster.bootstrap, topic, partitions=2)

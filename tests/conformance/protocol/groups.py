@@ -1,4 +1,4 @@
-"""A classic group's member that sends raw requests (KIP-62, KIP-394, KIP-345)."""
+"""A member of a classic group that sends raw requests (KIP-62, KIP-394, KIP-345)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ REBALANCE_TIMEOUT_MS = 20_000
 
 
 def subscription(user_data: str) -> bytes:
-    """A version 0 consumer subscription to no topics: Kafka reads it, so it has to be one."""
+    """A version 0 consumer subscription to no topics: Kafka parses it, so it must be valid."""
     data = user_data.encode()
     return struct.pack(">hii", 0, 0, len(data)) + data
 
@@ -71,7 +71,7 @@ def join_request(
 
 @dataclass(slots=True, kw_only=True)
 class Member:
-    """A member on a connection of its own, since a waiting JoinGroup blocks its connection."""
+    """A member with its own connection, since a waiting JoinGroup blocks its connection."""
 
     connection: RawConnection
     group: str
@@ -82,7 +82,7 @@ class Member:
     others: list[str] = field(default_factory=list)
 
     def join(self, **settings: Any) -> Any:
-        """Joins, with the second try that KIP-394 asks for; returns the last reply."""
+        """Joins, with the second attempt that KIP-394 requires; returns the last reply."""
         reply = self.connection.ask(self.join_request(**settings), JOIN_VERSION)
         if reply.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = reply.member_id
@@ -157,7 +157,7 @@ class Member:
         return code
 
     def committed(self, topic: str) -> Any:
-        """Returns OffsetFetch's part for partition 0."""
+        """Returns OffsetFetch's result for partition 0."""
         wanted = OffsetFetchRequestOffsetFetchRequestTopic(name=topic, partition_indexes=[0])
         request = OffsetFetchRequest(group_id=self.group, topics=[wanted])
         reply = self.connection.ask(request, OFFSET_FETCH_VERSION)

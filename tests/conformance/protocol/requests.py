@@ -1,4 +1,4 @@
-"""Requests of the raw protocol tests, for one topic, and the parts of replies they look at."""
+"""Requests of the raw protocol tests for one topic, and the parts of replies that they check."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TIMEOUT_MS = 10_000
 
 
 def now_ms() -> int:
-    """The wall clock in ms since the epoch, as records carry it."""
+    """The wall clock in ms since the epoch, as in records."""
     return int(time.time() * 1000)
 
 
@@ -137,7 +137,7 @@ def fetch(
 
 
 def batches_of(part: Any) -> list[RecordBatchView]:
-    """The whole batches of a fetched partition, their CRCs checked; none for no records."""
+    """The whole batches of a fetched partition, with checked CRCs; empty without records."""
     views = list(iter_batches(part.records or b""))
     assert all(view.crc_ok() for view in views)
     return views
@@ -172,7 +172,7 @@ def init_producer(connection: RawConnection) -> tuple[int, int]:
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
     deadline = time.monotonic() + TIMEOUT_S
     reply = connection.ask(request, 4)
-    # A broker that has just started may not have its block of ids yet.
+    # A broker that has just started may not have a block of ids yet.
     while reply.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         assert time.monotonic() < deadline
         time.sleep(0.1)

@@ -43,7 +43,7 @@ _HOUR_MS = 3_600_000
 _CLOCKS_DIFFER_MS = 60_000
 _LATE_S = 10.0
 
-# Places in the header of a record batch.
+# Positions in the header of a record batch.
 _CRC_AT, _CRC_FROM, _LAST_OFFSET_DELTA_AT, _COUNT_AT = 17, 21, 23, 57
 _RECORDS_AT = 61
 
@@ -73,7 +73,7 @@ def _resealed(changed: bytearray) -> bytes:
 
 
 def _claiming(count: int, compression: int) -> bytes:
-    """A batch of two records whose valid header claims that there are `count`."""
+    """A batch of two records whose valid header claims `count` records."""
     changed = bytearray(batch([b"a" * 20, b"b" * 20], compression=compression))
     struct.pack_into(">i", changed, _LAST_OFFSET_DELTA_AT, count - 1)
     struct.pack_into(">i", changed, _COUNT_AT, count)
@@ -82,7 +82,7 @@ def _claiming(count: int, compression: int) -> bytes:
 
 def _with_a_record_past_the_end() -> bytes:
     changed = bytearray(batch([b"a" * 20]))
-    changed[_RECORDS_AT] += 2  # The length is a zigzag varint: one byte more than there is.
+    changed[_RECORDS_AT] += 2  # The length is a zigzag varint: one byte too many.
     return _resealed(changed)
 
 
@@ -96,7 +96,7 @@ _MALFORMED = {
 
 
 def _in_force(cluster: Cluster, holds: Callable[[], bool]) -> None:
-    """Asserts that the config is in effect: here at once, on Kafka's brokers a little later."""
+    """Asserts that the config takes effect: here at once, on Kafka's brokers a little later."""
     if cluster.mode in {"kafka", "external"}:
         wait_until(holds, timeout_s=_LATE_S, what="a config that was altered")
     else:
@@ -105,7 +105,7 @@ def _in_force(cluster: Cluster, holds: Callable[[], bool]) -> None:
 
 @contextmanager
 def _for_brokers(connection: RawConnection, broker: str, name: str, value: str) -> Iterator[None]:
-    """Sets a config, and deletes it in the end, as the cluster is shared with other tests.
+    """Sets a config, and deletes it in the end, as other tests share the cluster.
 
     `broker` is an id, or "" for all brokers.
     """
@@ -140,7 +140,7 @@ def test_a_smaller_limit_holds_for_the_next_produce(
 
 
 @pytest.mark.core
-def test_the_broker_s_timestamps_from_now_on(
+def test_log_append_time_begins_with_the_next_produce(
     cluster: Cluster, connection: RawConnection, made_topic: str
 ) -> None:
     sent_ms = now_ms() - _HOUR_MS
@@ -167,7 +167,7 @@ def test_the_broker_s_timestamps_from_now_on(
 
 @pytest.mark.core
 @pytest.mark.parametrize("kind", _MALFORMED)
-def test_deep_validation_looks_at_the_records(
+def test_deep_validation_reads_the_records(
     cluster: Cluster, connection: RawConnection, made_topic: str, kind: str
 ) -> None:
     bad = _MALFORMED[kind]()
@@ -182,7 +182,7 @@ def test_deep_validation_looks_at_the_records(
     assert produce(connection, made_topic, batch([b"good"])).base_offset == offset
 
 
-def test_brokers_configs_are_the_defaults_of_topics(
+def test_broker_configs_are_the_defaults_of_topics(
     cluster: Cluster, connection: RawConnection, made_topic: str
 ) -> None:
     early = batch([b"x"], timestamps=[now_ms() + 2 * _HOUR_MS])
@@ -208,7 +208,7 @@ def test_brokers_configs_are_the_defaults_of_topics(
         ("min.insync.replicas", "0", "at least 1"),
     ],
 )
-def test_configs_that_no_topic_may_have(
+def test_invalid_topic_configs(
     connection: RawConnection, made_topic: str, name: str, value: str, message: str
 ) -> None:
     refused = _alter(connection, (_TOPIC, made_topic), name, value)
@@ -216,9 +216,7 @@ def test_configs_that_no_topic_may_have(
     assert message in refused.error_message
 
 
-def test_what_brokers_were_started_with_is_read_only(
-    cluster: Cluster, connection: RawConnection
-) -> None:
+def test_static_broker_configs_are_read_only(cluster: Cluster, connection: RawConnection) -> None:
     node = str(cluster.nodes[0].node_id)
     configs = _describe(connection, (_BROKER, node))
     delay = configs["group.initial.rebalance.delay.ms"]
@@ -230,10 +228,10 @@ def test_what_brokers_were_started_with_is_read_only(
 
 
 @pytest.mark.core
-def test_a_broker_s_own_config_comes_before_that_of_all(
+def test_a_broker_config_overrides_the_cluster_config(
     cluster: Cluster, connection: RawConnection, made_topic: str
 ) -> None:
-    """The smaller limit of a partition's leader is in effect until it is deleted."""
+    """The leader's own smaller limit is in effect until it is deleted."""
     topics = [MetadataRequestMetadataRequestTopic(name=made_topic)]
     found = only(connection.ask(MetadataRequest(topics=topics), 9).topics)
     leader = next(str(part.leader_id) for part in found.partitions if part.partition_index == 0)
@@ -275,7 +273,7 @@ def test_a_broker_s_own_config_comes_before_that_of_all(
         ("log.cleanup.policy", "compact,delete"),
     ],
 )
-def test_configs_of_brokers_that_may_change_while_they_run(
+def test_dynamic_broker_configs(
     cluster: Cluster, connection: RawConnection, name: str, value: str
 ) -> None:
     broker = (_BROKER, str(cluster.nodes[0].node_id))
@@ -312,9 +310,7 @@ def test_configs_of_brokers_that_may_change_while_they_run(
         "replica.lag.time.max.ms",
     ],
 )
-def test_configs_of_brokers_that_may_not_change(
-    cluster: Cluster, connection: RawConnection, name: str
-) -> None:
+def test_read_only_broker_configs(cluster: Cluster, connection: RawConnection, name: str) -> None:
     for broker in ("", str(cluster.nodes[0].node_id)):
         refused = _alter(connection, (_BROKER, broker), name, "1")
         assert refused.error_code == ErrorCode.INVALID_REQUEST
@@ -338,7 +334,7 @@ def test_configs_of_brokers_that_may_not_change(
         ("leader.replication.throttled.rate", "-1"),
     ],
 )
-def test_values_that_no_broker_may_have(connection: RawConnection, name: str, value: str) -> None:
+def test_invalid_broker_config_values(connection: RawConnection, name: str, value: str) -> None:
     refused = _alter(connection, (_BROKER, ""), name, value)
     assert refused.error_code == ErrorCode.INVALID_REQUEST
     assert refused.error_message

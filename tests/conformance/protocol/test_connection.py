@@ -1,4 +1,4 @@
-"""Frames, versions and the order of replies: what happens before any API is looked at."""
+"""Frames, versions and the order of replies: checks before any API's own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.wire import RawConnection, request_frame
 
 CLIENT = ApiVersionsRequest(client_software_name="raw", client_software_version="1.0")
 
-# The exact versions that librdkafka before 2.11.1 looks for; without them it drops features.
+# The exact versions that librdkafka before 2.11.1 requires; without them it drops features.
 OLD_LIBRDKAFKA_VERSIONS = {
     ApiKey.PRODUCE: [0, 3, 7],
     ApiKey.FETCH: [4, 10],
@@ -66,7 +66,7 @@ def test_api_versions_in_an_unknown_version(connection: RawConnection) -> None:
     header = encode_request_header(ApiKey.API_VERSIONS, 99, 4711, "raw")
     connection.send_bytes(frame(header, b"whatever"))
     content = connection.receive_frame()
-    # The client cannot know the broker's version yet: header and body are those of version 0.
+    # The client cannot know the broker's version yet, so header and body have version 0.
     assert struct.unpack_from(">i", content) == (4711,)
     reply = api_versions.decode_response(content, 4, 0)
     assert reply.error_code == ErrorCode.UNSUPPORTED_VERSION

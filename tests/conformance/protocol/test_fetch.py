@@ -1,4 +1,4 @@
-"""Fetch: long polling, limits that are soft for the first batch, and bounds of the log."""
+"""Fetch: long polling, limits that do not apply to the first batch, and bounds of the log."""
 
 from __future__ import annotations
 
@@ -173,13 +173,13 @@ def test_a_session_may_be_offered_but_a_full_fetch_answers_in_full(
     assert [part.partition_index for part in parts] == [0, 1]
 
 
-def test_a_session_that_does_not_exist(connection: RawConnection, made_topic: str) -> None:
+def test_an_unknown_session(connection: RawConnection, made_topic: str) -> None:
     request = fetch_request(made_topic, {0: 0})
     request.session_id, request.session_epoch = 123_456, 1
     reply = connection.ask(request, FETCH_VERSION)
     assert reply.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_a_leader_epoch_that_is_not_yet(connection: RawConnection, made_topic: str) -> None:
+def test_a_future_leader_epoch(connection: RawConnection, made_topic: str) -> None:
     part = fetch(connection, made_topic, 0, current_leader_epoch=1_000)
     assert part.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH

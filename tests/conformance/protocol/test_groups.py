@@ -40,7 +40,7 @@ class Members:
 
 
 def find_coordinator(connection: RawConnection, group: str) -> tuple[str, int]:
-    """Asks until there is one: the first question creates the internal topic."""
+    """Asks until a coordinator answers: the first request creates the internal topic."""
     deadline = time.monotonic() + CLIENT_TIMEOUT_S
     while True:
         reply = connection.ask(FindCoordinatorRequest(key=group), 2)
@@ -89,7 +89,7 @@ def test_a_member_id_is_required_first(members: Members, group: str) -> None:
     reply = member.connection.ask(join_request(group), JOIN_VERSION)
     assert reply.error_code == ErrorCode.MEMBER_ID_REQUIRED
     assert reply.member_id.startswith("raw-"), "the client id and a unique part"
-    # Before version 4 (KIP-394) a client does not know that error.
+    # Clients before version 4 (KIP-394) do not know that error.
     old = members.new().connection.ask(join_request(f"{group}-old"), 3)
     assert (old.error_code, old.generation_id) == (ErrorCode.NONE, 1)
 
@@ -99,7 +99,7 @@ def test_a_second_member_rebalances_the_group(members: Members) -> None:
     first, second = members.new(), members.new()
     first.join()
     first.sync({first.member_id: b"all"})
-    # The second one's JoinGroup parks until the first one has come again.
+    # The second member's JoinGroup waits until the first one has joined again.
     reply = second.connection.ask(second.join_request(), JOIN_VERSION)
     second.member_id = reply.member_id
     second.connection.send(second.join_request(), JOIN_VERSION)
@@ -114,7 +114,7 @@ def test_a_second_member_rebalances_the_group(members: Members) -> None:
     assert first.is_leader and not second.is_leader
     assert set(first.others) == {first.member_id, second.member_id}
     assert second.others == [], "only the leader gets the list"
-    # A follower's SyncGroup parks until the leader's has come.
+    # A follower's SyncGroup waits for the leader's.
     second.connection.send(second.sync_request(), SYNC_VERSION)
     time.sleep(0.2)
     mine = first.sync({first.member_id: b"one", second.member_id: b"two"})
@@ -125,14 +125,14 @@ def test_a_second_member_rebalances_the_group(members: Members) -> None:
     assert first.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_member_that_falls_silent_is_put_out(members: Members) -> None:
+def test_a_silent_member_is_removed(members: Members) -> None:
     first, second = members.new(), members.new()
     first.join(session_timeout_ms=6_000)
     first.sync({first.member_id: b"all"})
     reply = second.connection.ask(second.join_request(), JOIN_VERSION)
     second.member_id = reply.member_id
     started = time.monotonic()
-    # The first never comes again: its session ends although the rebalance could wait longer.
+    # The first member does not join again: its session ends before the rebalance timeout.
     second.joined(second.connection.ask(second.join_request(), JOIN_VERSION))
     assert 3 < time.monotonic() - started < 15
     assert second.is_leader and second.others == [second.member_id]
@@ -213,7 +213,7 @@ def test_a_static_member_comes_back_without_a_rebalance(members: Members) -> Non
 
 
 @pytest.mark.core
-def test_commits_come_back(members: Members, made_topic: str) -> None:
+def test_commits_are_returned(members: Members, made_topic: str) -> None:
     member = members.new()
     member.join()
     member.sync({member.member_id: b"all"})
@@ -239,7 +239,7 @@ def test_commits_without_a_member(members: Members, made_topic: str) -> None:
 def test_commits_during_a_rebalance(members: Members, made_topic: str) -> None:
     member = members.new()
     member.join()
-    # The leader has not given out assignments yet.
+    # The leader has not sent assignments yet.
     assert member.commit(made_topic, 1) == ErrorCode.REBALANCE_IN_PROGRESS
 
 

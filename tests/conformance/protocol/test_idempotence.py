@@ -93,7 +93,7 @@ def test_a_new_epoch_starts_again_and_fences_the_old(
 
 def test_sequences_wrap(connection: RawConnection, made_topic: str) -> None:
     producer = init_producer(connection)
-    # A producer that the partition knows nothing of may start anywhere: its state may have expired.
+    # A producer unknown to the partition may start anywhere: its state may have expired.
     assert _send(connection, made_topic, producer, _SEQUENCE_MAX - 1, 2) == (ErrorCode.NONE, 0)
     assert _send(connection, made_topic, producer, 0) == (ErrorCode.NONE, 2)
     assert _send(connection, made_topic, producer, _SEQUENCE_MAX - 1, 2) == (ErrorCode.NONE, 0)

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: space, topics that are not there, and offline replicas' absence."""
+"""DescribeLogDirs: disk space, unknown topics, and no offline replicas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metadata: which topics are named, which are created, and who serves what."""
+"""Metadata: which topics are listed, which are created, and which nodes lead them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_without_the_flag_nothing_is_created(connection: RawConnection, topic: s
 def test_with_the_flag_a_topic_is_created(
     connection: RawConnection, topic: str, version: int
 ) -> None:
-    # The first answer may come before there are leaders.
+    # The first answer may come before leaders are elected.
     first = only(_metadata(connection, topic, version=version, create=True).topics)
     assert first.error_code in {
         ErrorCode.NONE,

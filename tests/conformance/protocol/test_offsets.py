@@ -54,7 +54,7 @@ def test_the_first_record_at_or_after_a_timestamp(
     assert (none.error_code, none.offset, none.timestamp) == (ErrorCode.NONE, -1, -1)
 
 
-def test_timestamps_that_go_back(connection: RawConnection, made_topic: str) -> None:
+def test_decreasing_timestamps(connection: RawConnection, made_topic: str) -> None:
     start = now_ms() - 1_000_000
     produce(connection, made_topic, batch([b"a"], timestamps=[start + 50]))
     produce(connection, made_topic, batch([b"b", b"c"], timestamps=[start + 20, start + 10]))
@@ -81,7 +81,7 @@ def test_the_earliest_local_offset(connection: RawConnection, made_topic: str) -
 
 
 @pytest.mark.parametrize(("timestamp", "version"), [(-3, 6), (-4, 7), (-77, 7)])
-def test_a_special_timestamp_that_the_version_does_not_have(
+def test_a_special_timestamp_before_its_version(
     connection: RawConnection, made_topic: str, timestamp: int, version: int
 ) -> None:
     part = list_offset(connection, made_topic, timestamp, version=version)
@@ -93,7 +93,7 @@ def test_an_unknown_partition(connection: RawConnection, made_topic: str) -> Non
     assert part.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_leader_epoch_that_is_not_yet(connection: RawConnection, made_topic: str) -> None:
+def test_a_future_leader_epoch(connection: RawConnection, made_topic: str) -> None:
     part = list_offset(connection, made_topic, LATEST, current_leader_epoch=1_000)
     assert part.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
@@ -127,7 +127,7 @@ def test_the_end_of_the_leader_epoch(
     assert (part.error_code, part.leader_epoch, part.end_offset) == (ErrorCode.NONE, 0, 2)
 
 
-def test_epochs_that_are_not(connection: RawConnection, made_topic: str) -> None:
+def test_unknown_epochs(connection: RawConnection, made_topic: str) -> None:
     produce(connection, made_topic, batch([b"a"]))
     part = _end_of_epoch(connection, made_topic, 5)
     assert (part.error_code, part.leader_epoch, part.end_offset) == (ErrorCode.NONE, -1, -1)

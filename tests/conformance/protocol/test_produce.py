@@ -1,4 +1,4 @@
-"""Produce: offsets, errors by partition, and what the broker checks in a batch."""
+"""Produce: offsets, errors by partition, and the broker's checks of a batch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.conformance.topics import make_topic
 from tests.support.cluster import Cluster
 from tests.support.wire import RawConnection, only
 
-# Places in the header of a record batch.
+# Positions in the header of a record batch.
 _MAGIC_AT = 16
 _CRC_AT = 17
 _CRC_FROM = 21
@@ -37,7 +37,7 @@ _HOUR_MS = 3_600_000
 
 
 def patched(records: bytes, position: int, form: str, value: int) -> bytes:
-    """Changes a field of a batch and makes its CRC right again."""
+    """Changes a field of a batch and corrects its CRC."""
     changed = bytearray(records)
     struct.pack_into(form, changed, position, value)
     struct.pack_into(">I", changed, _CRC_AT, crc32c(bytes(changed[_CRC_FROM:])))
@@ -66,7 +66,7 @@ def test_batches_are_stored_as_they_came(
     view = only(batches_of(fetch(connection, made_topic, 0)))
     assert view.compression == codec
     assert view.size == len(sent)
-    # Base offset and leader epoch are the broker's; from the magic on nothing may change.
+    # The broker sets base offset and leader epoch; from the magic on nothing may change.
     part = fetch(connection, made_topic, 0)
     assert bytes(part.records)[_MAGIC_AT:] == sent[_MAGIC_AT:]
     assert [record.value for record in read_records(view, 1 << 20)] == values
@@ -139,7 +139,7 @@ def test_an_unknown_topic(connection: RawConnection, topic: str) -> None:
         ),
     ],
 )
-def test_a_batch_that_is_wrong(
+def test_an_invalid_batch_is_refused(
     connection: RawConnection, made_topic: str, records: bytes, error: ErrorCode
 ) -> None:
     assert produce(connection, made_topic, records).error_code == error
@@ -160,7 +160,7 @@ def test_a_batch_larger_than_the_topic_allows(
     make_topic(cluster.bootstrap, topic, configs={"max.message.bytes": "1000"})
     part = produce(connection, topic, batch([b"x" * 1000]))
     assert part.error_code == ErrorCode.MESSAGE_TOO_LARGE
-    # What counts is the size after compression.
+    # The size after compression counts.
     small = batch([b"x" * 10_000], compression=Compression.GZIP)
     assert produce(connection, topic, small).error_code == ErrorCode.NONE
 
@@ -178,7 +178,7 @@ def test_log_append_time(cluster: Cluster, connection: RawConnection, topic: str
 
 
 @pytest.mark.parametrize("version", range(7, 12))
-def test_records_at_fault_are_named(
+def test_invalid_records_are_named(
     cluster: Cluster, connection: RawConnection, topic: str, version: int
 ) -> None:
     make_topic(cluster.bootstrap, topic, configs={"cleanup.policy": "compact"})
@@ -188,10 +188,10 @@ def test_records_at_fault_are_named(
     assert (part.error_message is not None) == (version >= 8)
 
 
-def test_a_wrong_largest_timestamp_is_put_right(
+def test_a_wrong_largest_timestamp_is_corrected(
     cluster: Cluster, connection: RawConnection, topic: str
 ) -> None:
-    """With `record.validation=deep`, which Kafka's brokers always do."""
+    """Uses `record.validation=deep`, which Kafka's brokers always apply."""
     make_topic(cluster.bootstrap, topic, configs={"record.validation": "deep"})
     stamp = now_ms() - _HOUR_MS
     sent = patched(batch([b"a"], timestamps=[stamp]), _MAX_TIMESTAMP_AT, ">q", 0)

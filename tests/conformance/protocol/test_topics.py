@@ -1,4 +1,4 @@
-"""Topics and configs, in the corners that no client's interface reaches."""
+"""Topics and configs: requests that no client's interface can send."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_create_and_delete(connection: RawConnection, topic: str, version: int) 
         request = DeleteTopicsRequest(topics=[by_id], timeout_ms=_TIMEOUT_MS)
     deleted = only(connection.ask(request, delete_version).responses)
     assert (deleted.error_code, deleted.name) == (ErrorCode.NONE, topic)
-    # The name is free again, and the new topic is another one.
+    # The name is free again, and a new topic gets another id.
     wait_until(
         lambda: only(_create(connection, _new(topic))).error_code == ErrorCode.NONE,
         timeout_s=CLIENT_TIMEOUT_S,
@@ -93,7 +93,7 @@ def test_create_and_delete(connection: RawConnection, topic: str, version: int) 
     )
 
 
-def test_topics_that_cannot_be(cluster: Cluster, connection: RawConnection, topic: str) -> None:
+def test_invalid_topics(cluster: Cluster, connection: RawConnection, topic: str) -> None:
     node = cluster.nodes[0].node_id
     assignment = CreateTopicsRequestCreatableReplicaAssignment
     wrong = {
@@ -141,7 +141,7 @@ def test_a_given_assignment(cluster: Cluster, connection: RawConnection, topic: 
     assert (made.error_code, made.num_partitions) == (ErrorCode.NONE, 2)
 
 
-def test_deleting_what_is_not_there(connection: RawConnection, topic: str) -> None:
+def test_deleting_unknown_topics(connection: RawConnection, topic: str) -> None:
     by_name = DeleteTopicsRequestDeleteTopicState(name=topic)
     by_id = DeleteTopicsRequestDeleteTopicState(name=None, topic_id=b"0123456789abcdef")
     request = DeleteTopicsRequest(topics=[by_name, by_id], timeout_ms=_TIMEOUT_MS)

@@ -1,4 +1,4 @@
-"""Every version that the broker advertises is answered in that version."""
+"""The broker answers every version that it advertises in that version."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ _PLAIN: dict[ApiKey, Callable[[str], Message]] = {
     ApiKey.DESCRIBE_CLUSTER: lambda _: DescribeClusterRequest(),
 }
 
-# Advertised for the sake of librdkafka before 2.11.1 and refused, as Kafka does it (KAFKA-18659).
+# Advertised for librdkafka before 2.11.1, and refused, as Kafka does (KAFKA-18659).
 _ADVERTISED_ONLY = {ApiKey.PRODUCE: {0, 1, 2}}
 
 APIS = [*_PLAIN, ApiKey.FIND_COORDINATOR, ApiKey.OFFSET_FETCH]
