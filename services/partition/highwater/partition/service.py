@@ -143,6 +143,7 @@ class PartitionService:
             self._meters.by_instance,
             on_damage=self._unreadable,
             may_heal_soon=self._may_heal_soon,
+            is_whole=lambda replica: self.repairs.is_whole(replica),
         )
 
     def _make_logs(self) -> NodeLogs:
