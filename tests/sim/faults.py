@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 
+LOOKS, LOOK_EVERY_MS = 40, 15
 TORN_SHARE = 0.3
 REPAIRED_MS = (150, 600, 1_500, 2_500)
 HANGS_MS = (150, 600, 1_200, 2_500)
@@ -283,6 +284,22 @@ class Faults:
         damaged = world.observer.damaged.keys() & set(world.controller.partition.replicas)
         if not world.controller.paused and not damaged:
             world.controller.reassign(None)
+
+    def cancel_led_by_added(self) -> None:
+        """A move is called back as soon as a replica leads that it adds; it is elected if it can be."""
+        self._look_who_leads(LOOKS)
+
+    def _look_who_leads(self, looks: int) -> None:
+        controller = self.world.controller
+        partition = controller.partition
+        if not self.active or not looks:
+            return
+        if partition.leader in partition.adding_replicas:
+            self.cancel_reassignment()
+            return
+        if not controller.paused and partition.replicas[0] in partition.adding_replicas:
+            controller.prefer()
+        self.world.after(LOOK_EVERY_MS, self._look_who_leads, looks - 1)
 
     def successor_leaves(self) -> None:
         """The successor dies or is cut off, before the leader is ready or after.
