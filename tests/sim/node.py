@@ -10,17 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import PartitionState
-from highwater.partition.core import lineage
+from highwater.partition.core import lineage, repair
 from highwater.partition.core import replica_effects as effect
 from highwater.partition.core import replica_events as on
 from highwater.partition.core.divergence import UNKNOWN_EPOCH
 from highwater.partition.core.producers import ACCEPT
-from highwater.partition.core.repair import (
-    counts_no_more,
-    may_step_back,
-    nobody_took_over,
-    refuse_proof,
-)
 from highwater.partition.core.replica import ACKS_ALL
 from highwater.partition.core.succession import have_all, successors
 from highwater.partition.core.transitions import Role
@@ -254,7 +248,7 @@ class NodeProcess:
 
     def on_who_is_whole(self, node: int, incarnation: int, found: tuple[int, int]) -> None:
         """As ReadRange of the partition service for an empty range."""
-        if not refuse_proof(self.replica, found[0], whole=not self.steps_back):
+        if not repair.refuse_proof(self.replica, found[0], whole=not self.steps_back):
             proof = (self.node, found)
             self.world.network.send(self.node, node, "on_proof", proof, incarnation=incarnation)
 
@@ -265,17 +259,19 @@ class NodeProcess:
         if not asked or replica.role is Role.OFFLINE or self.log.writing:
             return
         self.found_damage = None
-        if self.node in replica.isr.committed and may_step_back(replica.isr, self.node, (peer,)):
+        counted = self.node in replica.isr.committed
+        if counted and repair.may_step_back(replica.isr, self.node, (peer,)):
             self.damaged_in = replica.leader_epoch
+            self.world.observer.steps_back(self)
             self.handle(on.LogFailed())
 
     def _look_after_damage(self, state: PartitionState) -> None:
         """As `Quarantine.next_step`."""
         if self.damaged_in is None:
             return
-        if nobody_took_over(state, self.damaged_in):
+        if repair.nobody_took_over(state, self.damaged_in):
             self._make_anew(keep_log=True)
-        elif counts_no_more(state, self.node):
+        elif repair.counts_no_more(state, self.node):
             keep_log = state.leader_epoch <= self.damaged_in
             self._make_anew(keep_log=keep_log)
             if not keep_log:

@@ -211,6 +211,13 @@ class Observer:
         """No rule relies on the records of the node's damaged log any more."""
         self.damaged.pop(node, None)
 
+    def steps_back(self, process: NodeProcess) -> None:
+        """R13: of the replicas in sync that step back for damage one stays, which knows of none."""
+        replica, running = process.replica, self.world.processes
+        others = (running.get(node) for node in replica.isr.committed)
+        if all(p is not None and p.damaged_in == replica.leader_epoch for p in others):
+            raise ViolationError(f"R13: all of {replica.isr.committed} step back for one another")
+
     def registered(self, node: int, incarnation: int) -> None:
         """The controller has decided by now whether the node's log is whole."""
         self.stepped_back.discard(node)
