@@ -86,5 +86,19 @@ def test_a_range_in_steps_is_one_in_order() -> None:
     assert len(engine.range("").entries) == 1_000
 
 
+def test_a_large_plan_is_applied_in_steps_and_seen_as_a_whole() -> None:
+    engine = Engine()
+    plan = engine.plan((), [Put(key=f"{n:04}", value=b"") for n in range(1_000)])
+    before = engine.revision
+    steps = 0
+    for _ in engine.applying(plan):
+        steps += 1
+        assert engine.revision == before
+    assert steps >= 3, "the loop is left to others meanwhile"
+    assert engine.revision == plan.revision
+    [batch] = engine.since("", plan.revision)
+    assert len(batch.events) == len(engine.range("").entries) == 1_000
+
+
 def _entry(key: str) -> Entry:
     return Entry(key=key, value=b"", create_revision=2, mod_revision=3)

@@ -13,12 +13,18 @@ async def test_closing_ends_watches_and_refuses_calls() -> None:
     store = MemoryStore()
     tasks = TaskOwner(lambda _name, _error: None)
 
+    received = asyncio.Event()
+
     async def watch_to_the_end() -> int:
-        return len([batch async for batch in store.watch("", 2)])
+        batches = 0
+        async for _ in store.watch("", 2):
+            batches += 1
+            received.set()
+        return batches
 
     watching = tasks.start(watch_to_the_end(), name="watch")
     await store.txn((), [Put(key="a", value=b"")])
-    await asyncio.sleep(0)
+    await asyncio.wait_for(received.wait(), 1.0)
     await store.close()
     assert await asyncio.wait_for(watching, 1.0) == 1
     with pytest.raises(StoreUnavailableError):

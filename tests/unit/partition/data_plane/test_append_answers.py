@@ -42,8 +42,8 @@ class Waiting:
         self.disk.stall.stalled = False
         self.replica = node.add(lead=False, environment=self.disk, flush_messages=2)
         self.flushes: list[Callable[[], None]] = []
-        self.replica.answers._flush = lambda log, done: self.flushes.append(
-            lambda: (log.flush(), done())
+        self.replica.flush = lambda log, done: self.flushes.append(
+            lambda: (log.durability.flush(), done())
         )
         image_says(self.replica, leader=NODE, epoch=EPOCH, replicas=(NODE, 2))
         self.answered: list[tuple[str, int, int]] = []

@@ -242,7 +242,7 @@ def test_an_epoch_without_records_goes_when_a_late_write_ends_behind_its_beginni
     follow(replica, 2, EPOCH + 3)
     disk.finish()
     assert replica.log.log_end_offset == 1
-    assert replica.log.epochs.entries() == [(EPOCH, 0)]
+    assert replica.log.epochs.cache.entries() == [(EPOCH, 0)]
 
 
 def test_a_write_that_ends_after_the_lead_was_lost_is_flushed(node: Node, disk: SlowDisk) -> None:
@@ -252,7 +252,7 @@ def test_a_write_that_ends_after_the_lead_was_lost_is_flushed(node: Node, disk: 
     node.append(make_batch())
     follow(replica, 2, EPOCH + 1)
     disk.finish()
-    assert replica.log.recovery_point == replica.core.counted_end_offset == 1
+    assert replica.log.durability.recovery_point == replica.core.counted_end_offset == 1
     assert port.asked[-1] == ("follow", 2, EPOCH + 1)
     assert replica.core.may_ask()
 
@@ -266,7 +266,11 @@ def test_a_write_that_ends_after_the_lead_was_won_again_is_flushed(
     lead(replica, EPOCH + 2)
     waiting = node.fetch(ask(0))
     disk.finish()
-    assert (replica.log.recovery_point, replica.high_watermark, waiting.answers) == (1, 1, 1)
+    assert (replica.log.durability.recovery_point, replica.high_watermark, waiting.answers) == (
+        1,
+        1,
+        1,
+    )
 
 
 def test_a_replica_is_taken_offline_during_a_write(node: Node, disk: SlowDisk) -> None:

@@ -180,7 +180,6 @@ class MetadataWriter:
         if not changes:
             return decision.result, self.image.revision
         first, last = await self._txns(changes)
-        await asyncio.sleep(0)  # The store may have worked in this turn of the loop.
         if decision.next_producer_id is not None:
             self.next_producer_id = decision.next_producer_id
         if decision.delta is not None:

@@ -114,18 +114,24 @@ class Engine:
 
     def apply(self, plan: Plan) -> WatchBatch | None:
         """Carries out a plan; the events for watchers, or None if nothing changed."""
+        return finish(self.applying(plan))
+
+    def applying(self, plan: Plan) -> Steps[WatchBatch | None]:
+        """`apply` in steps, between which nothing may be planned or read but the history."""
         if plan.revision == self.revision:
             return None
         assert plan.revision == self.revision + 1
-        self.revision = plan.revision
         for key in plan.deleted:
             del self._entries[key]
             self._lease_of.pop(key, None)
-        for entry, lease in plan.puts:
+        for number, (entry, lease) in enumerate(plan.puts, start=1):
             self._entries[entry.key] = entry
             self._lease_of.pop(entry.key, None)
             if lease:
                 self._lease_of[entry.key] = lease
+            if number % _STEP_ENTRIES == 0:
+                yield
+        self.revision = plan.revision
         batch = WatchBatch(revision=plan.revision, events=plan.events)
         self._remember(batch)
         return batch

@@ -62,9 +62,8 @@ class MemoryStore:
             self._ensure_open()
             plan = await self._slices.run(self._engine.planning(compares, operations))
             if plan.revision > self._engine.revision:
-                await asyncio.sleep(0)  # To apply a large plan takes 2 ms, and is one piece.
                 await self._persist(plan)
-                self._engine.apply(plan)
+                await self._slices.run(self._engine.applying(plan))
                 self._wake()
             return TxnResult(succeeded=plan.succeeded, revision=plan.revision)
 
