@@ -107,8 +107,9 @@ def refuse_proof(replica: Replica, leader_epoch: int, *, whole: bool) -> int:
 def may_step_back(isr: IsrState, node: int, alive: Iterable[int]) -> bool:
     """Whether a damaged replica may leave its partition to the other replicas.
 
-    One of `alive`, which have proven that they live and are whole, must certainly be in the ISR. While a proposal
-    of this leader is under way that is not certain: the controller may have removed that replica.
+    One of `alive`, which have proven that they live and are whole, must certainly be in the ISR.
+    While a proposal of this leader is under way that is not certain: the controller may have
+    removed that replica.
     """
     settled = isr.pending == NO_ATTEMPT and not isr.doubtful and not isr.outdated
     return settled and any(peer != node and peer in isr.committed for peer in alive)

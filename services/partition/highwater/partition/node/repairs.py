@@ -3,8 +3,8 @@
 The scrubber, reads, coordinators and recovery report damage to `damaged`. Each log directory runs
 one repair at a time, paced. If other replicas cannot give a range at the moment, the repair is
 tried again after a growing pause. A log that cannot be healed in place is fetched again as a whole
-(`quarantine`), once another in-sync replica has proven that it lives and is whole. A log without other replicas
-keeps what is intact. Runs on the node's loop.
+(`quarantine`), once another in-sync replica has proven that it lives and is whole. A log without
+other replicas keeps what is intact. Runs on the node's loop.
 """
 
 import asyncio
