@@ -122,7 +122,7 @@ class PartitionHold:
         self._gatherer = AppendGatherer(_never, _never, owner)
         self._gatherer.hold()
 
-    # ---- what the path to the link asks ----
+    # ---- queries of the path to the link ----
 
     @property
     def straight(self) -> bool:

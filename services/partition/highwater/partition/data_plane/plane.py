@@ -55,12 +55,13 @@ class DataPlane:
         on_damage: Callable[[PartitionReplica, StorageError], bool] = lambda *_: False,
         *,
         may_heal_soon: Callable[[PartitionReplica], bool] = lambda _: False,
+        is_whole: Callable[[PartitionReplica], bool] = lambda _: True,
     ) -> None:
         """`on_bug` gets unexpected exceptions; the partition then goes offline.
 
         `on_damage` gets unreadable logs; it returns True if it has handled the damage, and the
         partition's state is right. `may_heal_soon` says whether damaged records of a replica may
-        soon be readable.
+        soon be readable, `is_whole` whether a replica's log has no known damage.
         `meters` is a live table of the instances that have limits.
         """
         self.replicas: dict[tuple[TopicId, int], PartitionReplica] = {}
@@ -68,6 +69,7 @@ class DataPlane:
         self._on_bug = on_bug
         self._on_damage = on_damage
         self._may_heal_soon = may_heal_soon
+        self.is_whole = is_whole
         self._meters: Mapping[InstanceId, Meter] = {} if meters is None else meters
         self.waiting_fetches = 0
         self.appended_bytes = 0
