@@ -26,8 +26,8 @@ FREE_DISK_BYTES_MIN = 15 * 10**9
 
 # The same for every peer. Segments roll, and are soon deleted in small portions while a row runs. A
 # fast broker must not fill the disk, nor write more dirty pages than the kernel takes without
-# throttling. A page that is free for a second or two goes back to a virtual machine's host, and its
-# next first write costs ten times the copy (docs/benchmarks.md, "Method").
+# throttling. A page that is free for a second or two goes back to a virtual machine's host, and the
+# first write to it then costs ten times the copy (docs/benchmarks.md, "Method").
 SEGMENT_BYTES = 64 * KIB * KIB
 # A thousand partitions together must stay below the memory and the disk of a small machine.
 SEGMENT_BYTES_OF_MANY = 4 * KIB * KIB

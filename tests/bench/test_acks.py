@@ -28,9 +28,7 @@ def test_gaps_reach_into_the_window_and_end_with_it() -> None:
     assert acks.longest_gap(2.5, 6.0) == 3.0  # From 2 to 5: the window begins inside the gap.
     assert acks.longest_gap(5.0, 5.6) == 0.5
     assert acks.longest_gap(5.0, 9.0) == 3.5  # No acknowledgement from 5.5 on.
-    assert (
-        acks.longest_gap(2.0, 3.0) == 1.0
-    )  # The gap continues after the window.
+    assert acks.longest_gap(2.0, 3.0) == 1.0  # The gap continues after the window.
 
 
 def test_a_window_before_the_first_ack_is_one_gap() -> None:

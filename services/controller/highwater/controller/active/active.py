@@ -217,7 +217,7 @@ class ActiveController:
 
     @property
     def may_change(self) -> bool:
-        """False for a moment at first: until a member has reported the newest revision it saw."""
+        """False at first, until a member has said what it has seen, or FIRST_WORD_S has passed."""
         return self._heard.is_set()
 
     async def check_seen(

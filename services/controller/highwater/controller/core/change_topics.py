@@ -81,7 +81,7 @@ def topic_of(image: ClusterImage, instance: InstanceId, topic_id: TopicId) -> To
 
 
 def _over_limit(image: ClusterImage, growths: Sequence[Growth]) -> Refusal | None:
-    """Refuses what exceeds the limit of new topics: one request must not stop the loop."""
+    """Applies the limit of new topics: one request must not stop the controller's loop."""
     added = 0
     for growth in growths:
         topic = image.topics.get(growth.topic_id)

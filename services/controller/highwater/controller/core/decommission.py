@@ -180,7 +180,7 @@ class _Moves:
                 yield
 
     def begin(self, topic: TopicState, partition: PartitionState) -> bool:
-        """Starts a move of one replica to the best node; False if there is none."""
+        """Starts to move the node's replica to the best node; False if there is none."""
         place = partition.replicas.index(self._node)
         others = [n for n in partition.replicas if n != self._node]
         racks = {self._image.nodes[n].rack for n in others if n in self._image.nodes}
@@ -214,7 +214,7 @@ class _Moves:
 
 
 def _moving_away(image: ClusterImage, index: PartitionIndex, node: NodeId) -> int:
-    """How many of its replicas leave it. Looks only at partitions that move."""
+    """How many of the node's replicas leave it. Looks only at partitions that move."""
     moving = index.moving & index.replicas.get(node, frozenset())
     return sum(node in image.topics[t].partitions[n].removing_replicas for t, n in moving)
 

@@ -336,7 +336,7 @@ class Members:
         try:
             if node.fenced and beat.applied_revision >= self._fenced_at.get(beat.node_id, 0):
                 await self._change(beat.node_id, beat.node_epoch, unfence_first=True)
-            # A replica may have joined the ISR of a partition that had no other leader before.
+            # A replica may have joined the ISR of a partition that no other node could lead before.
             if beat.wants_shutdown and (not node.draining or self._movable(beat.node_id)):
                 await self._change(beat.node_id, beat.node_epoch, unfence_first=False)
         except _NOT_NOW as error:

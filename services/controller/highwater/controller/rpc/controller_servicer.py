@@ -366,7 +366,7 @@ class ControllerServicer:
         return controller
 
     def _deciding(self) -> ActiveController:
-        """`_controller` for members' decisions: waits for `may_change`."""
+        """`_active` for members' decisions: also raises NotActiveError until `may_change`."""
         controller = self._active()
         if not controller.may_change:
             raise NotActiveError(self.active_address())

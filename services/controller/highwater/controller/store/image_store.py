@@ -103,7 +103,7 @@ def loading(snapshot: Snapshot) -> Steps[StoredState]:
 
 
 def operations(before: ClusterImage, delta: ClusterDelta) -> list[Operation]:
-    """The operations after which the store holds `before.apply(delta)`; they may be interrupted.
+    """The operations after which the store holds `before.apply(delta)`, safe to interrupt.
 
     Partitions come before configs, which `change_min_isr` relies on, and before their topics.
     `node_gateways` is computed, never stored.

@@ -159,8 +159,8 @@ class SqliteStore(MemoryStore):
         try:
             connection.execute("COMMIT")
         except sqlite3.Error as error:
-            # On a full volume SQLite has rolled back. A later transaction overwrites its pages, so
-            # this one leaves no trace.
+            # On a full volume SQLite has rolled back. A later transaction overwrites what this one
+            # wrote, so this one leaves no trace.
             if connection.in_transaction or _is_full(error):
                 _roll_back(connection)
                 raise StoreUnavailableError(f"cannot write {self._path}: {error}") from error

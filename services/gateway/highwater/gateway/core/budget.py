@@ -85,7 +85,7 @@ class MemoryBudget:
         return False
 
     def hold_begun(self, owner: BegunFrame, nbytes: int, *, anew: bool) -> None:
-        """`owner` now keeps `nbytes` of a begun frame; `anew` if it is not the same frame."""
+        """`owner` now keeps `nbytes` of a begun frame; `anew` if it is not the same as before."""
         held = self._begun_by
         before = held.pop(owner, 0) if anew or not nbytes else held.get(owner, 0)
         if nbytes:

@@ -151,7 +151,7 @@ class FrameInput:
         self._owner.start_all(frames, nbytes)
 
     def _keep(self, partial: bytes, *, anew: bool) -> None:
-        """Keeps the beginning of a small frame; `anew` if another frame was begun before."""
+        """Keeps the beginning of a small frame; `anew` if the last read began another."""
         if partial or self._partial:
             self._partial = partial
             self._shared.budget.hold_begun(self, len(partial), anew=anew)

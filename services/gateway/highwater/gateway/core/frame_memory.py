@@ -2,8 +2,8 @@
 
 `bytearray(n)` clears its memory. For an announced frame of 100 MiB, this touches 25 600 pages at
 once, on the event loop, before a byte of it has arrived; for a frame of 1 MiB, it writes everything
-once more than needed. C callers of CPython get a bytearray that is not cleared by passing no bytes
-to `PyByteArray_FromStringAndSize`, which is part of the stable ABI; so this module does the same.
+once more than needed. C callers of CPython get a bytearray without the clearing: they pass no bytes
+to `PyByteArray_FromStringAndSize`, which is part of the stable ABI. This module does the same.
 """
 
 import ctypes

@@ -7,8 +7,8 @@ no batch is sent to a new leader while the old one may still answer.
 A refusal is held only if nothing sent later can get into the log before it:
 - the node knows a newer epoch than the group's, so it refuses all later groups in that epoch; or
 - no other group is in flight (the node may be behind the gateway, and accept the next group).
-Any other refusal goes to the client, and so do later refusals until no group is in flight. The same
-holds for a leader that names itself in the group's own epoch: it has no session with the
+Any other refusal goes to the client, and so do later refusals until no group is in flight. So does
+a refusal by a leader that names itself in the group's own epoch: it has no session with the
 controller (`acks_1_needs_session`), and batches that it accepts must not wait behind refused ones.
 
 An earlier leader may or may not have replicated a group (it stopped leading before the commit, it

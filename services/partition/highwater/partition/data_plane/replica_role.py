@@ -298,7 +298,7 @@ class ReplicaRole:
 
     @property
     def storage_error(self) -> ErrorCode:
-        """The code for appends that may be in the failed log; another leader's log may know."""
+        """The error for appends that may be in the failed log; see `log_failure_code`."""
         return log_failure_code(self.resigned)
 
     def refusal(self, error_code: int, leader_epoch: int) -> Failure:
