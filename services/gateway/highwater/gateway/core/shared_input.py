@@ -50,7 +50,7 @@ class SharedInput:
         self.fetches_max = fetches_max
         self.frame_bytes_max = frame_bytes_max
         self.large_frame = min(LARGE_FRAME, frame_bytes_max)
-        """Frames above this size are handled as large ones."""
+        """Frames above this size are large, or refused."""
         self.in_flight_bytes_max = in_flight_bytes_max
         self.buffer = bytearray(SHARED_BUFFER)
         self.view = memoryview(self.buffer)
