@@ -34,7 +34,7 @@ from highwater.partition.groups.core.values import (
 )
 
 _PREFIX_MAX = 255
-"""Length in characters of the client id or instance id in a member id, which has a size limit."""
+"""Characters of the client or instance id in a member id, which must fit into a Kafka string."""
 
 
 def join_group(state: ShardState, request: JoinRequest, token: object, now: Moment) -> None:
