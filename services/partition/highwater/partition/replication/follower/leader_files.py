@@ -49,7 +49,7 @@ class LeaderFiles:
         self._files.drop_deleted()
 
     def close(self) -> None:
-        """Closes all files."""
+        """Close all files."""
         self._files.close()
 
     def _room_for(self, nbytes: int) -> bytearray:

@@ -93,6 +93,6 @@ class RangeClient:
             await channel.close()
 
     async def close(self) -> None:
-        """Closes all channels."""
+        """Close all channels."""
         for address in list(self._channels):
             await self._close(address)

@@ -1,6 +1,6 @@
 """What part of a log is surely on disk: fsync and the recovery point.
 
-Order, for a power failure: an epoch's entry in the checkpoint is synced before the recovery point
+Order, for a power cut: an epoch's entry in the checkpoint is synced before the recovery point
 passes the epoch's first record, because recovery reads no epochs from batches below that point.
 """
 
@@ -112,7 +112,7 @@ class LogDurability:
 
     def cut(self, end: int) -> None:
         """The log was truncated to `end`."""
-        # After a power failure removed files may be back; recovery must then check them.
+        # After a power cut removed files may be back; recovery must then check them.
         self._names_changed = True
         self.recovery_point = min(self.recovery_point, end)
         self.set_flush_offset()

@@ -2,7 +2,7 @@
 
 Order, for a killed process: the checkpoint has its new content and name before the first record of
 an epoch is written, because a start on the same kernel does not read all batches again.
-`log_durability.py` has the order for a power failure. The cache is Kafka's `LeaderEpochFileCache`.
+`log_durability.py` has the order for a power cut. The cache is Kafka's `LeaderEpochFileCache`.
 """
 
 import os

@@ -83,7 +83,7 @@ class LogSegments:
         return self._bases[following] if following < len(self._bases) else self.end_offset
 
     def add(self, segment: Segment) -> None:
-        """Appends a segment; it becomes the active one with `activate_last`."""
+        """Append a segment; it becomes the active one with `activate_last`."""
         self._segments.append(segment)
         self._bases.append(segment.base_offset)
 
