@@ -105,7 +105,7 @@ class DurableState:
         self.offset_count = 0
 
     def replay(self, record: Record) -> None:
-        """Apply one record; a record is a whole value, so replaying it twice changes nothing."""
+        """Apply one record; a record has a whole value, so replaying it twice changes nothing."""
         if isinstance(record, GroupRecord):
             if record.value is None:
                 self.images.pop(record.key, None)

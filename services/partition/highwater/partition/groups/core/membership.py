@@ -87,7 +87,7 @@ def forget_call(state: ShardState, token: object, now: Moment) -> None:
     """Forget a parked call whose client has disconnected: it gets no answer.
 
     The member stays until its session ends and may use its id again. But it is removed at once
-    if only the answer to this call could have told it its id.
+    if it does not know its id, because only this answer would have named it.
     """
     waiting = state.parked.pop(token, None)
     if waiting is None:

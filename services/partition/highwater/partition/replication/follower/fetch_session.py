@@ -34,7 +34,7 @@ Key = tuple[TopicId, int]
 
 
 class _Followed:
-    """A partition and its unanswered question; None while it is due or held."""
+    """A partition and its unanswered question (None while it is due or held)."""
 
     __slots__ = ("asked", "bytes_only", "leader_end", "replica")
 
@@ -217,7 +217,7 @@ class FetchSession:
         return followed.behind and core.node not in core.isr.committed
 
     def _let_through(self, keys: list[Key], now_ms: int) -> list[Key]:
-        """The partitions that the throttle lets ask now; each may get PARTITION_BYTES_MAX.
+        """The partitions to ask for now; each may bring up to PARTITION_BYTES_MAX.
 
         The others go to the end of the throttled ones.
         """

@@ -211,7 +211,7 @@ def _flushed(replica: PartitionReplica, late: LateRows) -> Outcome:
 
 
 def _take_offsets(replica: PartitionReplica, answered: Answered) -> None:
-    """Take the log's end, and from the leader the high watermark and the log start offset."""
+    """Take the log's end, the leader's high watermark up to there, and its log start offset."""
     core, log = replica.core, replica.log
     replica.moved(
         core.replicated(log.extent.end_offset, replica.counted_end(), answered.high_watermark)

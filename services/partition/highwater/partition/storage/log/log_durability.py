@@ -112,7 +112,8 @@ class LogDurability:
 
     def cut(self, end: int) -> None:
         """The log was truncated to `end`."""
-        # After a power cut removed files may be back; recovery must then check them.
+        # A power cut may bring removed files back: sync the directory before the recovery point
+        # passes them.
         self._names_changed = True
         self.recovery_point = min(self.recovery_point, end)
         self.set_flush_offset()

@@ -89,7 +89,7 @@ class LogTruncation:
         # First, so that a snapshot that is being written now does not stay either (`LogLife`).
         self._place.life.truncations += 1
         try:
-            # All of them: they describe this log's old records, whatever the offset.
+            # All, even those up to `offset`: they describe this log's old records.
             self._producers.remove_snapshots()
             self._removal.drop(self._segments.all[::-1])
             self._roll.restart(offset)
