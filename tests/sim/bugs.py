@@ -11,6 +11,7 @@ from highwater.partition.core import replica_events as on
 from highwater.partition.core.divergence import UNKNOWN_EPOCH
 from highwater.partition.core.followers import FollowerProgress
 from highwater.partition.core.producers import ACCEPT
+from highwater.partition.core.repair import refuse_range
 from highwater.partition.core.replica import ACKS_ALL, Replica
 from highwater.partition.core.transitions import Role
 from tests.sim.bug import Bug
@@ -19,7 +20,9 @@ from tests.sim.controller_bugs import (
     alters_keeping_the_epoch,
     alters_without_asking,
     alters_without_epoch,
+    calls_back_without_asking,
     elects_anybody,
+    elects_without_asking,
     keeps_eligible_leaders,
     keeps_the_epoch,
     moves_at_once,
@@ -256,6 +259,15 @@ class HandsOverTooSoon(NodeProcess):
         return True
 
 
+class VouchesThoughDamaged(NodeProcess):
+    """A damaged replica proves that another may step back for it, and steps back, too."""
+
+    def on_who_is_whole(self, node: int, incarnation: int, found: tuple[int, int]) -> None:
+        if not refuse_range(self.replica, found[0]):
+            proof = (self.node, found)
+            self.world.network.send(self.node, node, "on_proof", proof, incarnation=incarnation)
+
+
 class KeepsEmptyEpochs(NodeProcess):
     """A cut at the end of the log leaves epochs that begin there: the logs diverge for ever."""
 
@@ -415,15 +427,33 @@ BUGS = (
     ),
     Bug(
         name="says-it-is-ready",
-        seed=21,
+        seed=68,
         process=with_asked(SaysItIsReady),
         source="R1, a hand-over on request",
     ),
     Bug(
         name="removes-leaders-without-asking",
-        seed=21,
+        seed=54,
         alter_partitions=alters_without_asking,
         alter_reassignments=reassigns_without_asking,
         source="R1, a reassignment that removes the leader",
+    ),
+    Bug(
+        name="elects-without-asking",
+        seed=165,
+        change_nodes=elects_without_asking,
+        source="R1, a reassignment that removes the leader",
+    ),
+    Bug(
+        name="calls-back-without-asking",
+        seed=237,
+        alter_reassignments=calls_back_without_asking,
+        source="R1, a reassignment that is called back",
+    ),
+    Bug(
+        name="vouches-though-damaged",
+        seed=20,
+        process=VouchesThoughDamaged,
+        source="R1, R13, found by seed 3605",
     ),
 )

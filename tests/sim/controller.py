@@ -311,7 +311,7 @@ class SimController:
             offline=self.offline,
             leader_first=True,
         )
-        self.commit(decision, leader_first=target is not None)
+        self.commit(decision)
 
     def stall(self) -> None:
         self.paused = True
@@ -344,8 +344,7 @@ class SimController:
 
     # ---- commits ----
 
-    def commit(self, decision: Decision[Any], *, leader_first: bool = True) -> None:
-        """`leader_first`: a leader that lives is replaced only if it was asked to hand over."""
+    def commit(self, decision: Decision[Any]) -> None:
         if decision.delta is None:
             return
         revision = self.image.revision + 1
@@ -356,7 +355,7 @@ class SimController:
         before = self.partition
         self.image = self.image.apply(replace(decision.delta, revision=revision, nodes=nodes))
         if self.partition is not before:
-            self.world.observer.partition_changed(before, self.partition, leader_first)
+            self.world.observer.partition_changed(before, self.partition)
         self.published = self._publish()
         send = self.world.network.send
         for node in self.world.nodes:
@@ -368,8 +367,7 @@ class SimController:
         decision = self.world.bug.change_nodes(
             self.image, changed, self.rules, lost_tail=lost_tail, offline=self.offline
         )
-        # An election may complete a move, and does not ask the leader that the move removes.
-        self.commit(decision, leader_first=False)
+        self.commit(decision)
 
     def _replace_partition(self, after: PartitionState) -> None:
         delta = ClusterDelta(revision=PENDING_REVISION, partitions={TOPIC: (after,)})

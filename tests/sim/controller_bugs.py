@@ -7,8 +7,10 @@ from typing import Any
 
 from highwater.controller.core.alter_reassignments import alter_reassignments
 from highwater.controller.core.change_isr import alter_partitions
+from highwater.controller.core.hand_over import finish_moves, waiting_moves
 from highwater.controller.core.membership import change_nodes
-from highwater.model.cluster import PartitionState
+from highwater.controller.core.outcome import PENDING_REVISION
+from highwater.model.cluster import ClusterDelta, PartitionState
 from highwater.model.ids import LeaderEpoch
 
 
@@ -91,6 +93,30 @@ def reassigns_without_asking(*args: Any, leader_first: bool, **more: Any) -> Any
     """The same for moves that can be completed when they begin."""
     del leader_first
     return alter_reassignments(*args, **more)
+
+
+def elects_without_asking(image: Any, changed: Any, rules: Any, **more: Any) -> Any:
+    """An election, of whatever leader, completes a move that waits for its present leader."""
+    changed = tuple(changed)
+    decision = change_nodes(image, changed, rules, **more)
+    delta = decision.delta or ClusterDelta(revision=PENDING_REVISION)
+    after = image.apply(replace(delta, revision=image.revision + 1))
+    done = finish_moves(after, list(waiting_moves(after)), rules, more["offline"])
+    if done.delta is None:
+        return decision
+    # One change, though it was decided in two steps.
+    ((topic_id, (moved,)),) = done.delta.partitions.items()
+    present = image.topics[topic_id].partitions[0]
+    moved = replace(moved, partition_epoch=present.partition_epoch + 1)
+    return replace(decision, delta=replace(delta, partitions={topic_id: (moved,)}))
+
+
+def calls_back_without_asking(
+    image: Any, instance: Any, wanted: Any, *args: Any, leader_first: bool, **more: Any
+) -> Any:
+    """A move that was adding the present leader ends at once when it is called back."""
+    asks = leader_first and all(one.replicas is not None for one in wanted)
+    return alter_reassignments(image, instance, wanted, *args, leader_first=asks, **more)
 
 
 def never_doubts(*_: Any) -> bool:

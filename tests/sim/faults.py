@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 
+LOOKS, LOOK_EVERY_MS = 150, 5
 TORN_SHARE = 0.3
+TOGETHER_SHARE = 0.3
 REPAIRED_MS = (150, 600, 1_500, 2_500)
 HANGS_MS = (150, 600, 1_200, 2_500)
 STALLED_MS_MAX = 300
@@ -30,6 +32,7 @@ class Faults:
         self.rng = world.rng
         self.repairs = random.Random(world.options.seed * 69_069 + 7)
         """Of its own, so that seeds without such failures stay what they were."""
+        self.damages = random.Random(world.options.seed * 69_997 + 13)
         self.active = True
 
     def tick(self) -> None:
@@ -152,11 +155,16 @@ class Faults:
     def log_damaged(self) -> None:
         """R13: a damaged replica is deleted, and a new one fetches everything from the others.
 
-        This happens at any time: the rules must keep the last whole copy.
+        This happens at any time, and to several at once: the rules must keep the last whole copy.
         """
         process = self._running()
-        if process is not None:
-            process.quarantine()
+        if process is None:
+            return
+        process.quarantine()
+        if self.damages.random() < TOGETHER_SHARE:
+            for other in self._nodes():
+                if other is not process and not other.paused:
+                    other.quarantine()
 
     def new_disk(self) -> None:
         """The machine runs on, the directory is empty (KAFKA-14139)."""
@@ -283,6 +291,27 @@ class Faults:
         damaged = world.observer.damaged.keys() & set(world.controller.partition.replicas)
         if not world.controller.paused and not damaged:
             world.controller.reassign(None)
+
+    def cancel_led_by_added(self) -> None:
+        """A move is called back while a replica that it adds leads and has appends in doubt.
+
+        Such a replica is elected if it can be.
+        """
+        self._look_who_leads(LOOKS)
+
+    def _look_who_leads(self, looks: int) -> None:
+        controller = self.world.controller
+        partition = controller.partition
+        if not self.active or not looks:
+            return
+        if partition.leader in partition.adding_replicas:
+            leader = self.world.processes.get(partition.leader)
+            if isinstance(leader, NodeProcess) and len(leader.commits):
+                self.cancel_reassignment()
+                return
+        elif not controller.paused and partition.replicas[0] in partition.adding_replicas:
+            controller.prefer()
+        self.world.after(LOOK_EVERY_MS, self._look_who_leads, looks - 1)
 
     def successor_leaves(self) -> None:
         """The successor dies or is cut off, before the leader is ready or after.

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import PartitionState
-from highwater.partition.core import lineage
+from highwater.partition.core import lineage, repair
 from highwater.partition.core import replica_effects as effect
 from highwater.partition.core import replica_events as on
 from highwater.partition.core.divergence import UNKNOWN_EPOCH
 from highwater.partition.core.producers import ACCEPT
-from highwater.partition.core.repair import counts_no_more, may_step_back, nobody_took_over
 from highwater.partition.core.replica import ACKS_ALL
 from highwater.partition.core.succession import have_all, successors
 from highwater.partition.core.transitions import Role
@@ -58,8 +57,8 @@ class NodeProcess:
         self.asked = AskedHandOver(self)
         self.damaged_in: int | None = None
         """The leader epoch in which the replica failed that is to be made anew."""
-        self.found_damage_in: int | None = None
-        """The leader epoch in which others were asked whether they live."""
+        self.found_damage: tuple[int, int] | None = None
+        """The leader epoch in which others were asked whether they live and are whole, and when."""
         self.commits: CommitQueue[Waiter] = CommitQueue()
         self.parked: dict[int, tuple[int, int, int]] = {}
         self.told: dict[int, int] = {}
@@ -232,48 +231,47 @@ class NodeProcess:
         failed = replica.role is Role.OFFLINE or self.log.writing
         if failed or self.node not in replica.isr.committed:
             return
-        self.found_damage_in = replica.leader_epoch
-        self.world.after(ALIVE_PATIENCE_MS, self._give_up_asking, replica.leader_epoch)
+        found = self.found_damage = (replica.leader_epoch, self.world.now)
+        self.world.after(ALIVE_PATIENCE_MS, self._give_up_asking, found)
         for peer in set(replica.isr.committed) - {self.node} - self.fenced_nodes:
-            question = (self.node, self.incarnation, replica.leader_epoch)
-            self.world.network.send(self.node, peer, "on_who_lives", question)
+            question = (self.node, self.incarnation, found)
+            self.world.network.send(self.node, peer, "on_who_is_whole", question)
 
-    def _give_up_asking(self, leader_epoch: int) -> None:
-        if self.found_damage_in == leader_epoch:
-            self.found_damage_in = None
+    def _give_up_asking(self, found: tuple[int, int]) -> None:
+        if self.found_damage == found:
+            self.found_damage = None
 
     @property
     def steps_back(self) -> bool:
         """Its log is damaged, and nobody will count on it soon."""
-        return self.found_damage_in is not None or self.damaged_in is not None
+        return self.found_damage is not None or self.damaged_in is not None
 
-    def on_who_lives(self, node: int, incarnation: int, leader_epoch: int) -> None:
-        """As ReadRange of the partition service: answers if it is in sync in that epoch."""
-        replica = self.replica
-        lives = replica.role in (Role.LEADER, Role.FOLLOWER) and not replica.truncating
-        if lives and leader_epoch == replica.leader_epoch and self.node in replica.isr.committed:
-            self.world.network.send(
-                self.node, node, "on_lives", (self.node, leader_epoch), incarnation=incarnation
-            )
+    def on_who_is_whole(self, node: int, incarnation: int, found: tuple[int, int]) -> None:
+        """As ReadRange of the partition service for an empty range."""
+        if not repair.refuse_proof(self.replica, found[0], whole=not self.steps_back):
+            proof = (self.node, found)
+            self.world.network.send(self.node, node, "on_proof", proof, incarnation=incarnation)
 
-    def on_lives(self, peer: int, leader_epoch: int) -> None:
-        """Another one in sync has proven it, so the replica may step back (`Quarantine`)."""
+    def on_proof(self, peer: int, found: tuple[int, int]) -> None:
+        """Another one in sync lives and is whole: the replica may step back (`Quarantine`)."""
         replica = self.replica
-        asked = self.found_damage_in == leader_epoch == replica.leader_epoch
+        asked = self.found_damage == found and found[0] == replica.leader_epoch
         if not asked or replica.role is Role.OFFLINE or self.log.writing:
             return
-        self.found_damage_in = None
-        if self.node in replica.isr.committed and may_step_back(replica.isr, self.node, (peer,)):
+        self.found_damage = None
+        counted = self.node in replica.isr.committed
+        if counted and repair.may_step_back(replica.isr, self.node, (peer,)):
             self.damaged_in = replica.leader_epoch
+            self.world.observer.steps_back(self)
             self.handle(on.LogFailed())
 
     def _look_after_damage(self, state: PartitionState) -> None:
         """As `Quarantine.next_step`."""
         if self.damaged_in is None:
             return
-        if nobody_took_over(state, self.damaged_in):
+        if repair.nobody_took_over(state, self.damaged_in):
             self._make_anew(keep_log=True)
-        elif counts_no_more(state, self.node):
+        elif repair.counts_no_more(state, self.node):
             keep_log = state.leader_epoch <= self.damaged_in
             self._make_anew(keep_log=keep_log)
             if not keep_log:

@@ -211,6 +211,13 @@ class Observer:
         """No rule relies on the records of the node's damaged log any more."""
         self.damaged.pop(node, None)
 
+    def steps_back(self, process: NodeProcess) -> None:
+        """R13: of the replicas in sync that step back for damage one stays, which knows of none."""
+        replica, running = process.replica, self.world.processes
+        others = (running.get(node) for node in replica.isr.committed)
+        if all(p is not None and p.damaged_in == replica.leader_epoch for p in others):
+            raise ViolationError(f"R13: all of {replica.isr.committed} step back for one another")
+
     def registered(self, node: int, incarnation: int) -> None:
         """The controller has decided by now whether the node's log is whole."""
         self.stepped_back.discard(node)
@@ -426,13 +433,8 @@ class Observer:
 
     # ---- the controller ----
 
-    def partition_changed(
-        self, before: PartitionState, after: PartitionState, leader_first: bool
-    ) -> None:
-        """R6, R12: epochs grow, and leaders come from the replicas that have everything.
-
-        R1: with `leader_first` a leader that lives has handed over.
-        """
+    def partition_changed(self, before: PartitionState, after: PartitionState) -> None:
+        """R6, R12: epochs grow, and leaders come from the replicas that have everything."""
         if after.partition_epoch != before.partition_epoch + 1:
             raise ViolationError(f"R12: {before} became {after}")
         moved = after.leader != before.leader
@@ -444,7 +446,7 @@ class Observer:
             raise ViolationError(f"R6: epoch {after.leader_epoch} after {before}")
         if after.leader >= 0 and after.leader not in after.isr:
             raise ViolationError(f"R3l: leader outside the ISR, {after}")
-        if moved and after.leader >= 0 and leader_first:
+        if moved and after.leader >= 0:
             self._check_replaced(before, after)
         self.dirty = True
         self.began_ms.setdefault(after.leader_epoch, self.world.now)

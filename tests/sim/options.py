@@ -35,6 +35,9 @@ FAULTS = (
 MOVES = ("reassign", "reassign", "cancel_reassignment")
 """Replicas that move to other nodes, in a share of the seeds."""
 MOVING_SHARE = 0.3
+LED_BY_ADDED = ("cancel_led_by_added", "cancel_led_by_added")
+LED_BY_ADDED_SHARE = 0.35
+"""Of the seeds in which replicas move."""
 SECOND_GATEWAY_SHARE = 0.3
 FAILING_SHARE = 0.4
 DAMAGES = ("log_damaged", "log_damaged")
@@ -108,6 +111,8 @@ def draw(seed: int) -> Options:
     if moves.random() < MOVING_SHARE:
         faults += MOVES
         spares = moves.choice((0, 1, 2))
+        if random.Random(seed * 16_807 + 11).random() < LED_BY_ADDED_SHARE:
+            faults += LED_BY_ADDED
     failing = random.Random(seed * 69_069 + 14598)
     log_failures = failing.random() < FAILING_SHARE
     if failing.random() < DAMAGED_SHARE:

@@ -346,6 +346,7 @@ class Wired:
             end_offset=end_offset,
             max_bytes=1 << 20,
             damaged=plane.damaged,
+            whole=plane.is_whole,
         )
         return outcome_of_refusal(code) if code else data
 

@@ -143,6 +143,7 @@ class PartitionService:
             self._meters.by_instance,
             on_damage=self._unreadable,
             may_heal_soon=self._may_heal_soon,
+            is_whole=self._is_whole,
         )
 
     def _make_logs(self) -> NodeLogs:
@@ -465,6 +466,9 @@ class PartitionService:
 
     def _may_heal_soon(self, replica: PartitionReplica) -> bool:
         return self.repairs.may_heal_soon(replica)
+
+    def _is_whole(self, replica: PartitionReplica) -> bool:
+        return self.repairs.is_whole(replica)
 
     def _unreadable(self, replica: PartitionReplica, error: StorageError) -> bool:
         return self._found_damage.by_read(replica, error)

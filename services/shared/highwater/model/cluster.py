@@ -42,7 +42,8 @@ class PartitionState:
     adding_replicas: tuple[NodeId, ...] = ()
     """Those of `replicas` that a reassignment adds (KIP-455)."""
     removing_replicas: tuple[NodeId, ...] = ()
-    """Those of `replicas` that a reassignment removes when it is complete."""
+    """Those of `replicas` that a reassignment removes when it is complete. If it adds them, too, it
+    was called back while one of them led."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,15 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+import pytest
+
+from highwater.controller.active import hand_overs
 from highwater.controller.active.hand_overs import HandOvers
 from highwater.controller.core.hand_over import LeaderMove, waiting_moves
-from highwater.controller.core.membership import ElectionRules
+from highwater.controller.core.membership import ElectionRules, change_nodes, fence
+from highwater.controller.core.partition_index import PartitionIndex, index_of
+from highwater.controller.image.watch_hub import WatchHub
+from highwater.controller.store.port import StoreUnavailableError
 from highwater.model.cluster import ClusterImage
 from highwater.model.ids import LeaderEpoch, NodeId, TopicId
 from highwater.runtime.logging import silent_logger
@@ -26,10 +32,14 @@ RULES = ElectionRules(min_isr=lambda _: 1, unclean=lambda _: False)
 
 
 class World:
+    fails = 0
+    """How many commits the store does not take."""
+
     def __init__(self) -> None:
         self.image = self.led_in_epochs(4, 4, 4)
         self.hand_overs = HandOvers(self, RULES, dict, silent_logger())  # type: ignore[arg-type]
         self.elected: list[set[int]] = []
+        self.hub: WatchHub | None = None
 
     @staticmethod
     def led_in_epochs(*epochs: int) -> ClusterImage:
@@ -42,9 +52,36 @@ class World:
 
     async def commit(self, decide) -> None:
         """As the writer, whose image this world has."""
+        if self.fails:
+            self.fails -= 1
+            raise StoreUnavailableError
         delta = decide(self.image).delta
         if delta is not None:
-            self.image = self.image.apply(replace(delta, revision=self.image.revision + 1))
+            delta = replace(delta, revision=self.image.revision + 1)
+            self.image = self.image.apply(delta)
+            if self.hub is not None:
+                self.hub.publish(self.image, delta)
+
+    @property
+    def index(self) -> PartitionIndex:
+        return index_of(self.image)
+
+    def moves(self) -> None:
+        """From node 1 to node 3, and waits for its leader."""
+        topic = topic_state("orders", [(3, 1)])
+        moving = replace(
+            topic.partitions[0],
+            leader=NodeId(1),
+            leader_epoch=LeaderEpoch(4),
+            removing_replicas=(NodeId(1),),
+        )
+        nodes = [node_state(1), node_state(2), node_state(3)]
+        self.image = image_of(nodes, [replace(topic, topic_id=TOPIC, partitions=(moving,))])
+        self.hub = WatchHub(self.image)
+
+    @property
+    def replicas(self) -> tuple[int, ...]:
+        return self.image.topics[TOPIC].partitions[0].replicas
 
     async def elect(self, keys) -> None:
         self.elected.append({number for _, number in keys})
@@ -136,3 +173,39 @@ async def test_a_move_whose_leader_has_gone_over_to_a_replica_that_stays_is_comp
     assert await world.hand_overs._try_to_finish(keys, give_up=False) == frozenset()
     (after,) = world.image.topics[TOPIC].partitions
     assert (after.replicas, after.leader, after.removing_replicas) == ((3,), 3, ())
+
+
+async def test_moves_of_the_former_term_have_their_leaders_hand_over() -> None:
+    world = World()
+    world.moves()
+    running = asyncio.create_task(world.hand_overs.run())
+    await turn()
+    assert (world.asked(1), world.replicas) == ([0], (3, 1))
+    world.answer(1, 0)
+    await turn()
+    running.cancel()
+    assert world.replicas == (3,)
+
+
+async def test_a_move_that_the_store_did_not_take_is_finished_with_a_later_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Elections do not complete it: its leader lives."""
+    monkeypatch.setattr(hand_overs, "MOVE_PAUSE_S", 0.0)
+    world = World()
+    world.moves()
+    world.fails = hand_overs.MOVE_TRIES
+    running = asyncio.create_task(world.hand_overs.run())
+    for _ in range(hand_overs.MOVE_TRIES):
+        await turn()
+        world.answer(1, 0)
+        await turn()
+    assert (world.fails, world.replicas) == (0, (3, 1))
+    node = world.image.nodes[NodeId(2)]
+    await world.commit(lambda image: change_nodes(image, [fence(node)], RULES))
+    await turn()
+    assert (world.asked(1), world.replicas) == ([0], (3, 1))
+    world.answer(1, 0)
+    await turn()
+    running.cancel()
+    assert world.replicas == (3,)

@@ -104,6 +104,18 @@ def test_cancelling_needs_a_former_replica_in_sync() -> None:
     assert alter(back(2), image=image) == ([BAD], {})
 
 
+def test_calling_a_move_back_twice_is_no_error_while_its_leader_hands_over() -> None:
+    _, changed = alter(wish(0, 1, 2, 5))
+    led = replace(changed[0], leader=NodeId(5), isr=tuple(map(NodeId, (1, 2, 3, 5))))
+    image = image_with(5, topics=[replace(TOPIC, partitions=(led, *TOPIC.partitions[1:]))])
+    codes, changed = alter(back(0), back(0), image=image, leader_first=True)
+    assert codes == [0, 0]
+    assert (changed[0].leader, changed[0].removing_replicas) == (5, (5,))
+    assert changed[0].partition_epoch == led.partition_epoch + 1
+    _, changed = alter(back(0), image=image)
+    assert (changed[0].leader, changed[0].replicas) == (1, (1, 2, 3))
+
+
 def test_a_log_that_failed_does_not_lead() -> None:
     state = replace(TOPIC.partitions[0], isr=(NodeId(1), NodeId(2), NodeId(3)))
     image = image_with(5, topics=[replace(TOPIC, partitions=(state, *TOPIC.partitions[1:]))])

@@ -14,7 +14,7 @@ from highwater.controller.core.hand_over import (
 )
 from highwater.controller.core.membership import ElectionRules
 from highwater.controller.core.outcome import delta_of
-from highwater.controller.core.reassign import completed, start
+from highwater.controller.core.reassign import cancel, completed, start
 from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState
 from highwater.model.ids import LeaderEpoch, NodeId
 from tests.support.controller_images import node_state, topic_state
@@ -92,6 +92,19 @@ def test_a_move_waits_for_the_leader_that_it_removes() -> None:
         moving.partition_epoch + 1,
     )
     assert [move.successor for move in leader_moves(image, decision.delta)] == [2]
+
+
+def test_a_move_that_is_called_back_waits_for_the_leader_that_it_was_adding() -> None:
+    moving = start(led_by(1, 1, 2), (NodeId(1), NodeId(3)), ALL, min_isr=1, leader_first=True)
+    assert moving is not None
+    led = replace(moving, leader=NodeId(3), isr=(NodeId(1), NodeId(2), NodeId(3)))
+    back = cancel(led, ALL, min_isr=1, leader_first=True)
+    assert back is not None
+    image = image_of(back)
+    assert list(waiting_moves(image)) == [key_of(image)]
+    decision = finish_moves(image, [key_of(image)], RULES, {})
+    (asked,) = leader_moves(image, decision.delta)
+    assert (asked.leader, asked.successor) == (3, 1)
 
 
 def test_a_dead_leader_is_not_waited_for() -> None:

@@ -113,6 +113,26 @@ def test_an_election_ends_a_move_that_it_makes_possible() -> None:
     assert after.partition_epoch == moving.partition_epoch + 1
 
 
+def test_an_election_leaves_a_move_to_the_leader_that_it_removes() -> None:
+    """That one lives, and would lose what it alone has; it is asked to hand over (`hand_over`)."""
+    topic = topic_state("t", [(1, 2)])
+    moving = replace(
+        topic.partitions[0],
+        replicas=(NodeId(2), NodeId(3), NodeId(1)),
+        isr=(NodeId(1), NodeId(2), NodeId(3)),
+        adding_replicas=(NodeId(3),),
+        removing_replicas=(NodeId(1),),
+    )
+    image = image_with(4, topics=[replace(topic, partitions=(moving,))])
+    decision = change_nodes(image, [fence(image.nodes[NodeId(4)])], RULES)
+    assert decision.delta is not None
+    assert list(changed_partitions(decision.delta)) == []
+    decision = change_nodes(image, [fence(image.nodes[NodeId(2)])], RULES)
+    assert decision.delta is not None
+    (after,) = changed_partitions(decision.delta)
+    assert (after.leader, after.isr, after.removing_replicas) == (1, (1, 3), (1,))
+
+
 def test_host_and_directories_or_the_previous_epoch_identify_a_successor() -> None:
     before = node_state(1)
     assert same_place(before, registration())

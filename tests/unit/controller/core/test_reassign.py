@@ -7,6 +7,7 @@ import pytest
 
 from highwater.controller.core.election import Candidates
 from highwater.controller.core.reassign import (
+    arriving_replicas,
     cancel,
     completed,
     is_moving,
@@ -189,6 +190,44 @@ def test_cancelling_while_nobody_leads() -> None:
     assert back.last_known_leader == NO_NODE, "it has no replica any more"
 
 
+def test_a_leader_that_was_being_added_goes_only_when_it_has_handed_over() -> None:
+    moving = begin(partition(1, 2), 3, 4)
+    led = replace(moving, isr=nodes(1, 2, 3), leader=NodeId(3))
+    back = cancel(led, all_alive(), min_isr=2, leader_first=True)
+    assert back is not None
+    assert (back.leader, back.leader_epoch, back.isr) == (3, 5, (1, 2, 3))
+    assert (back.replicas, back.partition_epoch) == ((1, 2, 3, 4), led.partition_epoch + 1)
+    assert back.adding_replicas == back.removing_replicas == (3, 4)
+    assert (target_replicas(back), original_replicas(back)) == ((1, 2), (1, 2))
+    assert arriving_replicas(back) == frozenset(), "nothing of node 4 is waited for"
+    assert cancel(back, all_alive(), min_isr=2, leader_first=True) is back, "it is on its way"
+    assert completed(back, all_alive(), min_isr=2, leader_first=True) is back
+    done = completed(back, all_alive(), min_isr=2)
+    assert (done.replicas, done.leader, done.leader_epoch, done.isr) == ((1, 2), 1, 6, (1, 2))
+    assert not is_moving(done)
+    dead = cancel(led, all_alive(dead=(3,)), min_isr=2, leader_first=True)
+    assert dead is not None
+    assert (dead.replicas, dead.leader) == ((1, 2), 1), "nobody to ask"
+
+
+def test_a_move_that_was_called_back_may_go_on_after_all() -> None:
+    led = replace(begin(partition(1, 2), 3, 4), isr=nodes(1, 2, 3), leader=NodeId(3))
+    back = cancel(led, all_alive(), min_isr=1, leader_first=True)
+    assert back is not None
+    again = begin(back, 3, 4)
+    assert (again.adding_replicas, again.removing_replicas) == ((3, 4), (1, 2))
+    assert again.replicas == led.replicas
+
+
+def test_a_move_back_that_the_isr_does_not_allow_yet_ends_later() -> None:
+    led = replace(begin(partition(1, 2), 3, 4), isr=nodes(1, 3), leader=NodeId(3))
+    back = cancel(led, all_alive(), min_isr=2, leader_first=True)
+    assert back is not None
+    assert completed(back, all_alive(), min_isr=2) is back, "one former replica is not enough"
+    done = with_isr(back, 1, 3, 2, min_isr=2)
+    assert (done.replicas, done.leader) == ((1, 2), 1)
+
+
 def test_only_a_reassignment_is_cancelled() -> None:
     with pytest.raises(AssertionError):
         cancel(partition(1, 2), all_alive(), min_isr=1)
@@ -210,6 +249,7 @@ def test_an_election_may_end_a_move() -> None:
     assert done is not None
     assert (done.replicas, done.partition_epoch) == ((2, 3), moving.partition_epoch + 1)
     waiting = replace(moving, isr=nodes(1, 2, 3))
-    done = settled(waiting, None, all_alive(), min_isr=2)
+    assert settled(waiting, None, all_alive(), min_isr=2) is None, "its leader hands over first"
+    done = settled(waiting, None, all_alive(dead=(1,)), min_isr=2)
     assert done is not None
     assert (done.replicas, done.partition_epoch) == ((2, 3), waiting.partition_epoch + 1)

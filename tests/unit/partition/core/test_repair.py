@@ -5,6 +5,7 @@ import pytest
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import PartitionState
 from highwater.model.ids import LeaderEpoch, NodeId
+from highwater.partition.core import replica_events as on
 from highwater.partition.core.isr import IsrState
 from highwater.partition.core.repair import (
     Outcome,
@@ -15,9 +16,12 @@ from highwater.partition.core.repair import (
     nobody_took_over,
     outcome_of_refusal,
     proven,
+    refuse_proof,
+    refuse_range,
     sources,
     verdict,
 )
+from tests.unit.partition.core.conversation import Conversation
 
 
 def state(leader: int, isr: tuple[int, ...], eligible: tuple[int, ...] = ()) -> PartitionState:
@@ -73,6 +77,20 @@ def test_a_replica_steps_back_only_for_one_that_lives_and_is_surely_in_sync() ->
     assert not may_step_back(isr, 1, (2,))
     isr.commit(10, (1, 2))
     assert may_step_back(isr, 1, (2,))
+
+
+def test_a_damaged_replica_gives_records_but_no_proof() -> None:
+    """Another one would step back for it, while it may be about to step back itself."""
+    talk = Conversation()
+    talk.record(2, 5, 9)
+    assert (refuse_range(talk.replica, 5), refuse_proof(talk.replica, 5, whole=True)) == (0, 0)
+    assert refuse_proof(talk.replica, 5, whole=False) == ErrorCode.CORRUPT_MESSAGE
+    assert refuse_proof(talk.replica, 4, whole=True) == ErrorCode.FENCED_LEADER_EPOCH
+    assert refuse_proof(talk.replica, 6, whole=False) == ErrorCode.UNKNOWN_LEADER_EPOCH
+    talk.record(2, 5, 10, isr=(2, 3))
+    assert refuse_proof(talk.replica, 5, whole=True) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    talk.hears(on.LogFailed())
+    assert refuse_proof(talk.replica, 5, whole=True) == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_who_counts() -> None:

@@ -70,6 +70,8 @@ class Node:
         image_says(self.replica, leader=1, epoch=4, replicas=(1, 2, 3))
         log.high_watermark = log.log_end_offset
         self.answers: dict[int, Outcome] = {}
+        self.damaged: set[int] = set()
+        """Peers that have lost other records."""
         self.asked: list[int] = []
         self.stepped_back: list[set[int]] = []
         self.told = 0
@@ -100,6 +102,8 @@ class Node:
     async def ask(self, node: int, *place: Any) -> bytes | Outcome:
         self.asked.append(node)
         *_, offset, end_offset = place
+        if offset == end_offset and node in self.damaged:
+            return Outcome.DAMAGED
         if node in self.answers:
             return self.answers[node]
         size = len(self.sound) // 3
@@ -159,6 +163,27 @@ async def test_a_log_that_cannot_be_healed_in_place_steps_back_for_live_peers(no
     await node.until(lambda: node.told)
     assert node.stepped_back == [{3}]
     assert node.repairs.stats.replaced == 1
+
+
+async def test_nobody_steps_back_for_a_peer_that_has_lost_other_records(node: Node) -> None:
+    """It may find that at the same time, and step back for this one."""
+    node.answers = {2: Outcome.DIFFERS, 3: Outcome.DIFFERS}
+    node.damaged = {2, 3}
+    await node.until(lambda: node.repairs.stats.not_healable)
+    assert (node.replica.leading, node.stepped_back) == (True, [])
+    node.damaged = {2}
+    await node.until(lambda: node.told)
+    assert node.stepped_back == [{3}]
+
+
+async def test_a_replica_is_whole_while_no_damage_is_known(node: Node) -> None:
+    log = node.replica.log
+    assert not node.repairs.is_whole(node.replica)
+    await node.until(lambda: not log.lost.ranges)
+    await node.until(lambda: node.repairs.is_whole(node.replica))
+    node.answers = {2: Outcome.SILENT, 3: Outcome.SILENT}
+    node.repairs.damaged(node.replica, unplaced="no batch at position 0")
+    assert not node.repairs.is_whole(node.replica)
 
 
 async def test_damage_at_an_unknown_place_needs_a_live_peer(node: Node) -> None:

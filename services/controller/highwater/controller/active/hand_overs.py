@@ -129,11 +129,15 @@ class HandOvers:
     # ---- reassignments ----
 
     async def run(self) -> None:
-        """Completes moves that wait for their leader, for ever. Raises NotActiveError."""
-        image = self._writer.image
-        async for change in self._writer.hub.changes(image.revision, image.cluster_id):
+        """Completes moves that wait for their leader, for ever. Raises NotActiveError.
+
+        Nobody else does: elections leave them. So this begins with those of the former term, and
+        moves that the store could not take are tried again with the next change.
+        """
+        keys = frozenset[PartitionKey]()
+        async for change in self._writer.hub.changes(0, self._writer.image.cluster_id):
             # Mostly nothing moves; then a large change need not be looked through.
-            keys = frozenset(waiting_moves(change) if self._writer.index.moving else ())
+            keys = keys.union(waiting_moves(change) if self._writer.index.moving else ())
             for left in range(MOVE_TRIES - 1, -1, -1):
                 if not keys:
                     break

@@ -20,7 +20,7 @@ from highwater.model.ids import InstanceId, NodeId, TopicId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reassignment:
-    """Where one partition shall go; `replicas` None ends its present move."""
+    """Where one partition shall go; `replicas` None calls its present move back."""
 
     topic_id: TopicId
     partition: int
@@ -39,8 +39,9 @@ def alter_reassignments(
 ) -> Decision[list[Refusal | None]]:
     """The new states, results in the order of `wanted`; each stands for itself, None is success.
 
-    With `leader_first` no move removes a leader that lives: that one hands over first. Source:
-    Kafka's `ReplicationControlManager.alterPartitionReassignments`.
+    With `leader_first` no move removes a leader that lives, nor does the end of one that was adding
+    it: that leader hands over first, and such a partition still moves after the call.
+    Source: Kafka's `ReplicationControlManager.alterPartitionReassignments`.
     """
     candidates = candidates_among(image.nodes.values())
     failed = nodes_without(offline)
@@ -85,7 +86,9 @@ def _alter(
         if not is_moving(partition):
             none = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
             return _refusal(none, none.message)
-        after = cancel(partition, candidates, min_isr=min_isr)
+        after = cancel(partition, candidates, min_isr=min_isr, leader_first=leader_first)
+        if after is partition:
+            return None
         return after or _refusal(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Unable to revert partition assignment for {topic.name}-{partition.partition} because "

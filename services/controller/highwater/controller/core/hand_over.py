@@ -11,7 +11,7 @@ from highwater.controller.core.membership import ElectionRules, candidates_among
 from highwater.controller.core.offline_replicas import OfflineByNode, nodes_without
 from highwater.controller.core.outcome import Changes, Decision, delta_of
 from highwater.controller.core.partition_index import PartitionKey
-from highwater.controller.core.reassign import completed, is_moving
+from highwater.controller.core.reassign import arriving_replicas, completed, is_moving
 from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState
 from highwater.model.ids import NO_NODE, NodeId
 from highwater.model.steps import Steps, finish
@@ -91,7 +91,7 @@ def waiting_moves(change: ClusterImage | ClusterDelta) -> Iterator[PartitionKey]
 
 
 def _waits(p: PartitionState) -> bool:
-    return is_moving(p) and p.leader != NO_NODE and set(p.adding_replicas) <= set(p.isr)
+    return is_moving(p) and p.leader != NO_NODE and arriving_replicas(p) <= set(p.isr)
 
 
 def finish_moves(

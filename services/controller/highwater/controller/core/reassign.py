@@ -5,6 +5,11 @@ lose (`removing_replicas`); those of the first that it did not have before are `
 When all of these are in the ISR the move is completed, in the same transaction that brings the last
 of them there.
 
+A leader that lives and would go with the move hands over first, so whoever completes moves leaves
+these (`completed` with `leader_first`) to `active.hand_overs`. A move that is called back while it
+was adding the present leader goes on in the other direction for that long: what it was adding is
+then in `removing_replicas`, too.
+
 Whenever a replica goes, the leader epoch grows by one, also if the leader stays: a fetch that the
 replica had sent before it deleted its log must not count once it has been added again (Kafka's
 `PartitionChangeBuilder.triggerLeaderEpochBumpForReplicaReassignmentIfNeeded`).
@@ -25,6 +30,11 @@ from highwater.model.ids import NO_NODE, LeaderEpoch, NodeId
 def is_moving(partition: PartitionState) -> bool:
     """True while replicas are added or removed."""
     return bool(partition.adding_replicas or partition.removing_replicas)
+
+
+def arriving_replicas(partition: PartitionState) -> frozenset[NodeId]:
+    """The replicas that have to be in the ISR before the present move can be completed."""
+    return frozenset(partition.adding_replicas).difference(partition.removing_replicas)
 
 
 def target_replicas(partition: PartitionState) -> tuple[NodeId, ...]:
@@ -76,17 +86,27 @@ def start(
 
 
 def cancel(
-    partition: PartitionState, candidates: Candidates, *, min_isr: int
+    partition: PartitionState,
+    candidates: Candidates,
+    *,
+    min_isr: int,
+    leader_first: bool = False,
 ) -> PartitionState | None:
     """The partition without the replicas that its move adds; None if no ISR would be left.
 
-    The order of the replicas stays that of the move. Only for a partition that moves.
+    With `leader_first` these remain if the leader is among them and lives, until it has handed over;
+    the move back then ends as any other one does, and the same partition means that it is on its
+    way. The order of the replicas stays that of the move. Only for a partition that moves.
     """
     assert is_moving(partition)
     kept = original_replicas(partition)
     isr = _without(partition.isr, partition.adding_replicas)
     if not isr:
         return None
+    if leader_first and partition.leader in candidates.alive.intersection(
+        partition.adding_replicas
+    ):
+        return _called_back(partition)
     # Eligible replicas stay eligible: nothing was committed without them, and nothing will be.
     eligible = tuple(node for node in partition.eligible_leaders if node in kept)
     slim = replace(
@@ -101,6 +121,17 @@ def cancel(
     if not partition.adding_replicas:
         return slim
     return _led_anew(slim, _leader_among(slim, candidates))
+
+
+def _called_back(partition: PartitionState) -> PartitionState:
+    if partition.removing_replicas == partition.adding_replicas:
+        return partition
+    return replace(
+        partition,
+        replicas=(*original_replicas(partition), *partition.adding_replicas),
+        removing_replicas=partition.adding_replicas,
+        partition_epoch=partition.partition_epoch + 1,
+    )
 
 
 def completed(
@@ -119,7 +150,7 @@ def completed(
         return partition
     target = target_replicas(partition)
     isr = _without(partition.isr, partition.removing_replicas)
-    if not isr or not set(partition.adding_replicas) <= set(isr):
+    if not isr or not arriving_replicas(partition) <= set(isr):
         return partition
     if len(isr) < min(min_isr, len(target)):
         return partition
@@ -150,10 +181,11 @@ def settled(
 ) -> PartitionState | None:
     """What an election made of a partition, with its move completed if that is possible now.
 
-    `after` is None if the election changed nothing, and so is the result if the move goes on.
+    `after` is None if the election changed nothing, and so is the result if the move goes on. It
+    does if it would remove a leader that lives: the election of others is no reason to do so.
     """
     present = before if after is None else after
-    done = completed(present, candidates, min_isr=min_isr)
+    done = completed(present, candidates, min_isr=min_isr, leader_first=True)
     if done is present:
         return after
     return replace(done, partition_epoch=before.partition_epoch + 1)

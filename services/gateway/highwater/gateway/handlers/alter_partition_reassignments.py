@@ -14,6 +14,8 @@ Version notes
 
 Deviations
 - A partition that is named twice has one result, that of the last occurrence.
+- A reassignment that was adding the present leader is cancelled when that leader has handed over;
+  ListPartitionReassignments shows it until then. Kafka elects another leader at once.
 """
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb

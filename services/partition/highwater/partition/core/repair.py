@@ -3,7 +3,9 @@
 Damage is found in one replica. The others in sync have the same bytes at the same offsets, so the
 node asks them for the damaged range and puts it back in place. Only where that is impossible, the
 replica is taken out of service and fetched again as a whole. Before that, another replica in sync
-must have answered: what the image says of it may be seconds old, and it may be dead.
+must have said that it lives and that its log is whole: what the image says of it may be seconds
+old, and it may be dead. A replica that is damaged itself does not say so (`refuse_proof`), so that
+two that find damage at the same time do not both step back for each other.
 """
 
 import enum
@@ -14,6 +16,8 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import PartitionState
 from highwater.model.ids import NO_NODE
 from highwater.partition.core.isr import NO_ATTEMPT, IsrState
+from highwater.partition.core.replica import Replica
+from highwater.partition.core.transitions import Role
 
 
 class Outcome(enum.Enum):
@@ -24,7 +28,7 @@ class Outcome(enum.Enum):
     DIFFERS = "differs"
     """It lives, is in sync and can read the range, but its bytes do not fit here."""
     DAMAGED = "damaged"
-    """It has lost these records, too."""
+    """It has lost these records, too, or others if it was asked whether it is whole."""
     UNWILLING = "unwilling"
     """It lives, but is not in sync or in another leader epoch, as far as it knows."""
     SILENT = "silent"
@@ -73,17 +77,39 @@ def verdict(outcomes: Mapping[int, Outcome]) -> Verdict:
 
 def proven(outcomes: Mapping[int, Outcome]) -> frozenset[int]:
     """The replicas that have shown since the damage was found that they live, are in sync and can
-    read what is damaged here.
+    read what was asked for: what is damaged here, or everything.
     """
     able = (Outcome.WHOLE, Outcome.DIFFERS)
     return frozenset(node for node, outcome in outcomes.items() if outcome in able)
 
 
+def refuse_range(replica: Replica, leader_epoch: int) -> int:
+    """Kafka's error code for a replica that cannot vouch for records in this epoch; 0 if it can."""
+    if replica.role not in (Role.LEADER, Role.FOLLOWER):
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    if leader_epoch != replica.leader_epoch:
+        older = leader_epoch < replica.leader_epoch
+        return ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
+    if replica.node not in replica.isr.committed or replica.truncating:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return 0
+
+
+def refuse_proof(replica: Replica, leader_epoch: int, *, whole: bool) -> int:
+    """The same for one that is to prove that another may step back for it.
+
+    With `whole`, no damage of its own log is known. Whoever steps back for a damaged replica leaves
+    the partition to a log that lacks records; and that one may be about to step back, too.
+    """
+    return refuse_range(replica, leader_epoch) or (0 if whole else ErrorCode.CORRUPT_MESSAGE)
+
+
 def may_step_back(isr: IsrState, node: int, alive: Iterable[int]) -> bool:
     """Whether a damaged replica may leave its partition to the other replicas.
 
-    One of `alive`, which have proven that they live, must certainly be in the ISR. While a proposal
-    of this leader is under way that is not certain: the controller may have removed that replica.
+    One of `alive`, which have proven that they live and are whole, must certainly be in the ISR.
+    While a proposal of this leader is under way that is not certain: the controller may have
+    removed that replica.
     """
     settled = isr.pending == NO_ATTEMPT and not isr.doubtful and not isr.outdated
     return settled and any(peer != node and peer in isr.committed for peer in alive)

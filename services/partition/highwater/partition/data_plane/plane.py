@@ -55,12 +55,13 @@ class DataPlane:
         on_damage: Callable[[PartitionReplica, StorageError], bool] = lambda *_: False,
         *,
         may_heal_soon: Callable[[PartitionReplica], bool] = lambda _: False,
+        is_whole: Callable[[PartitionReplica], bool] = lambda _: True,
     ) -> None:
         """`on_bug` hears of exceptions that nobody foresaw; the partition goes offline.
 
         `on_damage` hears of logs that cannot be read where they should; True if it has dealt with
         that, and the partition is as it should be. `may_heal_soon` says whether damaged records of
-        a replica may soon be read.
+        a replica may soon be read, `is_whole` whether a replica's log has no damage that is known.
         `meters` is a live table of the instances that have limits.
         """
         self.replicas: dict[tuple[TopicId, int], PartitionReplica] = {}
@@ -68,6 +69,7 @@ class DataPlane:
         self._on_bug = on_bug
         self._on_damage = on_damage
         self._may_heal_soon = may_heal_soon
+        self.is_whole = is_whole
         self._meters: Mapping[InstanceId, Meter] = {} if meters is None else meters
         self.waiting_fetches = 0
         self.appended_bytes = 0

@@ -110,6 +110,7 @@ def _read_range_handler(
             end_offset=request.end_offset,
             max_bytes=request.max_bytes,
             damaged=plane.damaged,
+            whole=plane.is_whole,
         )
         return pb.ReadRangeResponse(error_code=int(code), records=records)
 

@@ -3,8 +3,8 @@
 The scrubber, reads, coordinators and recovery report damage to `damaged`. Each log directory runs
 one repair at a time, paced. If other replicas cannot give a range at the moment, the repair is
 tried again after a growing pause. A log that cannot be healed in place is fetched again as a whole
-(`quarantine`), once another in-sync replica has proven that it lives. A log without other replicas
-keeps what is intact. Runs on the node's loop.
+(`quarantine`), once another in-sync replica has proven that it lives and is whole. A log without
+other replicas keeps what is intact. Runs on the node's loop.
 """
 
 import asyncio
@@ -150,6 +150,11 @@ class Repairs:
             return False
         return self._clock.monotonic_ms() - case.since_ms < HOPE_MS
 
+    def is_whole(self, replica: PartitionReplica) -> bool:
+        """Whether no damage of the replica's log is known."""
+        case = self._cases.get((replica.topic_id, replica.partition))
+        return not replica.log.rotten and (case is None or not case.unplaced)
+
     async def run(self) -> None:
         """Runs until it is cancelled."""
         async with asyncio.TaskGroup() as group:
@@ -235,7 +240,7 @@ class Repairs:
         parts = damaged_parts(log.lost.ranges, log.log_start_offset, bases, log.log_end_offset)
         nodes = self._sources(replica)
         if not parts:
-            return await self._ask_who_lives(replica, nodes)
+            return await self._ask_who_is_whole(replica, nodes)
         found, last = Verdict.RETRY, dict[int, Outcome]()
         for base, first, end in parts:
             try:
@@ -256,6 +261,10 @@ class Repairs:
                 )
             if found in (Verdict.HEALED, Verdict.REPLACE):
                 break
+        if found is Verdict.REPLACE:
+            # They can read this range; another one may be damaged there.
+            able = proven(last)
+            return await self._ask_who_is_whole(replica, tuple(n for n in nodes if n in able))
         return found, last
 
     async def _heal(
@@ -285,10 +294,10 @@ class Repairs:
             end_offset,
         )
 
-    async def _ask_who_lives(
+    async def _ask_who_is_whole(
         self, replica: PartitionReplica, nodes: tuple[int, ...]
     ) -> tuple[Verdict, dict[int, Outcome]]:
-        """Without a known damaged range nothing can be inserted; only ask which nodes live."""
+        """What follows if nothing can be put back in place: an empty range asks for the whole log."""
         outcomes: dict[int, Outcome] = {}
         offset = replica.log.log_start_offset
         for node in nodes:

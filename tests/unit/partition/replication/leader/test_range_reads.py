@@ -42,6 +42,7 @@ async def ask(
     epoch: int = EPOCH,
     max_bytes: int = 1 << 20,
     told: Told | None = None,
+    whole: bool = True,
 ) -> tuple[int, bytes]:
     return await read_range(
         replica,
@@ -50,6 +51,7 @@ async def ask(
         end_offset=end_offset,
         max_bytes=max_bytes,
         damaged=Told() if told is None else told,
+        whole=lambda _: whole,
     )
 
 
@@ -85,3 +87,13 @@ async def test_a_range_damaged_here_too_is_refused_and_reported(replica: Partiti
     replica.log.lost.add(2, 4)
     assert (await ask(replica, 2, 4))[0] == ErrorCode.CORRUPT_MESSAGE
     assert (await ask(replica, 4, 6))[0] == 0
+
+
+async def test_a_damaged_replica_gives_records_and_does_not_prove_that_it_is_whole(
+    replica: PartitionReplica,
+) -> None:
+    """Whoever asks for nothing is about to step back; two would step back for each other."""
+    assert (await ask(replica, 4, 6, whole=False))[0] == 0
+    assert await ask(replica, 0, 0, whole=False) == (ErrorCode.CORRUPT_MESSAGE, b"")
+    assert await ask(replica, 9, 9) == (0, b""), "what an empty range begins with says nothing"
+    assert (await ask(replica, 0, 0, epoch=EPOCH + 1))[0] == ErrorCode.UNKNOWN_LEADER_EPOCH

@@ -191,8 +191,8 @@ def _add_member(
     if group.state is PREPARING_REBALANCE and group.previous_state is EMPTY:
         group.new_member_added = True
     state.add_member(group, member, request.protocol_type)
-        # A new member cannot send heartbeats while its JoinGroup waits, so it has no session
-        # timeout yet. This longer one removes clients that gave up and joined under another id.
+    # A new member cannot send heartbeats while its JoinGroup waits, so it has no session
+    # timeout yet. This longer one removes clients that gave up and joined under another id.
     state.timers.set(member.session, now.now_ms + state.config.new_member_join_timeout_ms)
     state.park_join(group, member, token)
     rebalance.rebalance_or_complete_join(state, group, now)

@@ -49,7 +49,7 @@ class RangeClient:
         end_offset: int,
     ) -> bytes | Outcome:
         """The next whole batches of a range, or why there are none. An empty range gives none; it
-        only asks whether the replica could vouch for the range.
+        only asks whether the replica lives and has all of its log.
         """
         address = self._addresses.get(node)
         if not address:

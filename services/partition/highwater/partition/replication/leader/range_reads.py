@@ -3,6 +3,7 @@
 The replica may be leader or follower, but must be in sync in the leader epoch of the request. The
 asking node compares the batches with its own log. The checksums are checked here, so that no node
 relies on a replica that has lost the same records, and so that this node learns of its own damage.
+An empty range, whatever its offsets, asks whether the replica lives and has all of its log.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from crc32c import crc32c
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.records.batch import LENGTH_OVERHEAD
-from highwater.partition.core.transitions import Role
+from highwater.partition.core.repair import refuse_proof, refuse_range
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.storage.errors import (
     CorruptLogError,
@@ -41,19 +42,21 @@ async def read_range(
     end_offset: int,
     max_bytes: int,
     damaged: Damaged,
+    whole: Callable[[PartitionReplica], bool],
 ) -> tuple[int, bytes]:
     """(Kafka's error code, whole batches from `offset` on, all of them before `end_offset`).
 
-    `damaged` is called for unsound batches of this replica.
+    `damaged` is called for unsound batches of this replica; `whole` returns whether no damage of
+    the replica's log is known.
     """
     refused = refusal(replica, leader_epoch)
     if refused or replica is None:
         return refused, b""
+    if offset == end_offset:
+        return refuse_proof(replica.core, leader_epoch, whole=whole(replica)), b""
     log = replica.log
     if not log.log_start_offset <= offset <= end_offset <= log.log_end_offset:
         return ErrorCode.OFFSET_OUT_OF_RANGE, b""
-    if offset == end_offset:
-        return 0, b""
     try:
         found = log.reader.read(offset, min(max_bytes, ANSWER_BYTES_MAX), end_offset=end_offset)
         if found is None:
@@ -79,15 +82,9 @@ def refusal(replica: PartitionReplica | None, leader_epoch: int) -> int:
     """Kafka's error code for a replica that cannot vouch for records in this epoch; 0 if it can."""
     if replica is None:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    core = replica.core
-    if replica.failed or core.role not in (Role.LEADER, Role.FOLLOWER):
+    if replica.failed:
         return ErrorCode.KAFKA_STORAGE_ERROR
-    if leader_epoch != core.leader_epoch:
-        older = leader_epoch < core.leader_epoch
-        return ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
-    if core.node not in core.isr.committed or core.truncating:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    return 0
+    return refuse_range(replica.core, leader_epoch)
 
 
 async def _load(found: LogSlice) -> bytes:
