@@ -35,8 +35,8 @@
 
 "Lost" means that more is gone than a killed process leaves unwritten. Before anything is cut, the
 node records that its directories no longer prove the records of earlier incarnations
-(`NodeLineage.record_loss`), so that the controller removes its replicas from the ISRs and does not elect
-them. After a power cut the directories prove nothing anyway, and the record changes nothing.
+(`NodeLineage.record_loss`), so that the controller removes its replicas from the ISRs and does not
+elect them. After a power cut the directories prove nothing anyway; the record changes nothing.
 
 Records that are dropped although no power cut explains it (after an orderly stop, on a kernel that
 kept running, or before the recovery point) are set aside, not deleted: they may be the only copy.
