@@ -1,4 +1,4 @@
-"""A session with its surroundings in the test's hands: wire, handler, loop turns, memory."""
+"""A session whose surroundings the test controls: wire, handler, loop turns, memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def number_of(frame: bytes | bytearray) -> int:
 
 
 class Wire:
-    """What the session asks of its socket."""
+    """The socket side of a session; records its calls."""
 
     def __init__(self) -> None:
         self.sent: list[Any] = []
@@ -45,14 +45,14 @@ class Wire:
         self.reading = reading
 
     def close(self, reason: str) -> None:
-        """As `Connection.close`: from now on nothing counts, the loss is told later."""
+        """As `Connection.close`: later calls do nothing, the loss is reported separately."""
         assert self.session is not None
         self.closed = reason
         self.session.closed = True
 
 
 class Handler:
-    """Notes requests; the test answers them when it likes. acks=0 is a Produce with odd version."""
+    """Records requests; the test answers them. A Produce with an odd version has acks=0."""
 
     def __init__(self) -> None:
         self.started: list[tuple[str, int]] = []
@@ -90,7 +90,7 @@ class Handler:
 
 
 class NotedReply(Reply):
-    """Tells the handler that it was abandoned, and stays to be completed late."""
+    """Reports to the handler that it was abandoned; it can still be completed late."""
 
     __slots__ = ("handler", "kind", "number")
 
@@ -145,7 +145,7 @@ class World:
         return Peer(self)
 
     def run(self) -> None:
-        """Runs what is due, for a bounded number of turns."""
+        """Run the callbacks that are due, for a limited number of turns."""
         for _ in range(1000):
             if not self.soon:
                 return
@@ -154,7 +154,7 @@ class World:
 
 
 class Peer:
-    """A session, and the bytes that its client has sent and it has not read."""
+    """A session, and the bytes that its client has sent and it has not read yet."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -168,7 +168,7 @@ class Peer:
         self.lost = False
 
     def feed(self, data: bytes, at_most: int | None = None) -> None:
-        """Sends bytes; the session reads while it wants to, at most so many at a time."""
+        """Send bytes; the session reads while it wants to, at most `at_most` at a time."""
         self.unread += data
         while self.unread and self.wire.reading and self.wire.closed is None and not self.lost:
             buffer = self.session.get_buffer(-1)
@@ -180,7 +180,7 @@ class Peer:
             self.world.shared.buffer[:] = b"\xee" * len(self.world.shared.buffer)
 
     def answer(self, number: int, parts: Any = None) -> None:
-        """Completes an open request."""
+        """Complete an open request."""
         if number in self.handler.silent:
             self.session.finished(self.handler.silent.pop(number))
             return
@@ -189,7 +189,7 @@ class Peer:
         complete(reply, b"%d;" % number if parts is None else parts)
 
     def lose(self) -> None:
-        """The socket is gone."""
+        """Lose the connection."""
         self.lost = True
         self.session.connection_closed()
 

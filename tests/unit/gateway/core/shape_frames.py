@@ -1,4 +1,4 @@
-"""Produce and Fetch frames as clients encode them, and what the generated codec says they mean."""
+"""Produce and Fetch frames as clients encode them, and what the generated codec reads in them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def produce_frame(
 
 
 def produce_meaning(frame: bytearray) -> tuple[Any, ...] | None:
-    """What the codec reads: None if it refuses, or if there is not one topic with one partition."""
+    """What the codec reads; None if it refuses, or if there is not one topic with one partition."""
     try:
         header = decode_request_header(frame)
         request = produce.decode_request(frame, header.body_pos, header.api_version)
@@ -67,7 +67,7 @@ def produce_meaning(frame: bytearray) -> tuple[Any, ...] | None:
 
 
 def learn_produce(frame: bytearray) -> produce_shape.ProduceShape | None:
-    """As the Produce path learns a frame that the codec has decoded."""
+    """Learn the shape as the Produce path does after the codec has decoded the frame."""
     meaning = produce_meaning(frame)
     if meaning is None or not meaning[-1]:
         return None
@@ -88,7 +88,7 @@ def learn_produce(frame: bytearray) -> produce_shape.ProduceShape | None:
 
 
 def matched_produce(shape: produce_shape.ProduceShape, frame: bytearray) -> tuple[Any, ...] | None:
-    """What the shape says that the frame means."""
+    """What the shape reads in the frame."""
     if int.from_bytes(frame[2:4], "big") != shape.version:
         return None
     found = produce_shape.match(shape, frame)
@@ -139,7 +139,7 @@ def fetch_request(frame: bytearray) -> Any:
 
 
 def fetch_meaning(frame: bytearray) -> tuple[Any, ...] | None:
-    """All that repeats, and then what `match` gives."""
+    """All fields that repeat, and then the result of `match`."""
     request = fetch_request(frame)
     if request is None:
         return None
@@ -164,7 +164,7 @@ def fetch_meaning(frame: bytearray) -> tuple[Any, ...] | None:
 
 
 def learn_fetch(frame: bytearray) -> fetch_shape.FetchShape | None:
-    """As the Fetch path learns a frame that the codec has decoded."""
+    """Learn the shape as the Fetch path does after the codec has decoded the frame."""
     request = fetch_request(frame)
     if request is None:
         return None

@@ -1,4 +1,4 @@
-"""Who waits for memory, and in which order it is given."""
+"""Which requests wait for memory, and in which order they get it."""
 
 from functools import partial
 
@@ -15,7 +15,7 @@ def granted():
 
 
 def ask(budget, granted, nbytes):
-    """Asks for memory; notes the size when it is granted later."""
+    """Ask for memory; record the size if it is granted later."""
     callback = partial(granted.append, nbytes)
     return callback, budget.reserve(nbytes, callback)
 
@@ -29,7 +29,7 @@ def test_small_frames_are_counted_even_above_the_limit():
     assert budget.used == 9
 
 
-def test_waiting_is_first_come_first_served(granted):
+def test_memory_is_granted_in_the_order_of_requests(granted):
     budget = MemoryBudget(10)
     budget.charge(6)
     assert not ask(budget, granted, 9)[1]
@@ -41,7 +41,7 @@ def test_waiting_is_first_come_first_served(granted):
     assert budget.used == 10
 
 
-def test_one_alone_may_be_larger_than_everything(granted):
+def test_a_single_request_may_be_larger_than_the_budget(granted):
     budget = MemoryBudget(10)
     assert ask(budget, granted, 50)[1]
     assert not ask(budget, granted, 60)[1]
@@ -50,7 +50,7 @@ def test_one_alone_may_be_larger_than_everything(granted):
     assert budget.used == 60
 
 
-def test_withdrawing_lets_those_behind_in(granted):
+def test_withdrawing_a_request_grants_those_behind_it(granted):
     budget = MemoryBudget(10)
     budget.charge(5)
     first, _ = ask(budget, granted, 9)
@@ -61,7 +61,7 @@ def test_withdrawing_lets_those_behind_in(granted):
     assert budget.used == 10
 
 
-def test_giving_back_more_than_was_taken_is_a_bug():
+def test_releasing_more_than_was_reserved_fails():
     budget = MemoryBudget(10)
     budget.charge(5)
     with pytest.raises(AssertionError):
@@ -76,7 +76,7 @@ class Begun:
         self.gone = True
 
 
-def test_begun_frames_hold_a_share_and_the_first_begun_makes_room():
+def test_begun_frames_are_limited_to_a_share_and_the_oldest_is_dropped():
     budget = MemoryBudget(100 << 20)
     one, two, three = Begun(), Begun(), Begun()
     share = budget.limit // BEGUN_SHARE
@@ -114,7 +114,7 @@ def test_begun_frames_leave_less_for_others(granted):
     assert granted == [100]
 
 
-def test_reads_are_scarce_while_anyone_waits(granted):
+def test_memory_counts_as_exhausted_while_a_request_waits(granted):
     budget = MemoryBudget(1000)
     budget.charge(500)
     assert not ask(budget, granted, 900)[1]
@@ -126,7 +126,7 @@ def test_reads_are_scarce_while_anyone_waits(granted):
     assert not budget.exhausted
 
 
-def test_replies_take_room_from_requests_and_give_it_back():
+def test_replies_share_the_budget_with_requests():
     budget = MemoryBudget(LIMIT)
     granted = []
     budget.charge(1)
@@ -138,7 +138,7 @@ def test_replies_take_room_from_requests_and_give_it_back():
 
 
 @pytest.mark.parametrize("steps", [(1,), (LIMIT // 2,), (1, LIMIT)])
-def test_who_waits_for_room_hears_of_it_once(steps):
+def test_when_replies_fit_calls_back_once(steps):
     budget = MemoryBudget(LIMIT)
     scarce = LIMIT // REPLIES_SHARE
     heard = []

@@ -1,4 +1,4 @@
-"""The short way for Fetch: the same meaning as the codec's, and the same bytes in reply."""
+"""The short way for Fetch reads the same as the codec, and replies with the same bytes."""
 
 from types import SimpleNamespace
 
@@ -17,7 +17,7 @@ VERSIONS = range(4, 13)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_another_place_in_another_partition_matches(version):
+def test_another_offset_in_another_partition_matches(version):
     shape = learn_fetch(fetch_frame(version, fetch_offset=7))
     assert shape is not None
     asked = {"partition": 70_000, "fetch_offset": 1 << 40, "partition_max_bytes": 3}
@@ -42,7 +42,7 @@ def test_another_place_in_another_partition_matches(version):
         {"isolation_level": 1},
     ],
 )
-def test_whatever_else_differs_does_not_match(version, other):
+def test_a_difference_in_any_other_field_does_not_match(version, other):
     assert match(learn_fetch(fetch_frame(version)), fetch_frame(version, **other)) is None
 
 
@@ -53,7 +53,7 @@ def test_another_session_epoch_does_not_match(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_cut_and_longer_frames_do_not_match(version):
+def test_truncated_and_longer_frames_do_not_match(version):
     frame = fetch_frame(version)
     shape = learn_fetch(frame)
     for size in range(8, len(frame)):
@@ -61,7 +61,7 @@ def test_cut_and_longer_frames_do_not_match(version):
     assert match(shape, frame + b"\0") is None
 
 
-def test_a_place_that_is_not_certain_is_not_learnt():
+def test_a_frame_with_ambiguous_field_positions_is_not_learnt():
     frame = fetch_frame(4, fetch_offset=0, partition=0, partition_max_bytes=0, client_id="\0" * 40)
     assert learn_fetch(frame) is None
     asked = fetch_request(fetch_frame(4)).topics[0].partitions[0]
@@ -79,7 +79,7 @@ def make_shape(version, topic):
 @pytest.mark.parametrize("topic", ["a", "t" * 126, "t" * 127, "t" * 128, "t" * 249])
 @pytest.mark.parametrize("nbytes", [0, 1, 126, 127, 128, 20_000])
 @pytest.mark.parametrize("aborted", [None, []])
-def test_the_reply_is_what_the_codec_writes(version, topic, nbytes, aborted):
+def test_the_reply_has_the_codecs_bytes(version, topic, nbytes, aborted):
     result = SimpleNamespace(
         error_code=0 if nbytes else 75,
         high_watermark=1 << 40,
@@ -95,7 +95,7 @@ def test_the_reply_is_what_the_codec_writes(version, topic, nbytes, aborted):
 
 
 @pytest.mark.parametrize("edge", [1 << 7, 1 << 14, 1 << 21])
-def test_lengths_of_records_on_both_sides_of_one_more_byte(edge):
+def test_record_lengths_around_an_extra_varint_byte(edge):
     shape = make_shape(12, "orders")
     for nbytes in range(edge - 3, edge + 2):
         result = SimpleNamespace(

@@ -1,4 +1,4 @@
-"""Bytes to frames: cut anywhere, of any size, and what is begun and never finished."""
+"""From bytes to frames: cut anywhere, of any size, and frames that are never finished."""
 
 from itertools import pairwise
 
@@ -8,7 +8,7 @@ from highwater.gateway.core.shared_input import LARGE_FRAME
 from tests.unit.gateway.core.session_world import FETCH, PRODUCE, World, request
 
 
-def test_frames_cut_at_every_place_are_the_same_frames():
+def test_frames_received_in_any_pieces_are_the_same():
     data = request(PRODUCE, 1, 8) + request(FETCH, 2, 30) + request(PRODUCE, 3, 17)
     for first in range(len(data)):
         for second in range(first, len(data), 7):
@@ -27,7 +27,7 @@ def test_a_large_frame_in_pieces_is_received_whole(step):
     size = LARGE_FRAME + 1
     data = request(FETCH, 1, 20) + request(PRODUCE, 2, size) + request(PRODUCE, 3, 20)
     if step < 100:
-        # Byte by byte at the edges, in one go between.
+        # Byte by byte at both ends, one piece between them.
         edges = (range(0, 60, step), range(len(data) - 40, len(data), step))
         cuts = [*edges[0], *edges[1], len(data)]
     else:
@@ -41,7 +41,7 @@ def test_a_large_frame_in_pieces_is_received_whole(step):
     assert peer.world.budget.used == 20 + size + 20
 
 
-def test_a_large_frame_that_is_here_already_needs_no_buffer_of_its_own():
+def test_a_large_frame_received_in_one_read_needs_no_buffer_of_its_own():
     peer = World().connect()
     peer.feed(request(PRODUCE, 1, LARGE_FRAME + 10) + request(PRODUCE, 2))
     assert peer.numbers == [1, 2]
@@ -49,7 +49,7 @@ def test_a_large_frame_that_is_here_already_needs_no_buffer_of_its_own():
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 0, 7, 1001, 2**31 - 1])
-def test_a_frame_of_bad_size_ends_the_connection_after_those_before_it(size):
+def test_a_frame_of_bad_size_ends_the_connection_after_earlier_frames(size):
     world = World(frame_bytes_max=1000)
     peer = world.connect()
     peer.feed(request(PRODUCE, 1) + size.to_bytes(4, "big", signed=True) + b"x" * 50)
@@ -62,7 +62,7 @@ def test_a_frame_of_bad_size_ends_the_connection_after_those_before_it(size):
     assert world.budget.used == 0
 
 
-def test_a_large_frame_of_the_greatest_size_is_taken_and_one_more_byte_is_not():
+def test_a_frame_of_the_maximal_size_is_accepted_and_a_larger_one_is_not():
     limit = LARGE_FRAME + 100
     peer = World(frame_bytes_max=limit).connect()
     peer.feed(request(PRODUCE, 1, limit))

@@ -1,4 +1,4 @@
-"""Memory that costs nothing before it is used, and is an ordinary bytearray otherwise."""
+"""Memory that is resident only after it is written, and otherwise an ordinary bytearray."""
 
 from pathlib import Path
 
@@ -12,12 +12,12 @@ STATM = Path("/proc/self/statm")
 
 
 def resident() -> int:
-    """Bytes of this process in memory, by pages of 4 KiB."""
+    """Resident bytes of this process, by pages of 4 KiB."""
     return int(STATM.read_text().split()[1]) * 4096
 
 
 @pytest.mark.parametrize("size", [0, 1, 65_537, MIB, 5 * MIB + 1])
-def test_it_is_a_bytearray_of_that_size_which_keeps_what_is_written(size):
+def test_uncleared_memory_is_a_bytearray_of_that_size(size):
     memory = uncleared(size)
     assert type(memory) is bytearray
     assert len(memory) == size
@@ -29,7 +29,7 @@ def test_it_is_a_bytearray_of_that_size_which_keeps_what_is_written(size):
 
 
 @pytest.mark.skipif(not STATM.exists(), reason="resident memory is read from Linux's /proc")
-def test_a_hundred_mebibytes_are_resident_only_where_written():
+def test_uncleared_memory_is_resident_only_where_written():
     before = resident()
     memory = uncleared(100 * MIB)
     assert resident() - before < 8 * MIB  # Two huge pages at most.
@@ -38,7 +38,7 @@ def test_a_hundred_mebibytes_are_resident_only_where_written():
 
 
 @pytest.mark.skipif(not STATM.exists(), reason="resident memory is read from Linux's /proc")
-def test_announced_frames_of_which_a_byte_came_are_counted_whole_and_hardly_resident():
+def test_frames_with_one_byte_received_are_counted_whole_and_hardly_resident():
     size = 100 * MIB
     world = World(budget_bytes=3 * size + 1, frame_bytes_max=size, in_flight_bytes_max=3 * size)
     peers = [world.connect() for _ in range(3)]

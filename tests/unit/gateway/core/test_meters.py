@@ -22,7 +22,7 @@ from highwater.gateway.core.meters import (
         (30_000_000_001, len(LATENCY_BOUNDS_S)),
     ],
 )
-def test_a_latency_counts_up_to_the_bound_that_it_does_not_pass(latency_ns, bucket):
+def test_a_latency_counts_in_the_first_bucket_whose_bound_it_does_not_exceed(latency_ns, bucket):
     meter = ApiMeter()
     meter.answered(2, 10, 20, latency_ns)
     assert [n for n, count in enumerate(meter.buckets) if count] == [bucket]

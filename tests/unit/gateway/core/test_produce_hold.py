@@ -1,4 +1,4 @@
-"""Holding produce while a leader moves: what is held, when it leaves, who is answered what."""
+"""Holding produce while a leader moves: what is held, when it leaves, and the answers."""
 
 import pytest
 
@@ -34,7 +34,7 @@ class World:
         self.count = 0
 
     def leave(self, *batches, deadline_ms=1000):
-        """A group goes to the leader in the present epoch."""
+        """Send a group to the leader in the present epoch."""
         group = group_of(
             *(batches or [make_batch()]),
             epoch=self.hold.epoch,
@@ -66,7 +66,7 @@ def indexes(groups):
     return [index for group in groups for index in group.indexes]
 
 
-def test_batches_go_straight_while_nothing_is_wrong(w):
+def test_batches_are_not_held_without_a_reason(w):
     group = w.leave()
     assert w.hold.straight
     assert not w.end(group, None)
@@ -101,7 +101,7 @@ def test_refused_groups_and_later_batches_leave_in_order_with_the_newer_image(w)
     assert w.end(again[0], refused(EPOCH + 3)), "and once more"
 
 
-def test_a_probe_that_is_refused_goes_back_to_the_head(w):
+def test_a_refused_probe_returns_to_the_head_of_the_queue(w):
     assert w.end(w.leave(), refused(EPOCH + 1))
     w.wait()
     w.hold.moved(EPOCH + 1, led=True)
@@ -124,7 +124,7 @@ def test_a_probe_that_is_refused_goes_back_to_the_head(w):
         (unknown("no answer"), False),
     ],
 )
-def test_a_leader_is_trusted_once_it_has_answered_for_itself(w, failure, trusted):
+def test_a_leader_gets_more_batches_after_its_own_answer(w, failure, trusted):
     w.hold.moved(EPOCH + 1, led=True)
     w.wait()
     (probe,) = w.hold.take()
@@ -135,7 +135,7 @@ def test_a_leader_is_trusted_once_it_has_answered_for_itself(w, failure, trusted
     assert w.hold.straight is trusted
 
 
-def test_what_is_taken_back_stays_in_order_and_is_answered_if_it_may_be_a_duplicate(w):
+def test_recalled_groups_stay_in_order_and_possible_duplicates_are_answered(w):
     on_wire = [w.leave(idempotent(0)), w.leave(make_batch()), w.leave(idempotent(1))]
     for group in on_wire:
         group.attempted = True
@@ -157,7 +157,7 @@ def test_what_is_taken_back_stays_in_order_and_is_answered_if_it_may_be_a_duplic
     assert [(g.indexes, g.doubtful) for g in rest] == [([2], True), ([3], False), ([4], False)]
 
 
-def test_what_is_taken_back_behind_a_refusal_that_was_told_is_told_too(w):
+def test_groups_recalled_behind_an_answered_refusal_are_answered_too(w):
     first, second, third = w.leave(), w.leave(), w.leave(idempotent(0))
     third.attempted = True
     assert not w.end(first, refused())
@@ -168,7 +168,7 @@ def test_what_is_taken_back_behind_a_refusal_that_was_told_is_told_too(w):
     assert w.hold.over
 
 
-def test_groups_that_lost_all_batches_on_their_way_are_not_waited_for(w):
+def test_groups_without_batches_do_not_hold_up_others(w):
     group = w.leave(deadline_ms=100)
     w.hold.moved(EPOCH + 1, led=True)
     w.wait()
@@ -178,7 +178,7 @@ def test_groups_that_lost_all_batches_on_their_way_are_not_waited_for(w):
 
 
 @pytest.mark.parametrize("as_probe", [False, True])
-def test_a_group_for_which_nobody_waits_any_more_is_not_sent_again(w, as_probe):
+def test_a_group_whose_batches_were_all_answered_is_not_sent_again(w, as_probe):
     if as_probe:
         w.hold.moved(EPOCH + 1, led=True)
         w.wait()
@@ -200,8 +200,8 @@ def test_a_group_for_which_nobody_waits_any_more_is_not_sent_again(w, as_probe):
     assert w.hold.straight
 
 
-def test_a_batch_that_was_told_is_not_written_by_the_next_leader(w):
-    """Its client may have sent it again, and would find it twice."""
+def test_a_batch_that_was_answered_is_not_sent_to_the_next_leader(w):
+    """Its client may have sent it again, so it would be in the log twice."""
     group = w.leave(make_batch(), make_batch(), deadline_ms=1000)
     group.later_deadlines = {1: 5000}
     group.attempted = True
@@ -216,7 +216,7 @@ def test_a_batch_that_was_told_is_not_written_by_the_next_leader(w):
     assert (len(probe.batches), w.ledger.nbytes) == (1, 0)
 
 
-def test_a_deleted_topic_answers_all_with_its_own_code(w):
+def test_for_a_deleted_topic_all_batches_are_answered_with_its_code(w):
     assert w.end(w.leave(), refused(EPOCH + 1))
     w.wait()
     w.hold.fail(Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
@@ -224,7 +224,7 @@ def test_a_deleted_topic_answers_all_with_its_own_code(w):
     assert w.ledger.nbytes == 0
 
 
-def test_a_hold_is_over_when_it_knows_nothing_more(w):
+def test_a_hold_is_over_when_it_has_no_state_left(w):
     assert w.hold.over
     group, other = w.leave(), w.leave()
     assert w.hold.over, "what is under way can be counted again"
@@ -238,7 +238,7 @@ def test_a_hold_is_over_when_it_knows_nothing_more(w):
     assert not w.hold.over
 
 
-def test_nothing_overtakes_groups_that_the_old_leader_still_has(w):
+def test_no_batch_overtakes_groups_under_way_to_the_old_leader(w):
     old = w.leave()
     w.hold.moved(EPOCH + 1, led=True)
     assert not w.hold.straight
@@ -248,7 +248,7 @@ def test_nothing_overtakes_groups_that_the_old_leader_still_has(w):
     assert indexes(w.hold.take()) == [0]
 
 
-def test_an_old_leader_that_appended_lets_the_others_go(w):
+def test_an_append_by_the_old_leader_releases_the_other_batches(w):
     old = w.leave()
     w.hold.moved(EPOCH + 1, led=True)
     w.wait()
@@ -267,7 +267,7 @@ def test_a_node_behind_the_image_is_tried_again_when_nothing_else_is_under_way(w
     assert indexes(w.hold.take(retry=True)) == [0]
 
 
-def test_a_refusal_that_may_be_overtaken_goes_to_the_client_and_so_do_those_after_it(w):
+def test_a_refusal_that_may_be_overtaken_is_answered_with_those_after_it(w):
     first, second, third = w.leave(), w.leave(), w.leave()
     assert not w.end(first, refused())
     assert not w.end(second, refused(EPOCH + 1))
@@ -275,7 +275,7 @@ def test_a_refusal_that_may_be_overtaken_goes_to_the_client_and_so_do_those_afte
     assert w.end(w.leave(), refused()), "that is over"
 
 
-def test_a_lost_link_holds_idempotent_groups_alone(w):
+def test_after_a_lost_link_only_idempotent_groups_are_held(w):
     assert not w.end(w.leave(make_batch()), unknown("gone"))
     group = w.leave(idempotent(0))
     assert w.end(group, unknown("gone"))
@@ -286,8 +286,8 @@ def test_a_lost_link_holds_idempotent_groups_alone(w):
     assert w.sink.codes == {group.indexes[0]: TIMED_OUT}
 
 
-def test_of_a_mixed_group_the_idempotent_batches_go_to_the_next_leader(w):
-    """The client would send them again behind the next ones of their producers."""
+def test_idempotent_batches_of_a_mixed_group_go_to_the_next_leader(w):
+    """The client would resend them behind the next batches of their producers."""
     mixed = w.leave(make_batch(), idempotent(0), make_batch(), idempotent(0, producer_id=2))
     behind = w.leave(idempotent(1))
     assert w.end(mixed, unknown("the leader changed before the commit"))
@@ -301,7 +301,7 @@ def test_of_a_mixed_group_the_idempotent_batches_go_to_the_next_leader(w):
     assert indexes(w.hold.take()) == [4]
 
 
-def test_of_a_mixed_group_that_is_taken_back_as_well(w):
+def test_idempotent_batches_of_a_recalled_mixed_group_go_to_the_next_leader(w):
     mixed = w.leave(idempotent(0), make_batch())
     mixed.attempted = True
     w.hold.moved(EPOCH + 1, led=True)
@@ -310,7 +310,7 @@ def test_of_a_mixed_group_that_is_taken_back_as_well(w):
     assert indexes(w.hold.take()) == [0]
 
 
-def test_a_retry_is_worth_it_while_the_leader_may_know_no_better(w):
+def test_a_retry_is_allowed_while_the_leader_may_lack_the_image(w):
     assert not w.hold.may_retry
     assert w.end(w.leave(idempotent(0)), refused())
     assert w.hold.may_retry
@@ -322,7 +322,7 @@ def test_a_retry_is_worth_it_while_the_leader_may_know_no_better(w):
     assert not w.hold.may_retry, "it may leave at once"
 
 
-def test_what_waits_too_long_is_answered_with_those_that_would_overtake_it(w):
+def test_an_expired_batch_is_answered_with_those_that_would_overtake_it(w):
     assert w.end(w.leave(idempotent(0), deadline_ms=100), refused(EPOCH + 1))
     w.wait(idempotent(1), deadline_ms=900)
     w.wait(make_batch(), deadline_ms=900)
@@ -337,7 +337,7 @@ def test_what_waits_too_long_is_answered_with_those_that_would_overtake_it(w):
 
 
 @pytest.mark.parametrize("by", ["a group", "a batch"])
-def test_without_room_all_are_answered_in_order(by):
+def test_when_memory_is_full_all_held_batches_are_answered_in_order(by):
     size = len(make_batch())
     w = World(bytes_max=2 * size)
     groups = [w.leave() for _ in range(3 if by == "a group" else 1)]
@@ -367,15 +367,15 @@ def test_without_room_all_are_answered_in_order(by):
         ({n: Failure(TIMED_OUT, outcome=OUTCOME_APPENDED) for n in range(2)}, None),
     ],
 )
-def test_what_may_be_sent_again(failures, found):
+def test_which_failures_allow_a_resend(failures, found):
     group = group_of(idempotent(0), idempotent(1), epoch=EPOCH)
     assert refusal_of(group, failures) is found
     others = group_of(make_batch(), make_batch(), epoch=EPOCH)
     assert refusal_of(others, failures) is (None if found is Refusal.UNKNOWN else found)
 
 
-def test_what_a_leader_without_a_session_refuses_is_told_and_holds_up_nothing(w):
-    """It takes acks=all, which must not wait behind what it does not take."""
+def test_a_refusal_of_a_leader_without_a_session_is_answered_and_not_held(w):
+    """It accepts acks=all, which must not wait behind refused groups."""
     first, second = w.leave(), w.leave()
     refusal = Failure(NOT_LEADER, "no session", leader=1, leader_epoch=EPOCH)
     assert not w.end(first, refusal)
@@ -386,7 +386,7 @@ def test_what_a_leader_without_a_session_refuses_is_told_and_holds_up_nothing(w)
     assert w.hold.straight
 
 
-def test_a_node_that_names_no_leader_for_the_epoch_is_one_that_is_behind(w):
+def test_a_node_that_names_no_leader_counts_as_behind_the_image(w):
     group = w.leave()
     assert w.end(group, Failure(NOT_LEADER, leader=-1, leader_epoch=EPOCH))
     assert w.hold.holding

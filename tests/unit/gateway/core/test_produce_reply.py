@@ -1,4 +1,4 @@
-"""Produce replies packed in one call are, byte for byte, those of the generated codec."""
+"""Produce replies packed in one call have the same bytes as those of the generated codec."""
 
 from types import SimpleNamespace
 
@@ -31,7 +31,7 @@ from tests.unit.gateway.core.shape_frames import produce_reply_by_codec
         ),
     ],
 )
-def test_the_reply_is_what_the_codec_writes(version, length, result):
+def test_the_reply_has_the_codecs_bytes(version, length, result):
     topic = "n" * length
     frame = pack_reply(
         reply_struct(version, length),

@@ -1,4 +1,4 @@
-"""The short way for Produce says of a frame what the codec says, or nothing."""
+"""The short way for Produce reads the same as the codec, or nothing."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_other_partition_records_and_correlation_id_match(version, nbytes):
         {"records": b""},
     ],
 )
-def test_whatever_else_differs_does_not_match(version, other):
+def test_a_difference_in_any_other_field_does_not_match(version, other):
     shape = learn_produce(produce_frame(version))
     assert match(shape, produce_frame(version, **other)) is None
 
@@ -50,7 +50,7 @@ def test_null_records_do_not_match(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_cut_or_longer_frame_does_not_match(version):
+def test_a_truncated_or_longer_frame_does_not_match(version):
     frame = produce_frame(version)
     shape = learn_produce(frame)
     for size in range(8, len(frame)):
@@ -59,7 +59,7 @@ def test_a_cut_or_longer_frame_does_not_match(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_zstd_takes_the_long_way_where_it_is_not_allowed(version):
+def test_zstd_takes_the_long_way_in_versions_that_do_not_allow_it(version):
     zstd = bytearray(70)
     zstd[22] = 4
     shape = learn_produce(produce_frame(version))
@@ -70,7 +70,7 @@ def test_zstd_takes_the_long_way_where_it_is_not_allowed(version):
 def test_tagged_fields_at_the_end_are_not_learnt_and_do_not_match(version):
     plain = produce_frame(version)
     shape = learn_produce(plain)
-    # One unknown tag with no bytes in place of the request's empty tag section.
+    # Instead of the request's empty tag section, one unknown tag without bytes.
     tagged = plain[:-1] + b"\x01\x63\x00"
     assert produce_meaning(tagged) == produce_meaning(plain)
     assert learn_produce(tagged) is None
@@ -78,7 +78,7 @@ def test_tagged_fields_at_the_end_are_not_learnt_and_do_not_match(version):
 
 
 @pytest.mark.parametrize("version", range(FLEXIBLE_FROM, 12))
-def test_a_length_that_never_ends_does_not_match(version):
+def test_an_endless_varint_length_does_not_match(version):
     shape = learn_produce(produce_frame(version))
     head = produce_frame(version)[: shape.body_at + 4]
     assert match(shape, head + b"\xff" * 20) is None
@@ -87,8 +87,8 @@ def test_a_length_that_never_ends_does_not_match(version):
 
 @pytest.mark.parametrize("version", range(FLEXIBLE_FROM, 12))
 @pytest.mark.parametrize("length", [b"\x81\x80\x00", b"\x81\x80\x80\x80\x00", b"\x80\x80\x00"])
-def test_an_empty_batch_whose_length_is_written_long_does_not_match(version, length):
-    """Whoever holds batches counts their bytes, so that one without any would be forgotten."""
+def test_an_empty_batch_with_an_overlong_varint_length_does_not_match(version, length):
+    """Holds count the bytes of batches, so an empty batch would be forgotten."""
     shape = learn_produce(produce_frame(version))
     head = produce_frame(version)[: shape.body_at + 4]
     assert match(shape, head + length + b"\0\0\0") is None

@@ -1,4 +1,4 @@
-"""Reasons not to read: each stops reading by itself, and the last one that goes starts it again."""
+"""Reasons not to read: each one stops reading, and reading resumes when the last one ends."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def test_every_reason_has_a_bit_of_its_own():
 
 @pytest.mark.parametrize("first", EVENTS)
 @pytest.mark.parametrize("second", EVENTS)
-def test_reading_goes_on_when_the_last_reason_has_gone(first, second):
+def test_reading_resumes_when_the_last_reason_ends(first, second):
     peer = World().connect()
     peer.session.pause(first)
     peer.session.pause(second)
@@ -31,7 +31,7 @@ def test_reading_goes_on_when_the_last_reason_has_gone(first, second):
     assert peer.session.paused == 0
 
 
-def test_limits_are_told_apart():
+def test_each_limit_is_a_reason_of_its_own():
     peer = World(in_flight_bytes_max=40).connect()
     peer.feed(b"".join(request(PRODUCE, number) for number in range(3)))
     assert peer.session.paused == reading.MANY_BYTES
@@ -49,19 +49,19 @@ def test_limits_are_told_apart():
     assert peer.session.paused == reading.MANY_REQUESTS
 
 
-def test_large_frames_count_for_the_limit_of_bytes():
+def test_large_frames_count_for_the_limit_of_bytes_in_flight():
     size = LARGE_FRAME + 1
     peer = World(in_flight_bytes_max=2 * size - 1).connect()
     for number in range(2):
         data = request(PRODUCE, number, size)
-        for half in (data[: size // 2], data[size // 2 :]):  # So that it has a buffer of its own.
+        for half in (data[: size // 2], data[size // 2 :]):  # In parts, so it gets its own buffer.
             peer.feed(half)
         assert (peer.session.paused == reading.MANY_BYTES) == (number == 1)
     peer.answer(0)
     assert peer.session.paused == 0
 
 
-def test_memory_that_is_awaited_and_memory_that_is_scarce():
+def test_awaited_memory_and_scarce_memory_are_two_reasons():
     world = World(budget_bytes=2 * LARGE_FRAME)
     one, other = world.connect(), world.connect()
     size = 2 * LARGE_FRAME - 10
@@ -74,7 +74,7 @@ def test_memory_that_is_awaited_and_memory_that_is_scarce():
     assert other.session.paused == 0
 
 
-def test_nothing_is_asked_of_the_wire_once_the_connection_is_closed():
+def test_a_closed_connection_is_not_paused_or_resumed():
     peer = World().connect()
     peer.wire.close("the test wants it")
     peer.wire.set_reading = None

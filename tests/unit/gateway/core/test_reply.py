@@ -1,4 +1,4 @@
-"""Clients that do not take their replies: what they may hold, and that nothing more is begun."""
+"""Clients that do not read their replies: a memory limit, and no new requests are started."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from tests.unit.gateway.core.session_world import (
 LIMIT = 1 << 20
 
 
-def test_who_is_behind_starts_nothing_more_and_goes_on_afterwards():
+def test_a_client_that_does_not_read_starts_no_requests_until_it_has_read():
     peer = World().connect()
     peer.feed(request(PRODUCE, 1) + request(METADATA, 2) + request(PRODUCE, 3))
     peer.session.output_held(500, behind=True)
@@ -35,7 +35,7 @@ def test_who_is_behind_starts_nothing_more_and_goes_on_afterwards():
     assert peer.world.budget.replies == 0
 
 
-def test_what_the_socket_has_not_taken_counts_until_it_has_or_the_client_is_gone():
+def test_unsent_bytes_count_until_they_are_sent_or_the_connection_ends():
     world = World(budget_bytes=LIMIT)
     one, other = world.connect(), world.connect()
     one.session.output_held(1000, behind=True)
@@ -66,7 +66,7 @@ def test_replies_that_wait_behind_another_count_until_they_leave():
     assert peer.session.reply_bytes == 0
 
 
-def test_who_goes_gives_back_what_waited():
+def test_a_lost_connection_releases_its_waiting_replies():
     world = World(budget_bytes=LIMIT)
     peer = world.connect()
     peer.feed(request(FETCH, 1) + request(FETCH, 2))
@@ -93,7 +93,7 @@ def test_too_much_behind_one_reply_ends_the_connection(monkeypatch):
 
 
 @pytest.mark.parametrize("fetches_max", [1, 2])
-def test_so_many_fetches_are_under_way_and_the_others_wait_in_order(fetches_max):
+def test_fetches_above_the_limit_wait_in_order(fetches_max):
     peer = World(fetches_max=fetches_max).connect()
     peer.feed(b"".join(request(FETCH, number) for number in (1, 2, 3)) + request(PRODUCE, 4))
     assert peer.numbers == [1, 2][:fetches_max]
@@ -110,8 +110,8 @@ def test_so_many_fetches_are_under_way_and_the_others_wait_in_order(fetches_max)
     assert peer.session.fetching == 0
 
 
-def test_a_fetch_that_is_ready_behind_another_request_makes_room_for_the_next():
-    """The reply that all wait for is a Produce's."""
+def test_a_completed_fetch_lets_the_next_one_start_before_its_reply_leaves():
+    """The fetch's reply waits behind that of a Produce."""
     peer = World(fetches_max=1).connect()
     peer.feed(request(PRODUCE, 1) + request(FETCH, 2) + request(FETCH, 3))
     peer.answer(2)

@@ -1,4 +1,4 @@
-"""One connection's rules: frames, order, barriers, limits, and memory that always comes back."""
+"""One connection's rules: frames, order, barriers, limits, and memory that is always returned."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_produce_and_fetch_overlap_and_replies_keep_the_order_of_requests():
     assert peer.world.budget.used == 0
 
 
-def test_any_other_request_starts_alone():
+def test_requests_other_than_produce_and_fetch_start_alone():
     peer = World().connect()
     peer.feed(request(PRODUCE, 1) + request(METADATA, 2) + request(FETCH, 3) + request(18, 4))
     assert peer.numbers == [1]
@@ -62,7 +62,7 @@ def test_any_other_request_starts_alone():
     assert peer.text == "1;2;3;4;"
 
 
-def test_ordinary_requests_that_end_at_once_go_on_in_order():
+def test_ordinary_requests_that_complete_at_once_stay_in_order():
     peer = World().connect()
     peer.handler.at_once = True
     peer.feed(b"".join(request(METADATA, n) for n in range(1, 20)) + request(PRODUCE, 20))
@@ -86,7 +86,7 @@ def test_every_key_but_produce_and_fetch_is_a_barrier(key):
     assert peer.numbers == [1, 2, 3, 4]
 
 
-def test_acks_0_takes_no_place_in_the_order_but_holds_barriers_back():
+def test_acks_0_has_no_reply_but_a_barrier_waits_for_it():
     peer = World().connect()
     peer.feed(silent(1) + request(PRODUCE, 2) + silent(3) + request(METADATA, 4))
     peer.answer(2)
@@ -138,7 +138,7 @@ def test_requests_under_way_are_limited_in_number_too():
     assert peer.wire.reading
 
 
-def test_frames_behind_a_barrier_are_limited_and_all_served_in_the_end():
+def test_frames_behind_a_barrier_are_limited_and_all_are_served():
     peer = World().connect()
     peer.feed(request(METADATA, 0))
     data = b"".join(request(PRODUCE, n) for n in range(1, 3 * WAITING_FRAMES_MAX))
@@ -191,7 +191,7 @@ def test_as_many_requests_as_may_start_in_one_turn_start_at_once():
     assert not peer.session.paused
 
 
-def test_a_barrier_ends_a_turn_and_its_answer_goes_on_within_the_limit():
+def test_frames_behind_a_barrier_start_within_the_limit_of_a_turn():
     world = World()
     peer = world.connect()
     count = 2 * STARTS_PER_TURN_MAX
@@ -207,7 +207,7 @@ def test_a_barrier_ends_a_turn_and_its_answer_goes_on_within_the_limit():
     assert peer.wire.reading
 
 
-def test_floods_of_many_connections_share_the_turns():
+def test_many_connections_with_many_requests_share_the_turns():
     world = World(budget_bytes=1 << 24)
     peers = [world.connect() for _ in range(2 * CONTINUED_SESSIONS_MAX)]
     flood = b"".join(request(PRODUCE, n) for n in range(4 * STARTS_PER_TURN_MAX))
@@ -225,7 +225,7 @@ def test_floods_of_many_connections_share_the_turns():
     assert all(len(peer.numbers) == 4 * STARTS_PER_TURN_MAX for peer in peers)
 
 
-def test_the_end_of_a_connection_whose_frames_wait_for_their_turn():
+def test_a_lost_connection_drops_frames_that_wait_for_a_turn():
     world = World()
     peer = world.connect()
     peer.feed(b"".join(request(PRODUCE, n) for n in range(5 * STARTS_PER_TURN_MAX)))
@@ -238,7 +238,7 @@ def test_the_end_of_a_connection_whose_frames_wait_for_their_turn():
     assert peer.session.in_flight_bytes == 0
 
 
-def test_a_muted_connection_reads_nothing_until_it_may():
+def test_a_muted_connection_is_not_read_until_unmuted():
     peer = World().connect()
     peer.session.pause(MUTED)
     assert not peer.wire.reading
@@ -257,7 +257,7 @@ def test_reads_are_small_while_memory_is_exhausted():
 
 
 @pytest.mark.parametrize("kind", [PRODUCE, FETCH])
-def test_while_memory_is_scarce_a_connection_reads_on_after_its_own_requests(kind):
+def test_while_memory_is_scarce_a_connection_reads_again_after_its_own_requests(kind):
     world = World(budget_bytes=1000)
     peers = [world.connect() for _ in range(50)]
     for peer in peers:
@@ -274,7 +274,7 @@ def test_while_memory_is_scarce_a_connection_reads_on_after_its_own_requests(kin
     assert (world.budget.used, {peer.wire.reading for peer in peers}) == (0, {True})
 
 
-def test_while_memory_is_scarce_the_end_of_a_client_that_waits_is_noticed():
+def test_while_memory_is_scarce_a_connection_that_only_waits_is_still_read():
     world = World(budget_bytes=100)
     busy, waiting = world.connect(), world.connect()
     busy.feed(request(PRODUCE, 1, 200))
@@ -282,7 +282,7 @@ def test_while_memory_is_scarce_the_end_of_a_client_that_waits_is_noticed():
     assert (busy.wire.reading, waiting.wire.reading) == (False, True)
 
 
-def test_replies_behind_one_that_is_awaited_long_are_limited():
+def test_replies_behind_an_unfinished_one_are_limited():
     peer = World().connect()
     peer.feed(request(FETCH, 0))
     for n in range(1, 2 * REPLIES_MAX):
@@ -299,7 +299,7 @@ def test_replies_behind_one_that_is_awaited_long_are_limited():
     assert not peer.session.replies
 
 
-def test_begun_frames_count_until_they_are_whole_or_gone():
+def test_begun_frames_count_until_they_are_whole_or_the_connection_ends():
     world = World()
     one, other = world.connect(), world.connect()
     one.feed(request(PRODUCE, 1, 40) + request(PRODUCE, 2, 40)[:30])
@@ -322,7 +322,7 @@ def test_begun_frames_count_until_they_are_whole_or_gone():
     assert world.budget.begun == 0
 
 
-def test_thousands_of_begun_frames_are_bounded_and_an_honest_client_goes_on():
+def test_many_begun_frames_are_limited_and_an_honest_client_is_served():
     world = World()
     attackers = [world.connect() for _ in range(200)]
     honest = world.connect()
@@ -341,7 +341,7 @@ def test_thousands_of_begun_frames_are_bounded_and_an_honest_client_goes_on():
     assert world.budget.begun == 0
 
 
-def test_while_one_waits_for_memory_others_do_not_keep_much():
+def test_while_one_connection_waits_for_memory_others_hold_little():
     world = World(budget_bytes=LARGE_FRAME + 1000)
     busy, late, later = world.connect(), world.connect(), world.connect()
     busy.feed(request(PRODUCE, 1, 2000))
@@ -365,7 +365,7 @@ def test_a_large_frame_waits_for_memory_without_reading():
     assert world.budget.used == 0
 
 
-def test_a_frame_larger_than_all_memory_gets_through_when_it_is_alone():
+def test_a_frame_larger_than_the_budget_is_accepted_if_it_is_alone():
     world = World(budget_bytes=1000)
     peer = world.connect()
     peer.feed(request(PRODUCE, 1, LARGE_FRAME * 2), at_most=5000)
@@ -375,7 +375,7 @@ def test_a_frame_larger_than_all_memory_gets_through_when_it_is_alone():
 # ---- the end ----
 
 
-def test_the_end_in_the_middle_of_a_large_frame_gives_its_memory_back():
+def test_a_connection_lost_within_a_large_frame_releases_its_memory():
     world = World()
     peer = world.connect()
     peer.feed(request(PRODUCE, 1, LARGE_FRAME + 1)[:5000])
@@ -385,7 +385,7 @@ def test_the_end_in_the_middle_of_a_large_frame_gives_its_memory_back():
     assert world.budget.used == 0
 
 
-def test_the_end_while_waiting_for_memory_lets_smaller_ones_behind_go_on():
+def test_a_connection_lost_while_waiting_for_memory_lets_others_continue():
     world = World(budget_bytes=2 * LARGE_FRAME + 1000)
     busy, large, small = world.connect(), world.connect(), world.connect()
     busy.feed(request(PRODUCE, 1, 900))
@@ -397,7 +397,7 @@ def test_the_end_while_waiting_for_memory_lets_smaller_ones_behind_go_on():
     assert world.budget.used == 900 + LARGE_FRAME + 1
 
 
-def test_replies_that_nobody_will_read_are_abandoned_or_released_once():
+def test_replies_of_a_lost_connection_are_abandoned_or_released_once():
     world = World()
     peer = world.connect()
     unsent, late = FileRange(), FileRange()

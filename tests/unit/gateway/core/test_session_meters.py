@@ -59,7 +59,7 @@ def test_requests_of_several_reads_that_are_answered_together(peer, clock):
     assert latencies_ms(fetch) == (2, [1])
 
 
-def test_all_that_one_turn_reads_arrived_when_it_began(peer, clock):
+def test_requests_read_in_one_turn_count_from_its_beginning(peer, clock):
     other = peer.world.connect()
     peer.feed(request(PRODUCE, 1))
     clock.now_ns += 10 * MS
@@ -76,8 +76,8 @@ def test_all_that_one_turn_reads_arrived_when_it_began(peer, clock):
     assert latencies_ms(meter(peer, PRODUCE)) == (12 + 12 + 3, [1, 2])
 
 
-def test_several_sessions_and_kinds_of_one_turn(peer):
-    """They alternate, so that what belongs together does not come together."""
+def test_several_sessions_and_apis_in_one_turn(peer):
+    """Sessions and kinds alternate, so that equal ones do not follow one another."""
     others = [peer.world.connect() for _ in range(3)]
     for number, one in enumerate([peer, *others], 1):
         one.feed(request(PRODUCE, 1, 100 * number) + request(FETCH, 2, 1000 * number))
@@ -100,7 +100,7 @@ def test_a_reply_counts_when_it_leaves_and_waits_for_those_before_it(peer, clock
     assert latencies_ms(meter(peer, PRODUCE)) == (14, [2])
 
 
-def test_a_frame_that_waits_counts_from_its_arrival(peer, clock):
+def test_a_waiting_frame_counts_from_its_arrival(peer, clock):
     peer.feed(request(PRODUCE, 1) + request(METADATA, 2))
     clock.now_ns += 5 * MS
     peer.answer(1)
@@ -111,7 +111,7 @@ def test_a_frame_that_waits_counts_from_its_arrival(peer, clock):
     assert latencies_ms(meter(peer, METADATA)) == (10, [1])
 
 
-def test_bytes_that_leave_from_files_count(peer):
+def test_bytes_sent_from_files_count(peer):
     peer.feed(request(FETCH, 1))
     peer.answer(1, [b"head", FileRange(1 << 20), b"tail"])
     peer.world.run()
@@ -131,7 +131,7 @@ def test_a_produce_without_an_answer_counts_when_it_is_done(peer, clock):
     assert peer.session.outstanding == peer.world.budget.used == 0
 
 
-def test_produce_without_answers_counts_by_arrival_and_after_the_connections_end(peer, clock):
+def test_produce_without_answers_counts_by_arrival_and_after_a_lost_connection(peer, clock):
     peer.feed(request(PRODUCE, 1, 60) + request(PRODUCE, 2, 70))
     peer.world.run()
     clock.now_ns += 10 * MS
@@ -147,7 +147,7 @@ def test_produce_without_answers_counts_by_arrival_and_after_the_connections_end
     assert latencies_ms(produce) == (12 + 12 + 2, [1, 2])
 
 
-def test_what_the_client_does_not_get_is_not_counted(peer):
+def test_a_reply_that_is_not_sent_is_not_counted(peer):
     peer.feed(request(PRODUCE, 1))
     peer.lose()
     peer.answer(1)

@@ -1,17 +1,17 @@
-"""A client over its quota: its connection is not read for as long as it was told (KIP-219)."""
+"""A client over its quota: its connection is not read for the throttle time (KIP-219)."""
 
 from tests.unit.gateway.core.session_world import PRODUCE, World, request
 
 
 class MutedWire:
-    """Puts `unmute_after` under a peer's wire and keeps what it was asked for."""
+    """Adds `unmute_after` to a peer's wire and records its calls."""
 
     def __init__(self, peer):
         self.asked = []
         peer.wire.unmute_after = self.asked.append
 
 
-def test_reply_leaves_at_once_and_nothing_is_read_until_the_time_is_over():
+def test_reply_leaves_at_once_and_the_connection_is_not_read_for_the_throttle_time():
     world = World()
     peer = world.connect()
     wire = MutedWire(peer)
@@ -31,7 +31,7 @@ def test_reply_leaves_at_once_and_nothing_is_read_until_the_time_is_over():
     assert peer.numbers == [1, 2]
 
 
-def test_requests_that_were_read_before_are_served():
+def test_requests_read_before_the_mute_are_served():
     world = World()
     peer = world.connect()
     MutedWire(peer)

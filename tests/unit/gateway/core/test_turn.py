@@ -1,4 +1,4 @@
-"""One loop turn: work first, then writes, and nothing is forgotten when something fails."""
+"""One loop turn: work first, then writes, and a failure loses nothing."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_all_work_comes_before_all_writes_in_one_callback():
     assert loop.soon == []
 
 
-def test_what_writes_bring_about_is_done_in_the_same_turn():
+def test_work_that_writes_cause_is_done_in_the_same_turn():
     loop, done = Loop(), []
     turn = Turn(loop.soon.append, lambda: 7)
 
@@ -50,7 +50,7 @@ def test_what_writes_bring_about_is_done_in_the_same_turn():
     assert done == ["first", "work", "second"]
 
 
-def test_after_a_failure_the_rest_has_its_turn():
+def test_after_a_failure_the_other_work_and_writes_are_done():
     loop, done = Loop(), []
     turn = Turn(loop.soon.append, lambda: 7)
 
@@ -93,7 +93,7 @@ class Continued:
         self.turn.continue_later(self)
 
 
-def test_sessions_that_go_on_take_turns_of_the_loop():
+def test_continued_sessions_are_limited_per_loop_turn_and_alternate():
     loop, done = Loop(), []
     turn = Turn(loop.soon.append, lambda: 7)
     names = list(range(CONTINUED_SESSIONS_MAX + 3))
@@ -108,7 +108,7 @@ def test_sessions_that_go_on_take_turns_of_the_loop():
     assert done == [*names[-3:], *names[: CONTINUED_SESSIONS_MAX - 3]], "first come, first served"
 
 
-def test_a_session_that_fails_to_go_on_does_not_keep_the_others():
+def test_a_session_that_fails_does_not_stop_the_others():
     loop, done = Loop(), []
     turn = Turn(loop.soon.append, lambda: 7)
 
@@ -125,7 +125,7 @@ def test_a_session_that_fails_to_go_on_does_not_keep_the_others():
     assert done == ["b", "c"]
 
 
-def test_a_turn_that_has_only_read_ends_and_the_next_one_has_a_time_of_its_own():
+def test_a_turn_with_reads_only_ends_and_the_next_one_has_its_own_time():
     loop, times = Loop(), iter((5, 9))
     turn = Turn(loop.soon.append, lambda: next(times))
     assert turn.begin() == turn.arrived_ns == 5
@@ -136,7 +136,7 @@ def test_a_turn_that_has_only_read_ends_and_the_next_one_has_a_time_of_its_own()
     assert len(loop.soon) == 1
 
 
-def test_it_is_told_when_all_have_written_even_if_one_fails():
+def test_when_flushed_is_called_after_all_writes_even_if_one_fails():
     loop, done = Loop(), []
     turn = Turn(loop.soon.append, lambda: 7)
     turn.when_flushed = lambda now_ns: done.append(f"all at {now_ns}")

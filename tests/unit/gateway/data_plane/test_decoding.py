@@ -1,4 +1,4 @@
-"""Decoding by the codec: what cannot be served closes its connection, and says why."""
+"""Decoding by the codec: a request that cannot be decoded closes its connection, with a reason."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_a_version_that_is_not_served_is_refused(version):
 
 
 @pytest.mark.parametrize("kept", [8, 12, -1])
-def test_a_frame_that_is_cut_off_is_refused(kept):
+def test_a_truncated_frame_is_refused(kept):
     session = Session()
     frame = fetch_frame(12)[:kept]
     assert DECODER.decode(session, frame, 12) is None

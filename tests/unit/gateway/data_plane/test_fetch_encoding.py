@@ -1,4 +1,4 @@
-"""Fetch replies from results: what is in them, and which parts are sent from files."""
+"""Fetch replies from results: their content, and which parts are sent from files."""
 
 import errno
 import os
@@ -31,7 +31,7 @@ def found(records, nbytes):
 
 
 def decoded(parts, version):
-    """The reply as the client has it; `parts` are bytes or segments' ranges."""
+    """The reply as the client reads it; `parts` are bytes or ranges of segments."""
     frame = b"".join(
         part if type(part) is bytes else os.pread(part.fd, part.length, part.position)
         for part in parts
@@ -42,7 +42,7 @@ def decoded(parts, version):
 
 
 @pytest.mark.parametrize("version", range(4, 13))
-def test_files_are_parts_of_their_own_between_bytes(segment, version):
+def test_files_are_separate_parts_between_bytes(segment, version):
     large = SMALL_RANGE + 1
     results = [
         found(segment.range(5, large), large),
@@ -64,7 +64,7 @@ def test_files_are_parts_of_their_own_between_bytes(segment, version):
     assert first.log_start_offset == (10 if version >= 5 else -1)
 
 
-def test_small_ranges_are_read_and_given_back(segment):
+def test_small_ranges_are_read_and_released(segment):
     part = segment.range(7, SMALL_RANGE)
     data = partition_data(0, found(part, SMALL_RANGE))
     assert data.records == segment.data[7 : 7 + SMALL_RANGE]
@@ -72,7 +72,7 @@ def test_small_ranges_are_read_and_given_back(segment):
 
 
 @pytest.mark.parametrize("code", [errno.EAGAIN, errno.EOPNOTSUPP])
-def test_what_is_not_in_memory_stays_a_range(segment, monkeypatch, code):
+def test_a_range_that_is_not_in_memory_stays_a_range(segment, monkeypatch, code):
     def would_block(*_):
         raise OSError(code, "not in memory")
 
@@ -83,7 +83,7 @@ def test_what_is_not_in_memory_stays_a_range(segment, monkeypatch, code):
     assert (result.records, part.released) == (part, 0)
 
 
-def test_other_errors_of_the_disk_are_told(segment, monkeypatch):
+def test_a_read_error_is_answered_as_a_storage_error(segment, monkeypatch):
     def broken(*_):
         raise OSError(errno.EIO, "broken")
 
@@ -108,6 +108,6 @@ def test_sparse_fields():
 
 
 @pytest.mark.parametrize("version", [7, 11, 12])
-def test_a_session_that_was_never_given_out(version):
+def test_an_unknown_fetch_session(version):
     response = decoded([session_not_found(version, 77)], version)
     assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND

@@ -133,7 +133,7 @@ def test_both_ways_give_the_same_reply(w, segment, version, nbytes, kind):
 
 
 @pytest.mark.parametrize("ways", [1, 2])
-def test_small_ranges_are_not_read_while_clients_do_not_take_what_was(w, segment, ways):
+def test_small_ranges_are_not_read_while_clients_do_not_read_their_replies(w, segment, ways):
     w.shared.budget.hold_replies(w.shared.budget.replies_max)
     for n in range(ways):
         w.send(fetch_frame(12, correlation_id=n))
@@ -169,7 +169,7 @@ def test_errors_and_diverging_epochs_on_both_ways(w, version):
     ],
 )
 def test_fencing_reaches_the_client_with_the_current_leader(w, version, code, said, told):
-    """On both ways; the client's epoch is for the leader to judge (KIP-320), never for us."""
+    """On both ways. Only the leader checks the client's epoch (KIP-320), the gateway does not."""
     for n in range(2):
         w.send(fetch_frame(version, correlation_id=n))
         refused = FetchedPartition(code)
@@ -201,7 +201,7 @@ def test_fencing_reaches_the_client_with_the_current_leader(w, version, code, sa
         ({"topic": "orderz"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-def test_what_the_gateway_refuses(w, version, changes, code):
+def test_errors_that_the_gateway_itself_answers(w, version, changes, code):
     for _ in range(2):
         w.send(fetch_frame(version, **changes))
         ((partition, found, _, _),) = w.reply(version)[1]
@@ -230,8 +230,8 @@ def two_nodes(min_bytes=1, max_bytes=50 << 20):
 
 
 @pytest.mark.parametrize("version", [4, 12])
-def test_nobody_waits_for_more_than_may_be_sent(w, version):
-    """As in Kafka's `KafkaApis.handleFetchRequest`; librdkafka refuses such settings, others do not."""
+def test_min_bytes_is_limited_to_max_bytes(w, version):
+    """As in Kafka's `KafkaApis.handleFetchRequest`; librdkafka refuses such settings itself."""
     for n in range(2):
         w.send(fetch_frame(version, correlation_id=n, min_bytes=5000, max_bytes=1000))
         (work,) = w.links[1].works
@@ -243,7 +243,7 @@ def test_nobody_waits_for_more_than_may_be_sent(w, version):
     assert work.min_bytes == work.max_bytes == RESPONSE_BYTES_MAX
 
 
-def test_several_nodes_first_say_what_they_have(w, segment):
+def test_several_nodes_are_first_asked_without_a_wait(w, segment):
     w.send(two_nodes(min_bytes=500))
     one, two = w.links[1], w.links[2]
     asked = [(work.min_bytes, work.max_wait_ms) for work in (*one.works, *two.works)]
@@ -264,11 +264,11 @@ def fetch_objects():
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
-def test_records_are_free_when_their_reply_has_left(w, nodes):
-    """Without a word from the collector of circles, which comes many replies later."""
+def test_fetched_records_are_freed_when_their_reply_is_sent(w, nodes):
+    """At once, without a run of the garbage collector, which comes many replies later."""
     gc.collect()
     others = {id(found) for found in fetch_objects()}
-    """What other tests have left; none of it is ours."""
+    """Objects that other tests have left."""
     gc.disable()
     try:
         for n in range(2):  # One node's second reply goes the short way.
@@ -301,7 +301,7 @@ def test_the_first_node_with_data_ends_the_wait_of_the_others(w, segment):
     assert w.wire.sent == []
 
 
-def test_all_nodes_without_data_are_waited_for(w):
+def test_a_fetch_waits_for_all_nodes_if_none_has_data(w):
     w.send(two_nodes())
     one, two = w.links[1], w.links[2]
     for high_watermarks in ((1, 2, 3), (9, 7, 8)):
@@ -313,7 +313,7 @@ def test_all_nodes_without_data_are_waited_for(w):
 
 
 @pytest.mark.parametrize("caught_up", [True, False])
-def test_what_is_not_available_yet_is_waited_for(w, caught_up):
+def test_a_fetch_waits_for_offsets_that_are_not_available_yet(w, caught_up):
     w.send(two_nodes())
     one, two = w.links[1], w.links[2]
     code = ErrorCode.OFFSET_NOT_AVAILABLE
@@ -337,7 +337,7 @@ def test_several_nodes_share_max_bytes_in_the_order_of_the_request(w, segment):
     assert [part.released for part in parts] == [1, 1, 1]
 
 
-def test_without_a_minimum_or_beside_an_error_nobody_waits(w):
+def test_a_fetch_with_an_error_or_without_min_bytes_does_not_wait(w):
     w.send(two_nodes(min_bytes=0))
     w.links[2].answer(FetchedPartition(0, 7, 7, 0))
     w.links[1].answer(FetchedPartition(0, 9, 9, 0), FetchedPartition(0, 8, 8, 0))
@@ -348,7 +348,7 @@ def test_without_a_minimum_or_beside_an_error_nobody_waits(w):
     assert [p[2] for p in w.reply(11)[1]] == [9, -1, 8]
 
 
-def test_a_client_that_leaves_between_two_nodes_answers(w, segment):
+def test_a_client_disconnects_between_the_answers_of_two_nodes(w, segment):
     w.send(two_nodes())
     part = stored(segment, 0, 70_000)
     w.links[2].answer(FetchedPartition(0, 7, 7, 0, part, 70_000))
@@ -377,7 +377,7 @@ def test_a_reply_that_cannot_be_made_ends_its_connection_only(w, segment, short)
 
 
 @pytest.mark.parametrize("short", [False, True])
-def test_a_client_that_leaves(w, short):
+def test_a_client_disconnects_during_a_fetch(w, short):
     if short:
         w.send(fetch_frame(12))
         w.links[1].answer(FetchedPartition(0, 1, 1, 0))
@@ -395,7 +395,7 @@ def test_a_follower_is_refused(w):
     assert w.reply(11)[1][0][1] == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_nonsense_closes_the_connection(w):
+def test_a_malformed_request_closes_the_connection(w):
     w.send(fetch_frame(12)[:-3])
     assert "malformed" in w.wire.closed
 
@@ -431,7 +431,7 @@ def _asking(*topics, **fields):
 
 
 @pytest.mark.parametrize("version", [7, 11, 12])
-def test_a_session_that_was_never_given_out_is_not_found(w, version):
+def test_an_unknown_fetch_session_is_not_found(w, version):
     request = _asking(("orders", [0]), session_id=77, session_epoch=3)
     w.send(_sessionless(version, request))
     while w.due:

@@ -1,4 +1,4 @@
-"""An image is carried out in steps, and batches that come between them stay in order."""
+"""An image is applied in steps, and batches that come between the steps stay in order."""
 
 import asyncio
 from dataclasses import replace
@@ -21,7 +21,7 @@ TOPICS = 300
 
 
 class Link:
-    """Takes batches; nothing is answered unless a test closes it."""
+    """Takes batches; answers nothing unless a test closes it."""
 
     def __init__(self, state, owner):
         self.state = state
@@ -86,7 +86,7 @@ def two_nodes():
 
 
 def led_by_2(image):
-    """Node 1 has died: the delta."""
+    """The image after node 1 has died, as a delta."""
     partitions = {
         t.topic_id: (replace(t.partitions[0], leader=2, leader_epoch=6, isr=(2,)),)
         for t in image.topics.values()
@@ -96,7 +96,7 @@ def led_by_2(image):
     )
 
 
-async def test_all_routes_follow_and_steps_lie_in_between(gateway):
+async def test_all_routes_follow_an_image_in_several_steps(gateway):
     image = two_nodes()
     finish(gateway.follower.following(image, None))
     delta = led_by_2(image)
@@ -121,7 +121,7 @@ async def test_batches_that_come_between_two_steps_are_sent_once_and_in_order(ga
             gateway.send(f"t{n}", sent)
     second = gateway.opened[1]
     by_partition = {}
-    while taken := second.gatherer.take():  # A new leader gets more when it has taken something.
+    while taken := second.gatherer.take():  # A new leader gets more after it has taken one group.
         for group in taken:
             by_partition.setdefault(group.topic_id, []).extend(group.indexes)
             group.complete([7] * len(group.batches))
@@ -130,7 +130,7 @@ async def test_batches_that_come_between_two_steps_are_sent_once_and_in_order(ga
     assert list(gateway.opened[0].gatherer.groups) == []
 
 
-async def test_a_former_link_is_closed_after_its_routes_have_left_it(gateway):
+async def test_a_former_link_is_closed_when_no_route_uses_it(gateway):
     image = two_nodes()
     finish(gateway.follower.following(image, None))
     again = replace(node_state(1), incarnation="again")

@@ -1,4 +1,4 @@
-"""Produce while leaders move, with real routes and gatherers, and nodes that tests play."""
+"""Produce while leaders move: real routes and gatherers, and nodes that the tests play."""
 
 from dataclasses import replace
 
@@ -22,11 +22,11 @@ from tests.unit.hop.sinks import Sink
 NOT_LEADER, TIMED_OUT = ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT
 UNKNOWN_TOPIC = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 EPOCH = 5
-"""Of `topic_state`."""
+"""The leader epoch of `topic_state`."""
 
 
 class Link:
-    """Groups leave when the test says so, and stay on the wire until it answers."""
+    """Groups leave when the test calls `leave`, and stay on the wire until `answer`."""
 
     def __init__(self, node_id, owner):
         self.node_id = node_id
@@ -38,14 +38,14 @@ class Link:
         self.append_group = gatherer.append_group
 
     def leave(self):
-        """Gathered groups go on the wire."""
+        """Put gathered groups on the wire."""
         taken = self.gatherer.take()
         for group in taken:
             group.attempted = True
         self.wire += taken
 
     def answer(self, failure=None):
-        """The oldest group's result."""
+        """Give the oldest group its result."""
         group = self.wire.pop(0)
         if failure is None:
             group.complete([100 + n for n in range(len(group.batches))])
@@ -55,7 +55,7 @@ class Link:
 
     @property
     def indexes(self):
-        """Of what has left and of what will."""
+        """Indexes of groups on the wire, and of those still gathered."""
         return [group.indexes for group in [*self.wire, *self.gatherer.groups]]
 
     def appends_under_way(self):
@@ -93,7 +93,7 @@ class World:
         self.held.follow(*self.routing.take_changes())
 
     def moved(self, leader, partition=0):
-        """The image names another leader, or none (-1)."""
+        """Apply an image that names another leader, or none (-1)."""
         states = list(self.topic.partitions)
         states[partition] = replace(
             states[partition], leader=leader, leader_epoch=states[partition].leader_epoch + 1
@@ -111,7 +111,7 @@ class World:
         self.count += 1
 
     def settled(self):
-        """An ordinary partition, of which nothing is known here."""
+        """Make the partition an ordinary one, without a hold."""
         self.send()
         self.links[1].leave()
         self.links[1].answer()
@@ -138,7 +138,7 @@ def refused(known_epoch=-1):
     return Failure(NOT_LEADER, leader_epoch=known_epoch)
 
 
-def test_a_new_route_sends_one_group_and_the_others_when_that_is_taken(w):
+def test_a_new_route_sends_one_group_and_the_others_after_its_success(w):
     one = w.links[1]
     for _ in range(3):
         w.send()
@@ -154,7 +154,7 @@ def test_a_new_route_sends_one_group_and_the_others_when_that_is_taken(w):
     assert w.held.partitions == 1, "each partition for itself"
 
 
-def test_a_leader_that_does_not_know_yet_is_asked_again(w):
+def test_a_leader_that_lacks_the_image_gets_the_group_again(w):
     one = w.links[1]
     for _ in range(2):
         w.send()
@@ -171,7 +171,7 @@ def test_a_leader_that_does_not_know_yet_is_asked_again(w):
     assert w.sink.codes == {0: 0}
 
 
-def test_a_leader_that_hears_late_is_asked_soon_and_then_now_and_then(w):
+def test_retries_to_a_leader_that_lacks_the_image_become_rarer(w):
     one = w.links[1]
     w.send()
     for pause_s in RETRY_S:
@@ -189,7 +189,7 @@ def test_a_leader_that_hears_late_is_asked_soon_and_then_now_and_then(w):
     w.held.expire(250)
     assert one.indexes == [[0]]
     w.moved(1)
-    for _ in range(2):  # The first was sent before that.
+    for _ in range(2):  # The first group was sent before the image.
         assert w.later == []
         one.leave()
         one.answer(refused(EPOCH))
@@ -200,8 +200,8 @@ def test_a_leader_that_hears_late_is_asked_soon_and_then_now_and_then(w):
     assert w.sink.codes == {0: UNKNOWN_TOPIC}
 
 
-def test_what_a_leader_could_not_commit_is_carried_to_the_next_in_order(settled):
-    """Replicas move: the old leader lives, hears late, and answers for each group by itself."""
+def test_uncommitted_idempotent_groups_go_to_the_next_leader_in_order(settled):
+    """Replicas move: the old leader lives, sees the image late, and answers each group itself."""
     w = settled
     one, two = w.links.values()
     for batch in (idempotent(0), make_batch(), idempotent(1)):
@@ -227,7 +227,7 @@ def test_what_a_leader_could_not_commit_is_carried_to_the_next_in_order(settled)
     assert w.held.partitions == 0
 
 
-def test_before_the_image_the_old_leader_is_asked_once_more(settled):
+def test_before_the_image_a_group_goes_to_the_old_leader_once_more(settled):
     w = settled
     one, two = w.links.values()
     w.send(idempotent(0), acks=-1)
@@ -244,7 +244,7 @@ def test_before_the_image_the_old_leader_is_asked_once_more(settled):
     assert w.sink.codes == {0: 0, 1: 0}
 
 
-def test_too_few_replicas_reach_the_client_as_the_leader_says(settled):
+def test_not_enough_replicas_reaches_the_client_unchanged(settled):
     w = settled
     one = w.links[1]
     answers = {
@@ -315,7 +315,7 @@ def test_a_move_without_a_refusal_waits_for_the_old_leader(settled):
 
 
 @pytest.mark.parametrize("when", ["with the image", "later"])
-def test_a_lost_leader_gives_back_all_that_may_be_sent_again(settled, when):
+def test_groups_that_may_be_sent_again_are_recalled_from_a_lost_leader(settled, when):
     w = settled
     one, two = w.links.values()
     w.send(idempotent(0))
@@ -358,7 +358,7 @@ def test_a_new_link_to_the_same_leader_is_a_move(settled):
     assert w.links[1].indexes == [[2]]
 
 
-def test_without_a_leader_all_wait_and_are_answered_before_their_deadline(settled):
+def test_without_a_leader_batches_wait_and_are_answered_before_their_deadline(settled):
     w = settled
     w.moved(-1)
     w.send(deadline_ms=2_000)
@@ -371,7 +371,7 @@ def test_without_a_leader_all_wait_and_are_answered_before_their_deadline(settle
     assert w.links[2].indexes == [[2]]
 
 
-def test_a_doubtful_group_never_hears_that_it_is_not_stored(settled):
+def test_a_doubtful_group_is_never_answered_as_not_stored(settled):
     w = settled
     one, two = w.links.values()
     w.send(idempotent(0))
@@ -384,7 +384,7 @@ def test_a_doubtful_group_never_hears_that_it_is_not_stored(settled):
     assert w.sink.codes == {0: 0, 1: TIMED_OUT}
 
 
-def test_nor_does_it_when_the_refusal_may_not_be_held(settled):
+def test_a_doubtful_group_whose_refusal_is_not_held_times_out(settled):
     w = settled
     one, two = w.links.values()
     for sequence in (0, 1):
@@ -403,7 +403,7 @@ def test_nor_does_it_when_the_refusal_may_not_be_held(settled):
     assert w.sink.codes == {0: 0, 1: 0, 2: TIMED_OUT, 3: NOT_LEADER}
 
 
-def test_groups_that_are_refused_for_other_reasons_are_answered(settled):
+def test_groups_refused_for_other_reasons_are_answered(settled):
     w = settled
     one = w.links[1]
     for failure in (Failure(87), unknown("lost"), Failure(NOT_LEADER, outcome=3)):
@@ -430,7 +430,7 @@ def test_a_deleted_topic_is_answered_at_once(settled):
     assert (w.held.partitions, w.held.nbytes) == (0, 0)
 
 
-def test_a_refusal_that_others_may_overtake_is_told_and_the_rest_goes_on(settled):
+def test_a_refusal_that_others_may_overtake_is_answered_and_not_held(settled):
     w = settled
     one = w.links[1]
     for _ in range(2):
@@ -445,7 +445,7 @@ def test_a_refusal_that_others_may_overtake_is_told_and_the_rest_goes_on(settled
     assert w.held.partitions == 0
 
 
-def test_bytes_are_bounded_over_all_partitions():
+def test_held_bytes_are_limited_over_all_partitions():
     size = len(make_batch())
     w = World(bytes_max=2 * size).settled()
     w.moved(-1)

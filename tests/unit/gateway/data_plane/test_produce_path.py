@@ -1,4 +1,4 @@
-"""Produce from frame to reply: the short way and the long way answer alike."""
+"""Produce from frame to reply: the short way and the long way give the same answers."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ from tests.unit.hop.sinks import group_of
 
 
 class Link:
-    """Keeps what is appended until the test answers."""
+    """Keeps appended batches until the test answers."""
 
     def __init__(self):
         self.batches = []
@@ -173,7 +173,7 @@ def test_failures_of_the_leader(w, version, short):
 
 @pytest.mark.parametrize("version", range(3, 12))
 @pytest.mark.parametrize("short", [False, True])
-def test_records_at_fault_are_named(w, version, short):
+def test_bad_records_are_listed(w, version, short):
     if short:
         w.send(produce_frame(version))
         w.link.answer()
@@ -194,7 +194,7 @@ def test_records_at_fault_are_named(w, version, short):
 @VERSIONS
 @pytest.mark.parametrize("short", [False, True])
 @pytest.mark.parametrize("code", [19, 20, 7, 56])
-def test_too_few_replicas_and_time_that_is_over_reach_the_client(w, version, short, code):
+def test_not_enough_replicas_and_timeouts_reach_the_client(w, version, short, code):
     if short:
         w.send(produce_frame(version))
         w.link.answer()
@@ -208,7 +208,7 @@ def test_too_few_replicas_and_time_that_is_over_reach_the_client(w, version, sho
 @pytest.mark.parametrize("version", [9, 10, 11])
 @pytest.mark.parametrize("short", [False, True])
 def test_a_refusal_names_the_leader_and_its_address(w, version, short):
-    """KIP-951: what the node knows, if that is newer than the image; and nothing older later."""
+    """KIP-951: the node's leader, if it is newer than the image's; later never an older one."""
     image = replace(
         w.routing.image,
         nodes={2: node_state(2)},
@@ -236,7 +236,7 @@ def test_a_refusal_names_the_leader_and_its_address(w, version, short):
 
 
 @pytest.mark.parametrize("short", [False, True])
-def test_acks_0_is_answered_by_silence_or_by_closing(w, short):
+def test_acks_0_gets_no_answer_and_a_failure_closes_the_connection(w, short):
     if short:
         w.send(produce_frame(9, acks=0))
         w.link.answer()
@@ -287,7 +287,7 @@ def test_many_partitions_are_answered_together(w):
     assert w.muted == [50]
 
 
-def test_a_deleted_topic_is_not_known_by_its_old_shape(w):
+def test_the_shape_of_a_deleted_topic_does_not_match(w):
     w.send(produce_frame(9))
     w.link.answer()
     w.replies(9)
@@ -305,7 +305,7 @@ def test_versions_that_are_not_served_close_the_connection(w, version):
     assert w.wire.closed is not None
 
 
-def test_a_cut_request_closes_the_connection(w):
+def test_a_truncated_request_closes_the_connection(w):
     w.send(produce_frame(9)[:-5])
     assert "malformed" in w.wire.closed
 
@@ -334,7 +334,7 @@ def test_a_topic_without_partitions_beside_one_with_some(w):
 
 @pytest.mark.parametrize("learnt", [False, True])
 @pytest.mark.parametrize("acks", [0, 1])
-def test_a_reply_that_cannot_be_made_gives_its_memory_back(w, learnt, acks):
+def test_a_reply_that_cannot_be_encoded_releases_its_memory(w, learnt, acks):
     w.failed = []
     w.reply_failed = lambda session, error: (
         w.failed.append(error),
@@ -360,7 +360,7 @@ def test_a_reply_that_cannot_be_made_gives_its_memory_back(w, learnt, acks):
     ("timeout_ms", "deadline_ms"),
     [(-1, 2_000), (0, 2_000), (30_000, 31_000), (2**31 - 1, 301_000)],
 )
-def test_waiting_is_bounded_whatever_the_client_says(w, timeout_ms, deadline_ms):
+def test_the_deadline_is_limited_whatever_the_clients_timeout(w, timeout_ms, deadline_ms):
     for _ in range(2):
         w.send(produce_frame(9, timeout_ms=timeout_ms))
         assert w.link.batches[0][-1] == deadline_ms

@@ -1,6 +1,6 @@
-"""A gateway's listener with few descriptors, in a process of its own; see test_listener.
+"""A gateway's listener with few descriptors, in its own process; see test_listener.
 
-Prints its port. Then, for each line on its standard input, prints what it has counted.
+It prints its port. Then, for each line on its standard input, it prints its counters.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ async def main() -> None:
     lines = Lines()
     world = World()
     await world.listen(log=lines)
-    await asyncio.to_thread(lambda: None)  # From here on no thread is started.
+    await asyncio.to_thread(lambda: None)  # After this no new thread is started.
     resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
     print(world.port, flush=True)
     async with asyncio.timeout(60):

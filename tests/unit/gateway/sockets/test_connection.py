@@ -1,4 +1,4 @@
-"""Between closing and the transport's end: late answers count once."""
+"""Between a connection's close and the end of its transport: late answers count once."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Real connections: who gets in, who is thrown out, and how it ends."""
+"""Real connections: which are accepted, which are closed, and how they end."""
 
 import asyncio
 import contextlib
@@ -35,7 +35,7 @@ class NoThreads:
 
 
 class SessionReply(Reply):
-    """Knows its session, so that a test can complete it later."""
+    """Refers to its session, so that a test can complete it later."""
 
     def __init__(self, session, request_bytes):
         super().__init__(PRODUCE, request_bytes, session.arrived_ns)
@@ -43,7 +43,7 @@ class SessionReply(Reply):
 
 
 class Handler:
-    """Answers with the number, or keeps the request if told so."""
+    """Answers with the request's number, or keeps the request if `keep` is set."""
 
     def __init__(self):
         self.keep = False
@@ -121,7 +121,7 @@ async def world(monkeypatch):
 
 
 async def closed(reader):
-    """True once the peer has ended the connection."""
+    """True when the peer has ended the connection."""
     async with asyncio.timeout(5):
         try:
             return await reader.read(1) == b""
@@ -140,7 +140,7 @@ async def test_requests_are_answered_and_the_peer_is_known(world):
     await until(lambda: not world.listener.connections)
 
 
-async def test_a_connection_begins_with_the_image_of_its_time(world):
+async def test_a_connection_begins_with_the_present_image(world):
     await world.listen()
     found = []
     for revision in (7, 8):
@@ -180,7 +180,7 @@ async def test_a_silent_connection_is_closed_and_a_busy_one_is_not(world):
         assert {c.close_reason for c in world.listener.connections} == {""}
 
 
-async def test_a_request_under_way_is_not_silence(world):
+async def test_a_connection_with_a_request_under_way_is_not_idle(world):
     await world.listen(idle_s_max=0.1)
     world.handler.keep = True
     async with world.client() as (reader, writer):
@@ -193,7 +193,7 @@ async def test_a_request_under_way_is_not_silence(world):
 
 
 @pytest.mark.parametrize("begun", [request(PRODUCE, 1)[:9], (500_000).to_bytes(4, "big") + b"x"])
-async def test_a_frame_that_is_never_finished_ends_the_connection(world, begun):
+async def test_an_unfinished_frame_ends_the_connection(world, begun):
     await world.listen(frame_s_max=0.2)
     async with world.client() as (slow, writer), world.client() as (idle, other):
         writer.write(begun)
@@ -203,7 +203,7 @@ async def test_a_frame_that_is_never_finished_ends_the_connection(world, begun):
     await until(lambda: world.budget.used == 0)
 
 
-async def test_a_frame_that_is_never_finished_behind_a_request_under_way(world):
+async def test_an_unfinished_frame_behind_a_request_under_way_ends_it(world):
     await world.listen(frame_s_max=0.2)
     world.handler.keep = True
     async with world.client() as (reader, writer):
@@ -212,7 +212,7 @@ async def test_a_frame_that_is_never_finished_behind_a_request_under_way(world):
     await until(lambda: world.budget.used == sum(r.request_bytes for r in world.handler.kept))
 
 
-async def test_a_frame_that_may_not_be_read_now_is_not_its_clients_fault(world):
+async def test_a_frame_that_the_gateway_does_not_read_does_not_count_as_unfinished(world):
     world.shared.in_flight_bytes_max = 10
     await world.listen(frame_s_max=0.1)
     world.handler.keep = True
@@ -226,7 +226,7 @@ async def test_a_frame_that_may_not_be_read_now_is_not_its_clients_fault(world):
         assert await reader.readexactly(4) == b"1;2;"
 
 
-async def test_a_client_that_takes_nothing_of_its_replies_is_silent(world):
+async def test_a_client_that_reads_no_replies_is_idle(world):
     await world.listen(idle_s_max=0.3)
     world.handler.keep = True
     world.budget.replies_max = 1 << 30
@@ -242,7 +242,7 @@ async def test_a_client_that_takes_nothing_of_its_replies_is_silent(world):
 
 
 async def unread(world, reader, writer, number, nbytes=20 << 20):
-    """One large reply for a client that takes nothing of it; gives the gateway's end."""
+    """Send one large reply to a client that reads none of it; return the gateway's connection."""
     reader._transport.pause_reading()
     known = set(world.listener.connections)
     writer.write(request(PRODUCE, number))
@@ -254,7 +254,7 @@ async def unread(world, reader, writer, number, nbytes=20 << 20):
     return reply.session
 
 
-async def test_who_takes_nothing_is_closed_when_memory_is_scarce_and_only_then(world, monkeypatch):
+async def test_a_client_that_reads_nothing_is_closed_only_if_memory_is_scarce(world, monkeypatch):
     await world.listen()
     world.handler.keep = True
     world.budget.replies_max = 30 << 20
@@ -275,8 +275,10 @@ async def test_who_takes_nothing_is_closed_when_memory_is_scarce_and_only_then(w
     assert world.budget.replies == 0
 
 
-async def test_whoever_holds_most_is_closed_if_memory_stays_scarce(world, monkeypatch):
-    """Slow readers take something in each sweep, and yet nobody else gets anything."""
+async def test_the_client_with_most_unread_bytes_is_closed_if_memory_stays_scarce(
+    world, monkeypatch
+):
+    """Slow readers read something in each sweep, but other clients get no memory."""
     monkeypatch.setattr(module, "PROGRESS_BYTES_MIN", 0)
     await world.listen()
     world.handler.keep = True
@@ -299,7 +301,7 @@ async def test_whoever_holds_most_is_closed_if_memory_stays_scarce(world, monkey
     assert world.budget.replies == 0
 
 
-async def test_who_lets_replies_wait_behind_a_long_one_is_closed_when_memory_is_scarce(world):
+async def test_replies_behind_an_unfinished_one_close_the_client_if_memory_is_scarce(world):
     await world.listen()
     world.handler.keep = True
     async with world.client() as (reader, writer):
@@ -312,7 +314,7 @@ async def test_who_lets_replies_wait_behind_a_long_one_is_closed_when_memory_is_
     assert world.budget.replies == 0
 
 
-async def test_what_a_client_sent_before_it_ended_its_side_is_done(world):
+async def test_requests_sent_before_a_half_close_are_answered(world):
     await world.listen()
     world.handler.keep = True
     async with world.client() as (reader, writer):
@@ -334,7 +336,7 @@ async def test_what_a_client_sent_before_it_ended_its_side_is_done(world):
     await until(lambda: not world.listener.connections)
 
 
-async def test_a_taken_port_is_named(world):
+async def test_the_error_names_a_port_that_is_in_use(world):
     await world.listen()
     other = World()
     other.listeners = world.listeners
@@ -346,7 +348,7 @@ async def test_a_taken_port_is_named(world):
     assert not world.listener.has_port(DEFAULT_INSTANCE, 7)
 
 
-async def test_close_lets_requests_end(world):
+async def test_close_waits_for_requests_under_way(world):
     await world.listen()
     world.handler.keep = True
     async with world.client() as (reader, writer):
@@ -364,7 +366,7 @@ async def test_close_lets_requests_end(world):
         assert not world.listener.connections
 
 
-async def test_close_waits_no_longer_than_it_may(world):
+async def test_close_waits_no_longer_than_its_limit(world):
     await world.listen()
     world.handler.keep = True
     async with world.client() as (reader, writer):
@@ -375,7 +377,7 @@ async def test_close_waits_no_longer_than_it_may(world):
         assert await closed(reader)
 
 
-async def test_connections_that_end_in_any_way_leave_nothing(world):
+async def test_connections_release_everything_however_they_end(world):
     await world.listen()
     world.handler.keep = True
     before = open_descriptors()
@@ -426,7 +428,7 @@ class FewDescriptors:
 
 
 def is_served(sock):
-    """False if the connection was closed instead; neither is a failure (TimeoutError)."""
+    """False if the connection was closed; if neither happens, the test fails (TimeoutError)."""
     try:
         return sock.recv(2) == b"7;"
     except ConnectionError:
@@ -440,7 +442,7 @@ def test_without_descriptors_connections_are_closed_and_later_ones_are_served():
         served = [is_served(sock) for sock in opened]
         assert 5 <= sum(served) < 60
         assert served[0], "who was there first stays"
-        time.sleep(0.3)  # Some sweeps in which no descriptor is free, or one.
+        time.sleep(0.3)  # Some sweeps, in which one descriptor is free or none.
         counted = child.counted()
         assert counted["shortages"] > 0
         assert counted["connections"] == sum(served)

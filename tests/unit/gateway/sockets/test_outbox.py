@@ -1,4 +1,4 @@
-"""What a connection sends: every byte once and in order, whatever the reader does."""
+"""Sending on a connection: every byte once and in order, no matter how the client reads."""
 
 import asyncio
 import contextlib
@@ -14,18 +14,18 @@ from tests.unit.gateway.wires import Segment, connected, open_descriptors, recei
 
 LARGE = THREAD_BYTES_MIN
 HELD = []
-"""What the last outbox made has told of (bytes, behind)."""
+"""(bytes, behind) that the last outbox has reported."""
 
 
 class NoThreads:
-    """Never has a thread free."""
+    """Never has a free thread."""
 
     def send(self, *_work):
         return False
 
 
 class HeldThreads:
-    """Takes work and gives it back when told."""
+    """Takes work; the test ends it."""
 
     def __init__(self):
         self.work = []
@@ -131,7 +131,7 @@ async def test_a_reader_that_stalls_longer_than_the_timeout_gets_everything_late
 
 
 @pytest.mark.parametrize("reset", [True, False])
-async def test_a_peer_that_goes_away_in_the_middle(pair, pool, segment, reset):
+async def test_a_peer_disconnects_in_the_middle_of_a_reply(pair, pool, segment, reset):
     out, theirs, errors = make(pair, pool)
     ranges = [segment.range(0, 4 << 20) for _ in range(5)]
     for part in ranges:
@@ -179,7 +179,7 @@ async def test_connections_that_end_anywhere_leave_no_descriptor(pool, segment):
     assert open_descriptors() == before
 
 
-async def test_after_close_the_thread_brings_its_part_back_and_nobody_is_called(pair, segment):
+async def test_after_close_the_threads_part_is_released_without_a_callback(pair, segment):
     threads = HeldThreads()
     out, _, errors = make(pair, threads)
     taken, waiting = segment.range(0, LARGE), segment.range(0, LARGE)
@@ -197,7 +197,7 @@ async def test_after_close_the_thread_brings_its_part_back_and_nobody_is_called(
 
 
 @pytest.mark.parametrize("sent", [0, 2, 4, 5, 4 + LARGE - 1, 4 + LARGE, 4 + LARGE + 2])
-async def test_what_a_thread_did_not_send_goes_first(pair, segment, sent):
+async def test_bytes_that_a_thread_did_not_send_go_first(pair, segment, sent):
     threads = HeldThreads()
     out, theirs, errors = make(pair, threads)
     part = segment.range(7, LARGE)
@@ -273,7 +273,7 @@ async def test_a_client_that_reads_is_never_behind(pair, pool):
     out.close()
 
 
-async def test_who_does_not_read_is_behind_until_it_has_read(pair, pool, segment):
+async def test_a_client_that_does_not_read_is_behind_until_it_has_read(pair, pool, segment):
     out, theirs, _ = make(pair, pool)
     out.send([b"x" * (1 << 20)])
     nbytes, behind = HELD[-1]
@@ -291,7 +291,7 @@ async def test_who_does_not_read_is_behind_until_it_has_read(pair, pool, segment
     assert part.released == 1
 
 
-async def test_replies_behind_a_thread_make_it_behind_when_they_are_many(pair, segment):
+async def test_many_replies_behind_a_sender_thread_make_the_client_behind(pair, segment):
     threads = HeldThreads()
     out, theirs, _ = make(pair, threads)
     out.send([b"head", segment.range(0, LARGE)])

@@ -1,4 +1,4 @@
-"""Behind a balancer: the header comes first, whole, soon, and exactly once."""
+"""Behind a balancer: the PROXY header comes first, whole, in time, and exactly once."""
 
 import asyncio
 
@@ -21,7 +21,7 @@ async def world():
     await made.listener.close(drain_s=0)
 
 
-async def test_the_client_is_the_one_that_the_balancer_speaks_for(world):
+async def test_the_client_address_comes_from_the_header(world):
     async with world.client() as (reader, writer):
         writer.write(HEADER + request(PRODUCE, 1) + request(PRODUCE, 2))
         assert await reader.readexactly(4) == b"1;2;"
@@ -38,7 +38,7 @@ async def test_a_large_request_right_behind_the_header(world):
         assert await reader.readexactly(4) == b"1;2;"
 
 
-async def test_the_balancer_itself_is_known_by_its_own_address(world):
+async def test_with_a_local_header_the_connections_own_address_counts(world):
     async with world.client() as (reader, writer):
         writer.write(LOCAL_HEADER + request(PRODUCE, 1))
         assert await reader.readexactly(2) == b"1;"
@@ -58,7 +58,7 @@ async def test_a_header_that_arrives_in_pieces(world, size):
 
 
 @pytest.mark.parametrize("bad", [request(PRODUCE, 1), HEADER[:13] + b"\x41" + HEADER[14:]])
-async def test_without_a_good_header_nobody_is_served(world, bad):
+async def test_a_connection_with_a_bad_header_is_not_served(world, bad):
     async with world.client() as (reader, writer):
         writer.write(bad)
         assert await closed(reader)
@@ -67,7 +67,7 @@ async def test_without_a_good_header_nobody_is_served(world, bad):
     assert not world.listener.connections
 
 
-async def test_silence_instead_of_a_header(world, monkeypatch):
+async def test_a_connection_without_a_header_is_closed_after_a_while(world, monkeypatch):
     monkeypatch.setattr(module, "HEADER_S_MAX", 0.05)
     async with world.client() as (reader, writer):
         writer.write(HEADER[:20])
@@ -75,7 +75,7 @@ async def test_silence_instead_of_a_header(world, monkeypatch):
     assert world.listener.refused == 1
 
 
-async def test_ending_before_the_header_is_nothing_to_tell(world):
+async def test_a_connection_that_ends_before_its_header_does_not_count_as_refused(world):
     async with world.client() as (_, writer):
         writer.write(HEADER[:5])
         await until(lambda: len(world.listener._prefaces) == 1)
@@ -83,7 +83,7 @@ async def test_ending_before_the_header_is_nothing_to_tell(world):
     assert world.listener.refused == 0
 
 
-async def test_connections_without_a_header_yet_count_too():
+async def test_connections_without_a_header_count_for_the_limit():
     world = World()
     await world.listen(proxy_protocol=True, connections_max=2)
     async with world.client(), world.client() as (reader, writer):
@@ -98,7 +98,7 @@ async def test_connections_without_a_header_yet_count_too():
     assert not world.listener._prefaces
 
 
-def test_the_same_on_the_loop_that_gateways_run_on():
+def test_the_header_on_the_loop_that_gateways_use():
     async def scenario():
         world = World()
         await world.listen(proxy_protocol=True)

@@ -1,4 +1,4 @@
-"""Threads that send ranges: bounded work, bounded waits, results on the loop."""
+"""Threads that send ranges: limited work, limited waits, results on the loop."""
 
 import asyncio
 import contextlib
@@ -47,7 +47,7 @@ async def test_a_stalled_reader_costs_the_timeout_and_no_more(pair, segment):
     assert 0.09 < time.monotonic() - started < 1
 
 
-async def test_a_slow_reader_cannot_stretch_the_timeout(pair, segment):
+async def test_a_slow_reader_does_not_extend_the_timeout(pair, segment):
     ours, theirs = pair
     stop = threading.Event()
 

@@ -1,4 +1,4 @@
-"""A node's data plane on real logs, with its timers and failures in the test's hands."""
+"""A node's data plane on real logs; the test controls its timers and failures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EPOCH = 4
 
 
 class Timer:
-    """What `call_later` gives."""
+    """The result of `call_later`."""
 
     def __init__(self, seconds: float, callback: Callable[[], None]) -> None:
         self.seconds, self.callback = seconds, callback
@@ -37,7 +37,7 @@ class Timer:
 
 
 class Node:
-    """One data plane; replicas lead in epoch 4 unless told otherwise."""
+    """One data plane; replicas lead in epoch 4 unless the test says otherwise."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -52,7 +52,7 @@ class Node:
         return self.timers[-1]
 
     def turn(self) -> None:
-        """What was to be done in the loop's next turn."""
+        """Run the callbacks of the loop's next turn."""
         due = [timer for timer in self.timers if not timer.seconds]
         self.timers = [timer for timer in self.timers if timer.seconds]
         for timer in due:
@@ -99,13 +99,13 @@ class Node:
         return replica
 
     def append(self, *batches: Any, epoch: int = EPOCH, **spec: Any) -> Sink:
-        """Appends one group; the sink tells how it went."""
+        """Append one group; the sink has its results."""
         sink = Sink()
         self.plane.append([group_of(*batches, sink=sink, epoch=epoch, **spec)])
         return sink
 
     def group(self, *batches: Any, epoch: int = EPOCH, **spec: Any) -> tuple[AppendGroup, Sink]:
-        """Appends one group as given, which the caller may look at."""
+        """Append one group and return it, too."""
         sink = Sink()
         made = group_of(*batches, sink=sink, epoch=epoch, **spec)
         return made, sink

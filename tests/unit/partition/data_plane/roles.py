@@ -18,7 +18,7 @@ def image_says(
     min_isr: int = 1,
     now_ms: int = 0,
 ) -> None:
-    """The partition's next record."""
+    """Pass the partition's next record in the image to the replica."""
     replica.handle(
         PartitionChanged(
             now_ms=now_ms,
@@ -33,17 +33,17 @@ def image_says(
 
 
 def lead(replica: PartitionReplica, epoch: int) -> None:
-    """The only replica, on this node."""
+    """Make the replica leader, and the partition's only replica."""
     image_says(replica, leader=NODE, epoch=epoch)
 
 
 def follow(replica: PartitionReplica, leader: int, epoch: int) -> None:
-    """Another node leads."""
+    """Make another node the leader."""
     image_says(replica, leader=leader, epoch=epoch, replicas=(leader, NODE))
 
 
 def follower_fetched(replica: PartitionReplica, node: int, offset: int, *, now_ms: int = 0) -> None:
-    """A follower that has everything before `offset` asks for more."""
+    """Count a fetch of a follower that has everything before `offset`."""
     core = replica.core
     assert core.refuse_follower(node, 1, replica.leader_epoch) == 0
     replica.moved(core.follower_fetched(core.followers[node], offset, now_ms))

@@ -1,4 +1,4 @@
-"""Who answers a group of appends, and when: the states of a group in their order."""
+"""Which event answers a group of appends: the states of a group, in their order."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def good() -> bytearray:
 
 
 class Waiting:
-    """A leader with a follower, and a group in each state in which one can wait."""
+    """A leader with a follower, and a group in each state in which it can wait."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -66,7 +66,7 @@ class Waiting:
         self.node.plane.append([group])
 
     def end_late(self) -> None:
-        """What was begun and nobody waits for any more."""
+        """End the flushes and writes that have begun; nobody waits for them any more."""
         for end in self.flushes:
             end()
         while self.disk.jobs:
@@ -78,7 +78,7 @@ def waiting(node: Node) -> Waiting:
     return Waiting(node)
 
 
-def test_each_state_is_left_by_its_own_event(waiting: Waiting) -> None:
+def test_each_state_ends_by_its_own_event(waiting: Waiting) -> None:
     replica, answered = waiting.replica, waiting.answered
     assert answered == []
     assert len(replica.waiters.commits) == len(replica.answers.unflushed) == 1
@@ -98,7 +98,7 @@ def test_each_state_is_left_by_its_own_event(waiting: Waiting) -> None:
     assert waiting.node.bugs == []
 
 
-def test_with_acks_all_a_flush_is_not_enough(waiting: Waiting) -> None:
+def test_with_acks_all_a_flush_does_not_answer(waiting: Waiting) -> None:
     waiting.end_late()
     waiting.flushes.clear()
     waiting.disk.stall.stalled = False
@@ -116,7 +116,7 @@ def another_leads(replica: PartitionReplica) -> None:
 
 
 @pytest.mark.parametrize("end", [another_leads, PartitionReplica.retire, PartitionReplica.fail])
-def test_at_the_end_of_an_epoch_each_group_hears_what_is_true_of_it(
+def test_at_the_end_of_an_epoch_each_group_gets_the_outcome_of_its_state(
     waiting: Waiting, end: Callable[[PartitionReplica], None]
 ) -> None:
     end(waiting.replica)
@@ -133,7 +133,7 @@ def test_at_the_end_of_an_epoch_each_group_hears_what_is_true_of_it(
     assert waiting.node.bugs == []
 
 
-def test_a_batch_that_failed_by_itself_keeps_its_own_failure(node: Node) -> None:
+def test_a_refused_batch_keeps_its_own_failure_at_the_end_of_an_epoch(node: Node) -> None:
     """Also if the rest of its group was being written when the epoch ended."""
     replica = node.add(environment=SlowDisk())
     sink = node.append(make_batch(), make_batch()[:40])
@@ -141,7 +141,7 @@ def test_a_batch_that_failed_by_itself_keeps_its_own_failure(node: Node) -> None
     assert sink.codes == {0: TIMED_OUT, 1: ErrorCode.CORRUPT_MESSAGE}
 
 
-def test_a_leader_that_may_go_on_keeps_what_comes_and_takes_it_then(node: Node) -> None:
+def test_held_appends_are_written_when_the_leader_resumes(node: Node) -> None:
     replica = node.add(lead=False)
     image_says(replica, leader=NODE, epoch=EPOCH, replicas=(NODE, 2))
     assert replica.hold_appends()
@@ -153,7 +153,7 @@ def test_a_leader_that_may_go_on_keeps_what_comes_and_takes_it_then(node: Node) 
     assert (replica.answers.holds, replica.answers.stalled) == (False, None)
 
 
-def test_a_deadline_ends_the_wait_for_followers_alone(node: Node) -> None:
+def test_the_deadline_ends_a_groups_own_wait_for_followers(node: Node) -> None:
     replica = node.add(lead=False)
     image_says(replica, leader=NODE, epoch=EPOCH, replicas=(NODE, 2))
     short = node.append(make_batch(), acks=-1, deadline_ms=50)
@@ -167,7 +167,7 @@ def test_a_deadline_ends_the_wait_for_followers_alone(node: Node) -> None:
     assert (long.offsets, len(short.results)) == ({0: 1}, 1)
 
 
-def test_a_sink_that_raises_keeps_no_other_group_from_its_answer(node: Node) -> None:
+def test_other_groups_are_answered_if_a_sink_raises(node: Node) -> None:
     replica = node.add(lead=False)
     image_says(replica, leader=NODE, epoch=EPOCH, replicas=(NODE, 2))
     broken, sound = Sink(), Sink()
@@ -217,7 +217,7 @@ def test_acks_all_is_refused_while_the_isr_is_too_small(node):
     assert waiting.codes == {0: 0}
 
 
-def test_waiting_fetches_see_what_followers_have(node):
+def test_a_commit_answers_waiting_fetches(node):
     replica = node.add(lead=False)
     image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2))
     waiting = node.fetch(ask(0))
@@ -229,7 +229,7 @@ def test_waiting_fetches_see_what_followers_have(node):
     assert list(replica.waiters.uncommitted) == [(4, len(good()))]
 
 
-def test_listeners_hear_of_growth_commits_and_roles(node):
+def test_listeners_are_called_for_appends_commits_and_roles(node):
     replica = node.add(lead=False)
     image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2))
     told = []
@@ -240,7 +240,7 @@ def test_listeners_hear_of_growth_commits_and_roles(node):
     assert told == [(2, 0), (2, 2), (2, 2)]
 
 
-def test_a_group_of_a_stream_keeps_no_bytes_while_it_waits_for_followers(node):
+def test_a_group_of_a_stream_drops_its_bytes_while_it_waits_for_followers(node):
     replica = node.add(lead=False)
     image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2))
     outcomes = []
@@ -254,7 +254,7 @@ def test_a_group_of_a_stream_keeps_no_bytes_while_it_waits_for_followers(node):
     assert (offsets, set(failures)) == ([-1, -1], {0, 1}), "each batch is told"
 
 
-def test_a_group_of_this_process_keeps_its_bytes_to_be_sent_again(node):
+def test_a_group_of_this_process_keeps_its_bytes_for_a_resend(node):
     replica = node.add(lead=False)
     image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2))
     group, _ = node.group(good(), acks=-1)

@@ -1,4 +1,4 @@
-"""ListOffsets' special timestamps, and where epochs end."""
+"""ListOffsets' special timestamps, and the end offsets of epochs."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -95,17 +95,17 @@ def test_an_empty_log(node, queries):
         (0, EPOCH + 2, 0),
     ],
 )
-def test_who_may_ask(queries, partition, epoch, code):
+def test_errors_of_list_offsets_by_partition_and_epoch(queries, partition, epoch, code):
     assert offset_of(queries, -1, partition=partition, epoch=epoch)[0] == code
 
 
-def test_a_follower_answers_nobody(queries, replica):
+def test_a_follower_refuses_list_offsets(queries, replica):
     follow(replica, 2, EPOCH + 3)
     assert offset_of(queries, -1) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, -1)
 
 
 @pytest.mark.parametrize("error", [LogDirFailure("x", OSError(5, "I/O")), CorruptIndexError("x")])
-def test_storage_errors_are_answers(node, queries, replica, error):
+def test_storage_errors_are_answered_with_a_code(node, queries, replica, error):
     class Unreadable:
         def first_at_or_after(self, timestamp):
             raise error
@@ -116,7 +116,7 @@ def test_storage_errors_are_answers(node, queries, replica, error):
 
 
 @pytest.mark.parametrize("dealt_with", [True, False])
-def test_damage_that_a_query_meets_is_told_and_passed_by(node, queries, replica, dealt_with):
+def test_damage_that_a_query_finds_is_reported_and_then_skipped(node, queries, replica, dealt_with):
     segment = replica.log.extent.active
     replica.log.roll()
     node.append(make_batch(timestamps=(5000,)), epoch=EPOCH + 2)
@@ -144,7 +144,7 @@ def test_damage_that_a_query_meets_is_told_and_passed_by(node, queries, replica,
     assert not replica.failed
 
 
-def test_a_replica_that_is_to_be_fetched_again_answers_nothing(node, queries, replica):
+def test_a_query_is_refused_by_a_replica_that_must_be_fetched_again(node, queries, replica):
     class Damaged:
         def first_at_or_after(self, timestamp):
             raise CorruptLogError("x")
@@ -164,7 +164,7 @@ def test_a_replica_that_is_to_be_fetched_again_answers_nothing(node, queries, re
         (EPOCH + 3, (0, -1, -1)),
     ],
 )
-def test_where_epochs_end(queries, asked, expected):
+def test_end_offsets_of_epochs(queries, asked, expected):
     request = pb.OffsetsForLeaderEpochRequest(
         partitions=[
             pb.EpochQuestion(topic_id=TOPIC, current_leader_epoch=-1, leader_epoch=asked),

@@ -1,4 +1,4 @@
-"""Fetches that wait: woken by bytes, by time, by a change of leader; never answered twice."""
+"""Fetches that wait: bytes, time or a change of leader answers them, exactly once."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +26,7 @@ def release(*fetches):
             result.release()
 
 
-def test_an_append_wakes_a_fetch_that_waits_at_the_end(node):
+def test_an_append_answers_a_fetch_that_waits_at_the_log_end(node):
     node.add()
     node.add(1)
     fetched = node.fetch(ask(0), ask(0, 1))
@@ -45,8 +45,8 @@ def test_an_append_wakes_a_fetch_that_waits_at_the_end(node):
     release(fetched)
 
 
-def test_it_does_not_wait_when_there_is_more_than_it_takes(node):
-    """Only whole batches are sent, so the bytes of an answer that is full may be fewer than wanted."""
+def test_a_fetch_does_not_wait_if_its_answer_is_full(node):
+    """Only whole batches are sent, so a full answer may have fewer bytes than min.bytes."""
     node.add()
     size = len(make_batch())
     node.append(make_batch(), make_batch(), make_batch())
@@ -61,7 +61,7 @@ def test_it_does_not_wait_when_there_is_more_than_it_takes(node):
     assert node.plane.waiting_fetches == 0
 
 
-def test_it_does_not_wait_at_the_end_of_a_segment_before_others(node):
+def test_a_fetch_does_not_wait_at_the_end_of_an_older_segment(node):
     """As in Kafka, whose DelayedFetch is complete if the offset is in an older segment."""
     replica = node.add()
     node.append(make_batch())
@@ -70,7 +70,7 @@ def test_it_does_not_wait_at_the_end_of_a_segment_before_others(node):
     assert node.fetch(ask(0), min_bytes=1 << 10).sizes == [len(make_batch())]
 
 
-def test_it_waits_for_all_of_min_bytes_over_its_partitions(node):
+def test_a_fetch_waits_for_min_bytes_over_all_its_partitions(node):
     node.add()
     node.add(1)
     size = len(make_batch())
@@ -83,7 +83,7 @@ def test_it_waits_for_all_of_min_bytes_over_its_partitions(node):
     release(fetched)
 
 
-def test_time_ends_the_wait_with_what_is_there(node):
+def test_a_timeout_answers_with_the_bytes_that_are_there(node):
     node.add()
     node.append(make_batch())
     fetched = node.fetch(ask(0), min_bytes=1 << 20)
@@ -97,7 +97,7 @@ def test_time_ends_the_wait_with_what_is_there(node):
 
 
 @pytest.mark.parametrize("spec", [{"max_wait_ms": 0}, {"min_bytes": 0}, {"max_wait_ms": -1}])
-def test_who_will_not_wait_is_answered_at_once(node, spec):
+def test_a_fetch_that_must_not_wait_is_answered_at_once(node, spec):
     node.add()
     assert node.fetch(ask(0), **spec).sizes == [0]
     assert node.timers == []
@@ -107,13 +107,13 @@ def test_a_fetch_of_nothing_is_answered_at_once(node):
     assert node.fetch().results == []
 
 
-def test_any_error_ends_the_wait_for_all(node):
+def test_an_error_of_one_partition_answers_the_whole_fetch(node):
     node.add()
     assert node.fetch(ask(0), ask(99)).codes == [0, ErrorCode.OFFSET_OUT_OF_RANGE]
     assert node.fetch(ask(0), ask(0, 5)).codes == [0, ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
-def test_a_partition_asked_for_twice(node):
+def test_a_fetch_may_name_a_partition_twice(node):
     node.add()
     fetched = node.fetch(ask(0), ask(0), min_bytes=2 * len(make_batch()))
     node.append(make_batch())
@@ -124,7 +124,7 @@ def test_a_partition_asked_for_twice(node):
     release(fetched)
 
 
-def test_a_cancelled_fetch_hears_nothing(node):
+def test_a_cancelled_fetch_gets_no_answer(node):
     replica = node.add()
     fetched = node.fetch(ask(0))
     node.plane.cancel_fetch(fetched.work)
@@ -145,7 +145,7 @@ def test_cancelling_an_answered_fetch_does_nothing(node):
     assert node.plane.waiting_fetches == 0
 
 
-def test_a_change_of_leader_wakes_everyone(node):
+def test_a_change_of_leader_answers_all_fetches(node):
     replica, other = node.add(), node.add(1)
     one, both = node.fetch(ask(0)), node.fetch(ask(0, 1), ask(0))
     elsewhere = node.fetch(ask(0, 1))
@@ -157,7 +157,7 @@ def test_a_change_of_leader_wakes_everyone(node):
     assert node.plane.waiting_fetches == 1
 
 
-def test_waiting_holds_no_file(node):
+def test_a_waiting_fetch_pins_no_segment(node):
     replica = node.add()
     node.append(make_batch())
     fetched = node.fetch(ask(0), min_bytes=1 << 20)
@@ -174,7 +174,7 @@ def test_waiting_holds_no_file(node):
         (ZeroDivisionError(), 0, 1),
     ],
 )
-def test_a_read_that_fails_is_that_partitions_error(node, error, log_failures, bugs):
+def test_a_failed_read_is_an_error_of_its_partition(node, error, log_failures, bugs):
     replica = node.add()
     node.append(make_batch())
     node.add(1)
@@ -196,7 +196,7 @@ def test_a_read_that_fails_is_that_partitions_error(node, error, log_failures, b
 
 def damaged(node, *, known):
     """A replica with a closed segment of which records 1 and 2 are damaged; `known`: whether
-    somebody deals with that.
+    `on_damage` deals with the damage.
     """
     replica = node.add()
     for _ in range(3):
@@ -219,7 +219,7 @@ def damaged(node, *, known):
     return replica, told
 
 
-def test_damage_that_a_read_meets_is_refused_from_then_on_and_nothing_else_is(node):
+def test_after_damage_is_found_only_damaged_records_are_refused(node):
     replica, told = damaged(node, known=True)
     for offset in (2, 1):
         assert node.fetch(ask(offset)).codes == [ErrorCode.CORRUPT_MESSAGE]
@@ -235,8 +235,8 @@ def test_damage_that_a_read_meets_is_refused_from_then_on_and_nothing_else_is(no
     assert node.bugs == []
 
 
-def test_who_asks_for_what_may_soon_be_healed_waits_and_comes_again(node):
-    """librdkafka and Java tell their applications of CORRUPT_MESSAGE, and not of this."""
+def test_a_fetch_of_records_that_may_be_repaired_soon_waits(node):
+    """librdkafka and Java report CORRUPT_MESSAGE to their applications, but retry on this code."""
     replica, _ = damaged(node, known=True)
     node.plane._may_heal_soon = lambda asked: asked is replica
     assert node.fetch(ask(1), max_wait_ms=0).codes == [ErrorCode.OFFSET_NOT_AVAILABLE]
@@ -252,7 +252,7 @@ def test_who_asks_for_what_may_soon_be_healed_waits_and_comes_again(node):
     release(waiting)
 
 
-def test_what_can_be_read_before_the_damage_is_read_at_once(node):
+def test_records_before_the_damage_are_read_at_once(node):
     replica, _ = damaged(node, known=True)
     size = replica.log.extent.all[0].size
     fetched = node.fetch(ask(0), max_bytes=size - 1)
@@ -260,14 +260,14 @@ def test_what_can_be_read_before_the_damage_is_read_at_once(node):
     release(fetched)
 
 
-def test_damage_that_nobody_deals_with_takes_the_partition_offline(node):
+def test_damage_that_is_not_handled_takes_the_partition_offline(node):
     replica, told = damaged(node, known=False)
     assert node.fetch(ask(2)).codes == [ErrorCode.KAFKA_STORAGE_ERROR]
     assert replica.failed
     assert (len(told), len(node.bugs)) == (1, 1)
 
 
-def test_a_replica_that_is_to_be_fetched_again_is_refused(node):
+def test_a_fetch_is_refused_by_a_replica_that_must_be_fetched_again(node):
     damaged(node, known=False)
     node.plane._on_damage = lambda replica, _error: replica.fail() or True
     assert node.fetch(ask(2)).codes == [ErrorCode.KAFKA_STORAGE_ERROR]
@@ -275,7 +275,7 @@ def test_a_replica_that_is_to_be_fetched_again_is_refused(node):
 
 
 class Waiting(RuleBasedStateMachine):
-    """Random fetches, appends, expiries, cancellations and changes of role over three partitions."""
+    """Random fetches, appends, expiries, cancellations and changes of role in three partitions."""
 
     @initialize()
     def start(self):

@@ -1,4 +1,4 @@
-"""What the data plane does for an instance with limits; the others cost one look at a table."""
+"""Instances with limits in the data plane; other instances cost one look into a table."""
 
 from types import SimpleNamespace
 
@@ -17,7 +17,7 @@ FREE = InstanceId("free")
 
 
 class Meter:
-    """Answers as it is told, keeps what it was asked."""
+    """Gives the answers that the test sets, and records the calls."""
 
     def __init__(self):
         self.hold_ms = 0
@@ -40,7 +40,7 @@ class Meter:
 
 
 class Replica:
-    """`available` bytes in batches of 100; at least one if it is the first."""
+    """Has `available` bytes in batches of 100; always gives one batch if it is the first."""
 
     def __init__(self, available):
         self.available = available
@@ -53,7 +53,7 @@ class Replica:
         nbytes = min(self.available, max_bytes) // 100 * 100
         if not nbytes and first and self.available:
             nbytes = 100
-        # All that is there, as far as it goes: the fetch waits for more, or not, by its bytes alone.
+        # The answer reaches the end of the log, so only its bytes decide if the fetch waits.
         records = SimpleNamespace(next_offset=7, release=lambda: None)
         return FetchedPartition(0, 7, 7, 0, records if nbytes else b"", nbytes)
 
@@ -101,7 +101,7 @@ def test_append_is_charged(world, instance, throttle_ms):
     assert world.meter.charged == ([("produce", 3)] if throttle_ms else [])
 
 
-def test_fetch_is_charged_and_told_when_to_come_back(world):
+def test_fetch_is_charged_and_answered_with_a_throttle_time(world):
     work = world.fetch()
     assert world.answered == [work]
     assert work.results[0].nbytes == 1000
@@ -115,7 +115,7 @@ def test_fetch_of_an_instance_without_limits(world):
     assert (work.results[0].nbytes, work.throttle_ms, world.meter.charged) == (1000, 0, [])
 
 
-def test_fetch_is_cut_to_what_is_left(world):
+def test_fetch_is_limited_to_the_bytes_left_of_the_quota(world):
     world.meter.bytes_max = 450
     assert world.fetch().results[0].nbytes == 400
     world.meter.bytes_max = 1
@@ -151,7 +151,7 @@ def test_waiting_fetch_is_charged_when_it_is_answered(world):
     assert world.plane.fetched_bytes == 2500
 
 
-def test_waiting_fetch_that_is_over_quota_by_then(world):
+def test_waiting_fetch_that_is_over_quota_when_answered_gets_no_bytes(world):
     work = world.fetch(min_bytes=2000)
     world.meter.hold_ms = 120
     world.timers[0]()

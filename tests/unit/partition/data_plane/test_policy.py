@@ -1,4 +1,4 @@
-"""Which topics need more than a look at the header."""
+"""Which topics need a check of the records, not only of the header."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A range names its place for others and keeps the file open until it is released."""
+"""A range names its place in a file, and keeps the file open until it is released."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Deep validation's verdicts as failures of a batch."""
+"""Failures of a batch that deep validation finds."""
 
 import pytest
 
@@ -25,13 +25,13 @@ def code(batch, **policy):
 
 
 @pytest.mark.parametrize("compression", [0, 1, 2, 3, 4])
-def test_good_batches_pass_whatever_is_looked_at(compression):
+def test_good_batches_pass_every_check(compression):
     batch = make_batch(timestamps=(NOW, NOW - 5), compression=compression)
     for policy in ({}, {"validate_records": True}, {"compacted": True}, {"log_append_time": True}):
         assert code(batch, **policy) == 0
 
 
-def test_a_compacted_topic_takes_keyed_records_only():
+def test_a_compacted_topic_refuses_records_without_a_key():
     builder = RecordBatchBuilder()
     builder.append(key=b"k", value=b"v", timestamp_ms=NOW)
     builder.append(key=None, value=b"v", timestamp_ms=NOW)
@@ -41,7 +41,7 @@ def test_a_compacted_topic_takes_keyed_records_only():
     assert code(batch, compacted=True) == ErrorCode.INVALID_RECORD
 
 
-def test_every_record_has_a_time_that_is_allowed():
+def test_deep_validation_checks_the_timestamp_of_every_record():
     late = make_batch(timestamps=(NOW, NOW - 5000, NOW))
     assert code(late, timestamp_before_ms_max=1000) == 0, "seen in neither end of the header"
     late_policy = {"timestamp_before_ms_max": 1000, "validate_records": True}
@@ -54,8 +54,8 @@ def records(batch, **policy):
     return [index for index, _ in failure.record_errors]
 
 
-def test_each_record_at_fault_is_named():
-    """KIP-467: as Kafka's LogValidator, which also looks at all records before it refuses."""
+def test_each_bad_record_is_listed():
+    """KIP-467: like Kafka's LogValidator, it checks all records before it refuses."""
     builder = RecordBatchBuilder()
     for number in range(6):
         builder.append(key=None if number % 2 else b"k", value=b"v", timestamp_ms=NOW)
@@ -70,7 +70,7 @@ def test_each_record_at_fault_is_named():
     assert "invalid timestamp" in refusal_of(late, AppendPolicy(**policy), NOW).message
 
 
-def test_a_bad_timestamp_counts_more_than_a_missing_key():
+def test_a_bad_timestamp_decides_the_code_before_a_missing_key():
     builder = RecordBatchBuilder()
     builder.append(key=None, value=b"v", timestamp_ms=NOW)
     builder.append(key=b"k", value=b"v", timestamp_ms=NOW + 9_999_999)
@@ -79,7 +79,7 @@ def test_a_bad_timestamp_counts_more_than_a_missing_key():
     assert records(batch, compacted=True) == [0, 1]
 
 
-def test_the_list_of_records_at_fault_has_a_limit():
+def test_the_list_of_bad_records_has_a_limit():
     builder = RecordBatchBuilder()
     for _ in range(5000):
         builder.append(key=None, value=b"v", timestamp_ms=NOW)
@@ -87,8 +87,8 @@ def test_the_list_of_records_at_fault_has_a_limit():
 
 
 @pytest.mark.parametrize("compression", [0, 1, 2, 3, 4])
-def test_a_header_that_has_a_bad_timestamp_has_the_records_named(compression):
-    """As with deep validation: a batch that is refused anyway may be looked into."""
+def test_for_a_bad_timestamp_in_the_header_the_bad_records_are_listed(compression):
+    """As with deep validation: the batch is refused anyway, so its records may be read."""
     future, old = NOW + 9_999_999, NOW - 5000
     batch = make_batch(timestamps=(NOW, future, NOW, future), compression=compression)
     failure = refusal_of(batch, AppendPolicy(), NOW)
@@ -103,8 +103,8 @@ def test_a_header_that_has_a_bad_timestamp_has_the_records_named(compression):
     assert all(str(old) in message for _, message in failure.record_errors)
 
 
-def test_a_record_is_told_the_end_that_its_timestamp_is_beyond():
-    """Also where the other end has no limit."""
+def test_a_record_error_names_the_limit_that_its_timestamp_exceeds():
+    """Also if the other limit is not set."""
     for policy in ({}, {"validate_records": True}):
         [(_, message)] = refusal_of(
             make_batch(timestamps=(NOW + 9_999_999,)), AppendPolicy(**policy), NOW
@@ -114,8 +114,8 @@ def test_a_record_is_told_the_end_that_its_timestamp_is_beyond():
         assert "None" not in message
 
 
-def test_records_that_cannot_be_looked_at_are_not_named_but_the_only_one():
-    """The header has refused the batch, and what is behind it says nothing of a timestamp."""
+def test_unreadable_records_are_not_listed_except_an_only_record():
+    """The header's timestamp has refused the batch, and the records cannot show which is wrong."""
     packed = make_batch(timestamps=(NOW + 9_999_999, NOW), value=b"\0" * 50_000, compression=1)
     failure = refusal_of(packed, AppendPolicy(decompressed_bytes_max=1000), NOW)
     assert failure.error_code == ErrorCode.INVALID_TIMESTAMP
@@ -124,7 +124,7 @@ def test_records_that_cannot_be_looked_at_are_not_named_but_the_only_one():
     assert records(one, decompressed_bytes_max=1000) == [0]
 
 
-def test_a_header_that_is_later_than_its_records_is_refused_without_naming_one():
+def test_a_header_later_than_all_its_records_is_refused_without_a_list():
     batch = make_batch(timestamps=(NOW, NOW))
     batch[MAX_TIMESTAMP_AT : MAX_TIMESTAMP_AT + 8] = (NOW + 9_999_999).to_bytes(8, "big")
     batch[CRC_AT : CRC_AT + 4] = crc_of(batch, 0, len(batch)).to_bytes(4, "big")
@@ -133,7 +133,7 @@ def test_a_header_that_is_later_than_its_records_is_refused_without_naming_one()
     assert not failure.record_errors
 
 
-def test_unpacking_has_a_limit():
+def test_decompression_has_a_limit():
     batch = make_batch(timestamps=(NOW,), value=b"\0" * 500_000, compression=1)
     assert code(batch, validate_records=True) == 0
     limited = {"validate_records": True, "decompressed_bytes_max": 100_000}

@@ -1,4 +1,4 @@
-"""Appends at a leader: codes as Kafka's, bytes as sent, groups with mixed outcomes."""
+"""Appends at a leader: Kafka's codes, unchanged bytes, groups with mixed outcomes."""
 
 import struct
 
@@ -27,7 +27,7 @@ def node(tmp_path):
 
 
 def resealed(batch, at, layout, value):
-    """The batch with a header field changed and its checksum made right again."""
+    """The batch with a header field changed, and a correct checksum."""
     changed = bytearray(batch)
     struct.pack_into(layout, changed, at, value)
     struct.pack_into(">I", changed, CRC_AT, crc32c(changed[ATTRIBUTES_AT:]))
@@ -38,7 +38,7 @@ def good(**spec):
     return make_batch(timestamps=(1000, 1001), **spec)
 
 
-# ---- what is refused ----
+# ---- refused batches ----
 
 REFUSED = {
     "cut": (good()[:40], ErrorCode.CORRUPT_MESSAGE),
@@ -96,14 +96,14 @@ def test_sizes(node):
     assert node.append(good(), partition=2).codes == {0: ErrorCode.RECORD_LIST_TOO_LARGE}
 
 
-def test_the_edge_of_the_future_is_allowed(node):
+def test_the_latest_allowed_timestamp_is_accepted(node):
     node.add(policy=AppendPolicy(timestamp_after_ms_max=1000))
     edge = node.clock.now_ms + 1000
     assert node.append(make_batch(timestamps=(edge,))).codes == {0: 0}
     assert node.append(make_batch(timestamps=(edge + 1,))).codes == {0: ErrorCode.INVALID_TIMESTAMP}
 
 
-def test_the_past_is_limited_where_the_topic_says_so(node):
+def test_old_timestamps_are_refused_if_the_topic_limits_them(node):
     node.add(policy=AppendPolicy(timestamp_before_ms_max=1000))
     now = node.clock.now_ms
     assert node.append(make_batch(timestamps=(now - 1000,))).codes == {0: 0}
@@ -115,7 +115,7 @@ def test_the_past_is_limited_where_the_topic_says_so(node):
 
 
 @pytest.mark.parametrize("epoch", [EPOCH - 1, EPOCH + 1])
-def test_another_epoch_is_told_who_leads(node, epoch):
+def test_an_append_of_another_epoch_gets_the_present_leader(node, epoch):
     node.add()
     sink = node.append(good(), epoch=epoch)
     failure = sink.results[0][2]
@@ -123,7 +123,7 @@ def test_another_epoch_is_told_who_leads(node, epoch):
     assert (failure.leader, failure.leader_epoch) == (1, EPOCH)
 
 
-def test_a_follower_names_the_leader_and_a_former_one_is_not_named_by_the_next(node):
+def test_a_refusal_names_the_present_leader_not_a_former_one(node):
     replica = node.add()
     follow(replica, 7, 5)
     failure = node.append(good()).results[0][2]
@@ -137,7 +137,7 @@ def test_no_replica(node):
     assert node.append(good()).codes == {0: ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
 
-# ---- what is written ----
+# ---- written batches ----
 
 
 @pytest.mark.parametrize("how", ["whole", "writable", "read-only"])
@@ -169,7 +169,7 @@ def test_batches_are_stored_as_sent_but_for_offset_and_epoch(node, how):
         assert [bytes(b) for b in group.batches] == before
 
 
-def test_outcomes_of_a_group_are_each_their_own(node):
+def test_each_batch_of_a_group_has_its_own_outcome(node):
     replica = node.add()
 
     def sequenced(first, **spec):
@@ -246,7 +246,7 @@ def test_log_append_time_restamps(node, writable):
     assert replica.log.search.first_with_largest() == (node.clock.now_ms, 0), "one time for all"
 
 
-def test_create_time_says_so(node):
+def test_create_time_is_reported_without_an_append_time(node):
     node.add()
     group, _ = node.group(good())
     node.plane.append([group])
@@ -254,7 +254,7 @@ def test_create_time_says_so(node):
     assert group.log_start_offset == 0
 
 
-def test_deep_validation_looks_at_the_records(node):
+def test_deep_validation_checks_the_records(node):
     node.add(0)
     node.add(1, policy=AppendPolicy(validate_records=True))
     node.add(2, policy=AppendPolicy(compacted=True))
@@ -267,7 +267,7 @@ def test_deep_validation_looks_at_the_records(node):
     assert node.append(good(), partition=2).codes == {0: 0}, "its records have keys"
 
 
-# ---- what fails ----
+# ---- failures ----
 
 
 def failing(_fd, _buffers, _position):
@@ -291,7 +291,7 @@ def test_a_failed_write_takes_the_partition_offline(node):
     assert node.plane.waiting_fetches == 0
 
 
-def test_an_unforeseen_exception_is_one_partitions_end(node):
+def test_an_unforeseen_exception_takes_one_partition_offline(node):
     replica = node.add()
     node.add(1)
 
@@ -308,14 +308,14 @@ def test_an_unforeseen_exception_is_one_partitions_end(node):
     assert [type(bug) for bug in node.bugs] == [ZeroDivisionError]
 
 
-# ---- a largest timestamp that the header has wrong ----
+# ---- a wrong largest timestamp in the header ----
 
 
 @pytest.mark.parametrize("writable", [True, False])
 @pytest.mark.parametrize("said", [5, -1, 1_700_000_000_000 + 9_999_999])
 @pytest.mark.parametrize("compression", [0, 1])
 def test_deep_validation_corrects_the_largest_timestamp(node, writable, said, compression):
-    """Retention by time, and a search by time, go by what the header says (Kafka's LogValidator)."""
+    """Retention and search by time use the header's timestamp (Kafka's LogValidator)."""
     replica = node.add(policy=AppendPolicy(validate_records=True))
     batch = resealed(good(compression=compression), MAX_TIMESTAMP_AT, ">q", said)
     group, sink = node.group(memoryview(bytearray(batch) if writable else bytes(batch)))
@@ -328,7 +328,7 @@ def test_deep_validation_corrects_the_largest_timestamp(node, writable, said, co
     assert replica.log.extent.active.max_timestamp == 1001
 
 
-def test_without_deep_validation_the_header_is_believed(node):
+def test_without_deep_validation_the_header_is_trusted(node):
     replica = node.add()
     batch = resealed(good(), MAX_TIMESTAMP_AT, ">q", 5)
     assert node.append(batch).codes == {0: 0}
@@ -340,7 +340,7 @@ def test_without_deep_validation_the_header_is_believed(node):
 # ---- without a session with the controller ----
 
 
-def test_without_a_session_only_acks_all_is_taken_if_so_configured(node):
+def test_without_a_session_only_acks_all_is_accepted_if_configured(node):
     session = ControllerSession(node.clock.monotonic_ms)
     session.timeout_ms = 6_000
     replica = node.add(session=session)
@@ -360,7 +360,7 @@ def test_without_a_session_only_acks_all_is_taken_if_so_configured(node):
     assert replica.log.log_end_offset == 2 * 5
 
 
-def test_without_a_session_too_few_in_sync_are_too_few_still(node):
+def test_without_a_session_a_small_isr_still_refuses(node):
     session = ControllerSession(node.clock.monotonic_ms)
     replica = node.add(lead=False, session=session)
     image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2), isr=(1,), min_isr=2)
@@ -368,7 +368,7 @@ def test_without_a_session_too_few_in_sync_are_too_few_still(node):
     assert node.append(good(), acks=1).codes == {0: ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
 
-def test_by_default_a_leader_takes_everything_without_a_controller(node):
+def test_by_default_a_leader_accepts_all_acks_without_a_controller(node):
     node.add()
     node.clock.now_ms += 3_600_000
     assert [node.append(good(), acks=acks).codes for acks in (0, 1, -1)] == [{0: 0}] * 3

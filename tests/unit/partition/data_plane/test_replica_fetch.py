@@ -137,7 +137,7 @@ def test_diverging_logs(node, replica):
         assert result.nbytes == 0
 
 
-def test_an_epoch_that_nobody_knows_is_out_of_range(node, replica):
+def test_an_unknown_last_fetched_epoch_is_out_of_range(node, replica):
     fetched = node.fetch(ask(6, last_epoch=EPOCH + 1))
     assert fetched.codes == [ErrorCode.OFFSET_OUT_OF_RANGE]
     assert fetched.results[0].diverging_epoch == -1
@@ -167,7 +167,7 @@ def test_a_range_outlives_its_segment(node):
 
 @pytest.fixture
 def behind(node):
-    """A new leader with offsets 0 to 2, which has heard of high watermark 1 only."""
+    """A new leader with offsets 0 to 2 that only knows of high watermark 1."""
     made = node.add(lead=False)
     both = (NODE, OTHER)
     image_says(made, leader=NODE, epoch=EPOCH, replicas=both)
@@ -182,7 +182,7 @@ def behind(node):
 
 
 def behind_too(node, partition):
-    """Another one like it."""
+    """The same for another partition."""
     made = node.add(partition, lead=False)
     both = (NODE, OTHER)
     image_says(made, leader=NODE, epoch=EPOCH, replicas=both)
@@ -198,8 +198,8 @@ def failing_read(*_, **__):
     raise OSError("broken")
 
 
-def test_a_high_watermark_that_has_not_caught_up_is_not_told(node, behind):
-    """Who is at 3 has been told of 3 before, and who is at 1 may have been."""
+def test_a_new_leaders_high_watermark_is_hidden_until_it_has_caught_up(node, behind):
+    """A client at offset 3 has seen high watermark 3, and a client at 1 may have."""
     at_end, at_one = node.fetch(ask(3)), node.fetch(ask(1))
     assert (at_end.answers, at_one.answers) == (0, 0), "they wait"
     follower_fetched(behind, OTHER, 2)
@@ -219,7 +219,7 @@ def test_a_high_watermark_that_has_not_caught_up_is_not_told(node, behind):
 
 
 @pytest.mark.parametrize("offset", [1, 2, 3])
-def test_at_the_end_of_the_wait_it_is_not_available(node, behind, offset):
+def test_at_the_end_of_the_wait_offsets_are_not_available(node, behind, offset):
     fetched = node.fetch(ask(offset))
     node.timers[0].callback()
     assert fetched.codes == [ErrorCode.OFFSET_NOT_AVAILABLE]
@@ -227,7 +227,7 @@ def test_at_the_end_of_the_wait_it_is_not_available(node, behind, offset):
     assert node.fetch(ask(offset), max_wait_ms=0).codes == [ErrorCode.OFFSET_NOT_AVAILABLE]
 
 
-def test_what_is_committed_for_certain_is_read_meanwhile(node, behind):
+def test_committed_records_are_read_while_the_high_watermark_catches_up(node, behind):
     node.add(1)
     node.append(make_batch(), partition=1)
     fetched = node.fetch(ask(0), ask(0, 1))
@@ -240,7 +240,7 @@ def test_what_is_committed_for_certain_is_read_meanwhile(node, behind):
         result.release()
 
 
-def test_a_wait_for_more_goes_on_when_it_has_caught_up(node, behind):
+def test_a_fetch_still_waits_for_min_bytes_after_the_catch_up(node, behind):
     size = len(stored(behind)) // 3
     fetched = node.fetch(ask(1), min_bytes=3 * size)
     follower_fetched(behind, OTHER, 3)
@@ -252,7 +252,7 @@ def test_a_wait_for_more_goes_on_when_it_has_caught_up(node, behind):
     fetched.results[0].release()
 
 
-def test_it_looks_once_for_all_partitions_that_catch_up_in_a_turn(node, behind):
+def test_partitions_that_catch_up_in_one_turn_are_read_once(node, behind):
     size = len(stored(behind)) // 3
     second = behind_too(node, 1)
     fetched = node.fetch(ask(1), ask(1, 1))
@@ -268,7 +268,7 @@ def test_it_looks_once_for_all_partitions_that_catch_up_in_a_turn(node, behind):
         result.release()
 
 
-def test_a_look_that_comes_too_late_finds_nobody(node, behind):
+def test_a_cancelled_fetch_is_not_read_after_the_catch_up(node, behind):
     fetched = node.fetch(ask(1))
     follower_fetched(behind, OTHER, 3)
     node.plane.cancel_fetch(fetched.work)
@@ -276,8 +276,8 @@ def test_a_look_that_comes_too_late_finds_nobody(node, behind):
     assert (fetched.answers, node.plane.waiting_fetches) == (0, 0)
 
 
-def test_a_look_that_takes_a_replica_down_answers_once(node, behind):
-    """The replica tells all that wait there, and this fetch is one of them."""
+def test_a_read_after_the_catch_up_that_fails_answers_once(node, behind):
+    """The failing replica answers all fetches that wait there, and this one is among them."""
     second = behind_too(node, 1)
     fetched = node.fetch(ask(1), ask(2, 1))
     others = [node.fetch(ask(3)), node.fetch(ask(3, 1), min_bytes=1000)]

@@ -20,7 +20,7 @@ from tests.unit.partition.data_plane.roles import follow, follower_fetched, imag
 
 
 class Port:
-    """Notes what the replica asks for."""
+    """Records what the replica asks for."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[object, ...]] = []
@@ -40,7 +40,7 @@ def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
 
 
-def test_a_leader_notes_its_epoch_and_writes_it_with_the_first_append(node: Node) -> None:
+def test_a_leaders_epoch_is_checkpointed_at_its_first_append(node: Node) -> None:
     replica = node.add()
     checkpoint = Path(replica.log.directory) / "leader-epoch-checkpoint"
     assert replica.log.epochs.cache.entries() == [(EPOCH, 0)]
@@ -49,7 +49,7 @@ def test_a_leader_notes_its_epoch_and_writes_it_with_the_first_append(node: Node
     assert checkpoint.read_text().splitlines() == ["0", "1", f"{EPOCH} 0"]
 
 
-def test_an_epoch_without_records_is_forgotten_where_the_leader_never_had_it(node: Node) -> None:
+def test_a_follower_drops_an_epoch_without_records_that_its_leader_lacks(node: Node) -> None:
     replica = node.add()
     node.append(make_batch())
     lead(replica, EPOCH + 1)
@@ -70,7 +70,7 @@ def test_an_epoch_without_records_is_forgotten_where_the_leader_never_had_it(nod
     assert replica.core.may_fetch(EPOCH + 2)
 
 
-def test_a_follower_cuts_what_its_leader_does_not_have(node: Node) -> None:
+def test_a_follower_truncates_records_that_its_leader_lacks(node: Node) -> None:
     replica = node.add(lead=False)
     replica.port = port = Port()
     image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2))
@@ -93,7 +93,7 @@ def test_a_follower_cuts_what_its_leader_does_not_have(node: Node) -> None:
     assert replica.log.log_end_offset == 1, "an answer that comes again cuts nothing"
 
 
-def test_a_follower_whose_place_is_gone_begins_where_the_leader_does(node: Node) -> None:
+def test_a_follower_whose_offset_is_deleted_restarts_at_the_leaders_log_start(node: Node) -> None:
     replica = node.add(lead=False)
     replica.port = Port()
     follow(replica, 2, EPOCH)
@@ -110,7 +110,7 @@ def test_a_follower_whose_place_is_gone_begins_where_the_leader_does(node: Node)
     assert replica.high_watermark == 70
 
 
-def test_who_lags_is_proposed_to_leave_the_isr(node: Node) -> None:
+def test_a_leader_proposes_an_isr_without_a_lagging_follower(node: Node) -> None:
     replica = node.add(lead=False)
     replica.port = port = Port()
     image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2, 3), now_ms=0)
@@ -121,7 +121,7 @@ def test_who_lags_is_proposed_to_leave_the_isr(node: Node) -> None:
     assert replica.high_watermark == 0, "the one that leaves may yet be elected"
 
 
-def test_the_end_of_a_replica(node: Node) -> None:
+def test_a_retired_replica_refuses_fetches_and_stops_following(node: Node) -> None:
     replica = node.add()
     replica.port = port = Port()
     told: list[bool] = []
@@ -141,7 +141,7 @@ def leader_of_three(node: Node) -> ReplicaRole:
     return replica
 
 
-def test_who_has_resigned_takes_appends_again_in_another_epoch(node: Node) -> None:
+def test_a_resigned_leader_accepts_appends_again_in_a_new_epoch(node: Node) -> None:
     replica = leader_of_three(node)
     assert replica.resign()
     assert replica.core.append_epoch == NO_APPENDS
@@ -153,7 +153,7 @@ def test_who_has_resigned_takes_appends_again_in_another_epoch(node: Node) -> No
     assert node.append(make_batch(), epoch=EPOCH + 1).codes == {0: 0}
 
 
-def test_nobody_resigns_for_nobody(node: Node) -> None:
+def test_a_replica_does_not_resign_without_a_successor(node: Node) -> None:
     assert not node.add().resign()
     replica = node.add(1, lead=False)
     replica.port = Port()
@@ -161,11 +161,11 @@ def test_nobody_resigns_for_nobody(node: Node) -> None:
     assert not replica.resign()
 
 
-def test_a_log_that_fails_where_others_lead_soon(node: Node) -> None:
+def test_a_failed_log_with_a_successor_counts_as_resigned(node: Node) -> None:
     replica = leader_of_three(node)
     waiting = node.append(make_batch(), acks=-1)
     replica.fail()
-    # It is in a log that nobody asks any more, and may be in that of the next leader.
+    # It is in this replica's log, and perhaps in that of the next leader.
     assert waiting.codes == {0: ErrorCode.REQUEST_TIMED_OUT}
     told = waiting.results[0][2]
     assert told is not None
@@ -182,7 +182,7 @@ def test_a_log_that_fails_where_others_lead_soon(node: Node) -> None:
     assert replica.core.refuse_fetch(-1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_log_that_fails_where_nobody_else_leads(node: Node) -> None:
+def test_a_failed_log_without_a_successor_answers_storage_errors(node: Node) -> None:
     replica = node.add(lead=False)
     replica.port = Port()
     image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2, 3), isr=(1,))
@@ -191,7 +191,7 @@ def test_a_log_that_fails_where_nobody_else_leads(node: Node) -> None:
     assert replica.core.refuse_fetch(-1) == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_a_disk_that_fails_during_a_cut_takes_the_replica_offline(
+def test_a_disk_error_during_truncation_takes_the_replica_offline(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replica = node.add()
@@ -217,7 +217,7 @@ def test_a_disk_that_fails_during_a_cut_takes_the_replica_offline(
     assert not replica.core.may_fetch(EPOCH + 1)
 
 
-def test_damage_in_what_is_to_be_cut_takes_only_the_replica_offline(node: Node) -> None:
+def test_damage_found_during_truncation_takes_the_replica_offline(node: Node) -> None:
     replica = node.add()
     for _ in range(3):
         node.append(make_batch())

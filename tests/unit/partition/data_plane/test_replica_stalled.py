@@ -1,4 +1,4 @@
-"""Appends while a log directory hangs: in order, acknowledged when written, nobody else waits."""
+"""Appends in a stalled log directory: in order, acknowledged when written, no delay for others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.unit.partition.data_plane.test_replica_role import Port
 
 
 class SlowDisk(InlineEnvironment):
-    """A directory that hangs; a write takes until the test lets it end."""
+    """A stalled directory; a write lasts until the test calls `finish`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,9 @@ def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
 
 
-def test_nothing_is_acknowledged_or_seen_before_it_is_written(node: Node, disk: SlowDisk) -> None:
+def test_records_are_not_acknowledged_or_readable_before_they_are_written(
+    node: Node, disk: SlowDisk
+) -> None:
     replica = node.add(environment=disk)
     waiting = node.fetch(ask(0))
     sinks = [node.append(make_batch(), acks=acks) for acks in (1, -1, 0)]
@@ -86,9 +88,7 @@ def test_a_mixed_group_and_sequences(node: Node, disk: SlowDisk) -> None:
     assert replica.log.log_end_offset == 2
 
 
-def test_a_group_without_anything_to_write_still_waits_for_its_turn(
-    node: Node, disk: SlowDisk
-) -> None:
+def test_a_group_with_nothing_to_write_waits_for_its_turn(node: Node, disk: SlowDisk) -> None:
     node.add(environment=disk)
     written = node.append(make_batch())
     refused = node.append(make_batch()[:40])
@@ -97,8 +97,8 @@ def test_a_group_without_anything_to_write_still_waits_for_its_turn(
     assert (written.codes, refused.codes) == ({0: 0}, {0: ErrorCode.CORRUPT_MESSAGE})
 
 
-def test_groups_that_an_answer_brings_about_come_last(node: Node, disk: SlowDisk) -> None:
-    """As a coordinator does, which appends its next records when it hears of the last ones."""
+def test_a_group_that_is_appended_during_an_answer_comes_last(node: Node, disk: SlowDisk) -> None:
+    """A coordinator appends its next records when the last ones are answered."""
     node.add(environment=disk)
     order: list[tuple[str, int]] = []
 
@@ -117,7 +117,7 @@ def test_groups_that_an_answer_brings_about_come_last(node: Node, disk: SlowDisk
     assert disk.jobs == []
 
 
-def test_back_to_writing_at_once_when_the_disk_is_quick_again(node: Node, disk: SlowDisk) -> None:
+def test_appends_are_written_at_once_when_the_stall_has_ended(node: Node, disk: SlowDisk) -> None:
     replica = node.add(environment=disk)
     for _ in range(FAST_WRITES_TO_RECOVER):
         node.append(make_batch())
@@ -132,7 +132,9 @@ def test_back_to_writing_at_once_when_the_disk_is_quick_again(node: Node, disk: 
     assert len(read_all(replica.log)) == FAST_WRITES_TO_RECOVER + 2
 
 
-def test_another_log_may_end_the_stall_while_one_is_written(node: Node, disk: SlowDisk) -> None:
+def test_during_a_late_write_appends_wait_even_if_the_stall_has_ended(
+    node: Node, disk: SlowDisk
+) -> None:
     node.add(environment=disk)
     first = node.append(make_batch())
     disk.stall.stalled = False
@@ -142,7 +144,7 @@ def test_another_log_may_end_the_stall_while_one_is_written(node: Node, disk: Sl
     assert (first.offsets, second.offsets) == ({0: 0}, {0: 1})
 
 
-def test_too_much_waits(node: Node, disk: SlowDisk) -> None:
+def test_an_append_is_refused_if_too_many_bytes_wait(node: Node, disk: SlowDisk) -> None:
     node.add(environment=disk)
     node.append(make_batch())
     disk.stall.waiting_bytes += WAITING_BYTES_MAX
@@ -160,8 +162,10 @@ def outcomes(*sinks: Sink) -> list[tuple[int, int]]:
     return [(f.error_code, f.outcome) for f in failures if isinstance(f, Failure)]
 
 
-def test_who_waits_for_a_disk_does_not_hand_over(node: Node, disk: SlowDisk) -> None:
-    """Groups that come later would be refused, and so be with the next leader before these."""
+def test_a_leader_does_not_resign_while_appends_wait_for_the_disk(
+    node: Node, disk: SlowDisk
+) -> None:
+    """Later groups would be refused, and would reach the next leader before the waiting ones."""
     replica = node.add(environment=disk, lead=False)
     image_says(replica, leader=NODE, epoch=EPOCH, replicas=(NODE, 2, 3))
     node.append(make_batch())
@@ -170,7 +174,7 @@ def test_who_waits_for_a_disk_does_not_hand_over(node: Node, disk: SlowDisk) -> 
     assert replica.resign()
 
 
-def test_what_waits_for_the_next_leader_is_bounded(node: Node) -> None:
+def test_appends_that_wait_for_the_next_leader_are_limited(node: Node) -> None:
     replica = node.add(lead=False)
     image_says(replica, leader=NODE, epoch=EPOCH, replicas=(NODE, 2, 3))
     node.append(make_batch(), acks=-1)
@@ -182,7 +186,7 @@ def test_what_waits_for_the_next_leader_is_bounded(node: Node) -> None:
     assert node.append(make_batch()).results == []
 
 
-def test_a_broken_directory_fails_each_group_as_it_deserves(node: Node, disk: SlowDisk) -> None:
+def test_a_failed_directory_fails_each_group_by_its_state(node: Node, disk: SlowDisk) -> None:
     replica = node.add(environment=disk)
     sinks = [node.append(make_batch()) for _ in range(3)]
     node._log_failed(replica, LogDirFailure("x", OSError("bad")))
@@ -196,7 +200,7 @@ def test_a_broken_directory_fails_each_group_as_it_deserves(node: Node, disk: Sl
     assert outcomes(node.append(make_batch())) == [(storage, OUTCOME_NOT_APPENDED)]
 
 
-def test_a_write_that_cannot_begin(node: Node, disk: SlowDisk) -> None:
+def test_a_late_write_that_cannot_begin_fails_the_replica(node: Node, disk: SlowDisk) -> None:
     node.add(environment=disk, segment_bytes=len(make_batch()))
     first, second, third = (node.append(make_batch()) for _ in range(3))
 
@@ -212,7 +216,7 @@ def test_a_write_that_cannot_begin(node: Node, disk: SlowDisk) -> None:
     assert disk.jobs == []
 
 
-def test_the_lead_is_lost_and_won_again_during_a_write(node: Node, disk: SlowDisk) -> None:
+def test_leadership_is_lost_and_regained_during_a_write(node: Node, disk: SlowDisk) -> None:
     replica = node.add(environment=disk)
     first, second = node.append(make_batch()), node.append(make_batch())
     follow(replica, 2, EPOCH + 1)
@@ -231,10 +235,10 @@ def test_the_lead_is_lost_and_won_again_during_a_write(node: Node, disk: SlowDis
     assert len(first.results) == len(second.results) == 1
 
 
-def test_an_epoch_without_records_goes_when_a_late_write_ends_behind_its_beginning(
+def test_an_empty_epoch_is_removed_when_a_late_write_ends_behind_its_start(
     node: Node, disk: SlowDisk
 ) -> None:
-    """The replica led it while the write was under way, and follows by now."""
+    """The replica led in that epoch during the write, and follows now."""
     replica = node.add(environment=disk)
     node.append(make_batch())
     follow(replica, 2, EPOCH + 1)
@@ -245,8 +249,8 @@ def test_an_epoch_without_records_goes_when_a_late_write_ends_behind_its_beginni
     assert replica.log.epochs.cache.entries() == [(EPOCH, 0)]
 
 
-def test_a_write_that_ends_after_the_lead_was_lost_is_flushed(node: Node, disk: SlowDisk) -> None:
-    """flush.messages asks for it, and a follower fetches only when all of its log counts."""
+def test_a_write_that_ends_after_leadership_was_lost_is_flushed(node: Node, disk: SlowDisk) -> None:
+    """flush.messages asks for it, and a follower fetches only when its whole log counts."""
     replica = node.add(environment=disk, flush_messages=1)
     replica.port = port = Port()
     node.append(make_batch())
@@ -257,7 +261,7 @@ def test_a_write_that_ends_after_the_lead_was_lost_is_flushed(node: Node, disk: 
     assert replica.core.may_ask()
 
 
-def test_a_write_that_ends_after_the_lead_was_won_again_is_flushed(
+def test_a_write_that_ends_after_leadership_was_regained_is_flushed(
     node: Node, disk: SlowDisk
 ) -> None:
     replica = node.add(environment=disk, flush_messages=1)
@@ -274,7 +278,7 @@ def test_a_write_that_ends_after_the_lead_was_won_again_is_flushed(
 
 
 def test_a_replica_is_taken_offline_during_a_write(node: Node, disk: SlowDisk) -> None:
-    """It follows nobody then, least of all this node, which the image still has as the leader."""
+    """It then follows no leader, least of all this node, which still leads in the image."""
     replica = node.add(environment=disk)
     replica.port = port = Port()
     sink = node.append(make_batch())
@@ -293,7 +297,7 @@ def test_a_topic_is_deleted_during_a_write(node: Node, disk: SlowDisk) -> None:
     assert outcomes(first) == [(ErrorCode.REQUEST_TIMED_OUT, OUTCOME_UNKNOWN)]
 
 
-def test_a_bug_leaves_nobody_waiting(
+def test_a_bug_leaves_no_append_unanswered(
     node: Node, disk: SlowDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replica = node.add(environment=disk)
@@ -349,7 +353,7 @@ async def answered(*sinks: Sink) -> None:
 
 
 class TwoDirectories:
-    """A node's data plane over a slow and a quick directory, with a leading replica in each."""
+    """A node's data plane with a slow and a fast directory, and a leading replica in each."""
 
     def __init__(self, directory: Path) -> None:
         loop = asyncio.get_running_loop()
@@ -394,7 +398,7 @@ class TwoDirectories:
 
 
 class Heartbeats:
-    """Something that the loop should do every few milliseconds."""
+    """Work that the loop should do every few milliseconds."""
 
     def __init__(self) -> None:
         self.longest_s = 0.0
@@ -410,10 +414,10 @@ class Heartbeats:
         self._task.cancel()
 
 
-async def test_a_slow_directory_holds_up_nobody_else(tmp_path: Path) -> None:
+async def test_a_slow_directory_does_not_delay_the_other_one(tmp_path: Path) -> None:
     node = TwoDirectories(tmp_path)
     assert [replica.log_dir for replica in node.replicas] == [0, 1]
-    node.append(0)  # The one write for which the loop waits: that is how the stall shows.
+    node.append(0)  # The only write on the loop: its time starts the stall.
     beats = Heartbeats()
     began = time.monotonic()
     slow = [node.append(0) for _ in range(4)]
@@ -439,7 +443,7 @@ async def test_a_node_stops_during_a_slow_write(tmp_path: Path) -> None:
     node = TwoDirectories(tmp_path)
     written, last = node.append(0), node.append(0)
     assert node.manager.close(timeout_s=10) == []
-    await asyncio.sleep(0.01)  # The thread's answer comes to a log that is closed.
+    await asyncio.sleep(0.01)  # Now the thread calls back, after the log was closed.
     assert (written.offsets, last.results) == ({0: 0}, [])
     assert not (tmp_path / "slow" / ".kafka_cleanshutdown").exists()
     assert (tmp_path / "quick" / ".kafka_cleanshutdown").exists()

@@ -1,4 +1,4 @@
-"""A node without others."""
+"""A node without other nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.partition.data_plane.node import EPOCH, Node
 from tests.unit.partition.data_plane.roles import follow
 
 
-def test_whoever_is_alone_has_nobody_to_follow_and_an_isr_that_never_changes(
+def test_a_single_node_follows_no_leader_and_proposes_no_isr(
     tmp_path: Path,
 ) -> None:
     replica = Node(tmp_path).add()

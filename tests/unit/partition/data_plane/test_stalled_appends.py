@@ -1,4 +1,4 @@
-"""The queue of one partition whose directory hangs."""
+"""The queue of one partition whose directory is stalled."""
 
 from highwater.hop.append import OUTCOME_UNKNOWN, AppendGroup, Failure
 from highwater.partition.data_plane.stalled_appends import StalledAppends
@@ -16,7 +16,7 @@ def group(nbytes: int = 10) -> tuple[AppendGroup, Sink]:
     return made, sink
 
 
-def test_groups_come_out_in_order_one_at_a_time() -> None:
+def test_groups_are_taken_in_order_and_one_at_a_time() -> None:
     stall = StallMonitor()
     queue = StalledAppends(stall)
     (a, _), (b, _) = group(), group(5)
@@ -28,7 +28,7 @@ def test_groups_come_out_in_order_one_at_a_time() -> None:
     assert (len(queue), stall.waiting_bytes) == (0, 0)
 
 
-def test_what_waits_is_limited_over_all_partitions_of_a_directory() -> None:
+def test_waiting_bytes_are_limited_over_all_partitions_of_a_directory() -> None:
     stall = StallMonitor()
     one, other = StalledAppends(stall), StalledAppends(stall)
     assert one.add(group(WAITING_BYTES_MAX + 1)[0]), "alone it may be as large as it likes"
@@ -39,7 +39,7 @@ def test_what_waits_is_limited_over_all_partitions_of_a_directory() -> None:
     assert not one.add(group(1)[0])
 
 
-def test_all_fail_each_as_fits_its_state() -> None:
+def test_each_group_fails_by_its_state() -> None:
     stall = StallMonitor()
     queue = StalledAppends(stall)
     (a, first), (b, second) = group(), group()
@@ -53,7 +53,7 @@ def test_all_fail_each_as_fits_its_state() -> None:
     assert len(first.results) == len(second.results) == 1
 
 
-def test_a_group_that_came_to_an_end_is_left_alone() -> None:
+def test_a_completed_group_does_not_fail_later() -> None:
     queue = StalledAppends(StallMonitor())
     made, sink = group()
     queue.add(made)

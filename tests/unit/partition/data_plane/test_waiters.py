@@ -1,4 +1,4 @@
-"""Who waits is told once, in order, and leaves nothing behind."""
+"""Each wait is answered once and in order, and leaves nothing behind."""
 
 from highwater.hop.append import OUTCOME_APPENDED, OUTCOME_UNKNOWN, AppendGroup, Failure
 from highwater.kafka.error_codes import ErrorCode
@@ -14,7 +14,7 @@ def commit(waiters, required_offset, *, deadline_ms=0):
     return sink
 
 
-def test_bytes_are_counted_down_over_all_places():
+def test_bytes_of_all_partitions_count_for_a_waiting_fetch():
     done, here, there = [], Waiters(), Waiters()
     wait = FetchWait(100, done.append, done.append)
     here.add_fetch(wait)
@@ -28,7 +28,7 @@ def test_bytes_are_counted_down_over_all_places():
     assert done == [wait]
 
 
-def test_who_is_ended_by_one_before_it_is_not_told_again():
+def test_a_wait_that_an_earlier_one_ended_is_not_answered_again():
     done, here = [], Waiters()
     second = FetchWait(1, done.append, done.append)
 
@@ -43,7 +43,7 @@ def test_who_is_ended_by_one_before_it_is_not_told_again():
     assert done == [first]
 
 
-def test_leaving_is_silent_and_may_be_repeated():
+def test_leaving_gives_no_answer_and_may_be_repeated():
     done, here = [], Waiters()
     wait = FetchWait(1, done.append, done.append)
     here.add_fetch(wait)
@@ -54,7 +54,7 @@ def test_leaving_is_silent_and_may_be_repeated():
     assert wait.finished
 
 
-def test_those_that_wait_look_when_the_high_watermark_has_caught_up():
+def test_waiting_fetches_read_when_the_high_watermark_has_caught_up():
     looked, here = [], Waiters()
 
     def look(wait):
@@ -69,7 +69,7 @@ def test_those_that_wait_look_when_the_high_watermark_has_caught_up():
     assert not first.finished
 
 
-def test_commits_end_in_the_order_of_offsets():
+def test_commits_are_answered_in_the_order_of_offsets():
     waiters = Waiters()
     sinks = [commit(waiters, n) for n in (3, 5, 9)]
     waiters.offset_committed(2)
@@ -80,7 +80,7 @@ def test_commits_end_in_the_order_of_offsets():
     assert sinks[2].offsets == {0: 8}
 
 
-def test_a_leader_that_goes_tells_everyone():
+def test_the_end_of_leadership_answers_all_waits():
     done, waiters = [], Waiters()
     fetches = [FetchWait(1, done.append, done.append) for _ in range(3)]
     for wait in fetches:
@@ -94,8 +94,8 @@ def test_a_leader_that_goes_tells_everyone():
     assert not waiters.fetches
 
 
-def test_who_waits_for_a_leader_that_is_gone_keeps_what_failed_by_itself():
-    """A batch that was refused is in no log, whatever becomes of its group."""
+def test_at_the_end_of_leadership_a_refused_batch_keeps_its_failure():
+    """A refused batch is in no log, whatever happens to its group."""
     waiters = Waiters()
     sink = Sink()
     group = AppendGroup(b"t" * 16, 0, 1, -1, "")
@@ -109,7 +109,7 @@ def test_who_waits_for_a_leader_that_is_gone_keeps_what_failed_by_itself():
     assert sink.codes == {0: ErrorCode.REQUEST_TIMED_OUT, 1: ErrorCode.CORRUPT_MESSAGE}
 
 
-def test_whose_time_is_over_is_answered_and_forgotten():
+def test_a_commit_past_its_deadline_is_answered_and_forgotten():
     waiters = Waiters()
     early, late, own = [commit(waiters, n + 1, deadline_ms=d) for n, d in enumerate((50, 40, 0))]
     waiters.expire_commits(39, ErrorCode.REQUEST_TIMED_OUT)
@@ -126,7 +126,7 @@ def test_whose_time_is_over_is_answered_and_forgotten():
     assert len(late.results) == 1
 
 
-def test_a_group_is_waited_for_until_the_last_of_its_deadlines():
+def test_a_group_waits_until_the_last_of_its_deadlines():
     waiters, sink = Waiters(), Sink()
     group = group_of(b"a", b"b", sink=sink, deadline_ms=40)
     group.later_deadlines = {1: 90}
@@ -137,7 +137,7 @@ def test_a_group_is_waited_for_until_the_last_of_its_deadlines():
     assert sink.codes == dict.fromkeys((0, 1), ErrorCode.REQUEST_TIMED_OUT)
 
 
-def test_a_batch_with_a_failure_of_its_own_keeps_it():
+def test_at_the_deadline_a_refused_batch_keeps_its_failure():
     waiters, sink = Waiters(), Sink()
     group = group_of(b"a", b"b", sink=sink, deadline_ms=1)
     failure = Failure(ErrorCode.INVALID_RECORD)
@@ -146,7 +146,7 @@ def test_a_batch_with_a_failure_of_its_own_keeps_it():
     assert sink.codes == {0: ErrorCode.REQUEST_TIMED_OUT, 1: ErrorCode.INVALID_RECORD}
 
 
-def test_as_many_wait_as_there_is_room_for(monkeypatch):
+def test_if_too_many_commits_wait_the_first_is_answered(monkeypatch):
     monkeypatch.setattr(module, "COMMITS_MAX", 2)
     waiters = Waiters()
     first, second, third = [commit(waiters, n) for n in (1, 2, 3)]

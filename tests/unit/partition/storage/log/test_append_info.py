@@ -7,8 +7,8 @@ from tests.support.log_batches import append, make_batch, open_log
 
 
 @pytest.mark.parametrize("field", LogAppendInfo.__slots__)
-def test_what_is_not_filled_in_is_not_appended(tmp_path: Path, field: str) -> None:
-    """It has no defaults: a field that is forgotten is a bug that shows at once."""
+def test_an_append_with_a_missing_field_fails(tmp_path: Path, field: str) -> None:
+    """Fields have no defaults, so that a forgotten field fails at once."""
     log = open_log(tmp_path / "topic-0")
     append(log, make_batch(), epoch=0)
     batch = make_batch(base_offset=1)

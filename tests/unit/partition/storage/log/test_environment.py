@@ -19,7 +19,7 @@ def test_inline_does_everything_at_once_in_order(tmp_path: Path) -> None:
     assert (environment.files.capacity, environment.maps.capacity) == (3, 2)
 
 
-def test_remove_takes_files_directories_and_what_is_gone(tmp_path: Path) -> None:
+def test_remove_deletes_a_directory_and_accepts_a_missing_one(tmp_path: Path) -> None:
     (tmp_path / "d" / "e").mkdir(parents=True)
     (tmp_path / "d" / "e" / "f").write_bytes(b"")
     remove(str(tmp_path / "d"))
@@ -28,7 +28,7 @@ def test_remove_takes_files_directories_and_what_is_gone(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("error", [errno.ENOTEMPTY, errno.ENOENT])
-def test_remove_goes_on_when_a_late_snapshot_comes_into_the_directory(
+def test_remove_retries_when_a_late_snapshot_changes_the_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int
 ) -> None:
     rmtree, disturbed = shutil.rmtree, [error]

@@ -10,7 +10,7 @@ from tests.support.log_batches import append, make_batch, open_log
 
 
 class Recording(FileSystem):
-    """Knows which files were synced."""
+    """Records which files were synced."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class Recording(FileSystem):
         self.synced.append(Path(f"/proc/self/fd/{fd}").readlink().name)
 
 
-def test_what_one_flush_syncs(tmp_path: Path) -> None:
+def test_one_flush_syncs_segments_and_indexes_of_sealed_ones(tmp_path: Path) -> None:
     files = Recording()
     environment = InlineEnvironment(files)
     deferred = []
@@ -34,7 +34,7 @@ def test_what_one_flush_syncs(tmp_path: Path) -> None:
     files.synced.clear()
     job = log.durability.begin_flush()
     assert job is not None
-    assert [segment.pins for segment in log.extent.all] == [2, 1]  # One by the roll's own flush.
+    assert [segment.pins for segment in log.extent.all] == [2, 1]  # The roll's flush pins one, too.
     job.run()
     zero = "00000000000000000000"
     assert files.synced == [
@@ -57,7 +57,7 @@ def test_the_directory_is_synced_once_after_files_were_made(tmp_path: Path) -> N
     assert files.synced == ["00000000000000000000.log"]
 
 
-def test_a_failed_sync_names_the_file_and_ends_its_pins(tmp_path: Path) -> None:
+def test_a_failed_sync_names_the_file_and_unpins_it(tmp_path: Path) -> None:
     files = FileSystem()
     log = open_log(tmp_path / "topic-0", environment=InlineEnvironment(files))
     append(log, make_batch(), epoch=0)

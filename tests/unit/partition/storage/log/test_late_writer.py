@@ -1,4 +1,4 @@
-"""Appends on the writer thread of a directory that hangs; the test plays the thread."""
+"""Appends on the writer thread of a stalled directory; the test plays the thread."""
 
 import errno
 import os
@@ -27,7 +27,7 @@ from tests.support.log_batches import (
 )
 
 
-def test_a_slow_write_marks_the_directory_and_fast_ones_clear_it(
+def test_a_slow_write_stalls_the_directory_and_fast_ones_end_the_stall(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = iter([0.0, 0.010, 0.0, 0.051])
@@ -63,7 +63,7 @@ def append_later(log: PartitionLog, batch: bytearray, *, epoch: int | None = Non
 
 
 class Threads(InlineEnvironment):
-    """Writes wait until the test lets them go."""
+    """Writes wait until the test calls `finish`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class Threads(InlineEnvironment):
         done()
 
 
-def test_a_later_append_counts_when_it_is_written(tmp_path: Path) -> None:
+def test_a_late_append_is_in_the_log_only_when_it_is_written(tmp_path: Path) -> None:
     environment = Threads()
     log = open_log(tmp_path / "topic-0", environment=environment)
     append(log, make_batch(), epoch=0)
@@ -94,7 +94,7 @@ def test_a_later_append_counts_when_it_is_written(tmp_path: Path) -> None:
     assert len(read_all(log)) == 3
 
 
-def test_a_log_that_is_deleted_while_it_is_written(tmp_path: Path) -> None:
+def test_a_log_is_deleted_during_a_late_write(tmp_path: Path) -> None:
     environment = Threads()
     log = open_log(tmp_path / "topic-0", environment=environment)
     append(log, make_batch(), epoch=0)
@@ -106,7 +106,7 @@ def test_a_log_that_is_deleted_while_it_is_written(tmp_path: Path) -> None:
     assert segment.fd < 0
 
 
-def test_a_roll_comes_before_a_later_append(tmp_path: Path) -> None:
+def test_a_late_append_that_needs_a_roll_rolls_first(tmp_path: Path) -> None:
     environment = Threads()
     batch = make_batch(producer_id=5, producer_epoch=0, base_sequence=0, timestamps=(1000,))
     log = open_log(
@@ -126,7 +126,7 @@ def test_a_roll_comes_before_a_later_append(tmp_path: Path) -> None:
     assert len(read_all(log)) == 3
 
 
-def test_the_first_write_of_a_segment_is_a_later_one(tmp_path: Path) -> None:
+def test_the_first_write_of_a_segment_may_be_a_late_one(tmp_path: Path) -> None:
     environment = Threads()
     log = open_log(tmp_path / "topic-0", environment=environment)
     done = append_later(log, make_batch(timestamps=(2000,)), epoch=0)
@@ -152,7 +152,7 @@ def test_a_group_across_the_end_of_a_segment_is_written_at_once(tmp_path: Path) 
     assert len(read_all(log)) == 3
 
 
-def test_a_log_that_is_closed_while_it_is_written(tmp_path: Path) -> None:
+def test_a_log_is_closed_during_a_late_write(tmp_path: Path) -> None:
     environment = Threads()
     log = open_log(tmp_path / "topic-0", environment=environment)
     append(log, make_batch(), epoch=0)
@@ -167,7 +167,7 @@ def test_a_log_that_is_closed_while_it_is_written(tmp_path: Path) -> None:
     assert len(read_all(open_log(tmp_path / "topic-0"))) == 2
 
 
-def test_retention_waits_while_a_log_is_written(tmp_path: Path) -> None:
+def test_retention_deletes_nothing_during_a_late_write(tmp_path: Path) -> None:
     environment = Threads()
     log = open_log(tmp_path / "topic-0", LogConfig(retention_ms=0), environment=environment)
     append(log, make_batch(), epoch=0)
@@ -179,8 +179,8 @@ def test_retention_waits_while_a_log_is_written(tmp_path: Path) -> None:
     assert log.apply_retention() == 1
 
 
-def test_producers_ahead_of_the_log_are_not_kept_for_a_start(tmp_path: Path) -> None:
-    """Another log's fast writes have cleared the directory's mark before this one's turn came."""
+def test_producer_states_ahead_of_the_log_are_not_written(tmp_path: Path) -> None:
+    """Fast writes to another log have ended the directory's stall before this log's write ran."""
     environment, clock = Threads(), ManualClock(1000)
     config = LogConfig(index_interval_bytes=50)
     log = open_log(tmp_path / "topic-0", config, environment=environment, clock=clock)
@@ -195,7 +195,7 @@ def test_producers_ahead_of_the_log_are_not_kept_for_a_start(tmp_path: Path) -> 
     again.close(clean=False)
 
 
-def test_a_failed_later_append_is_a_failed_directory(tmp_path: Path) -> None:
+def test_a_failed_late_append_fails_the_directory(tmp_path: Path) -> None:
     environment = Threads()
     log = open_log(tmp_path / "topic-0", environment=environment)
     append(log, make_batch(), epoch=0)

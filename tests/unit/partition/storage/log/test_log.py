@@ -17,13 +17,13 @@ from tests.support.log_batches import (
 )
 
 
-def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_made_fails(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(LogDirFailure):
         open_log(tmp_path / "file" / "topic-0")
 
 
-def test_reconfigure_holds_from_the_next_append(tmp_path: Path) -> None:
+def test_new_configs_apply_from_the_next_append(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0")
     append(log, make_batch(), make_batch(), epoch=0)
     log.reconfigure(LogConfig(segment_bytes=log.extent.size_bytes, flush_messages=1))
@@ -32,7 +32,7 @@ def test_reconfigure_holds_from_the_next_append(tmp_path: Path) -> None:
     assert len(log.extent.all) == 2
 
 
-def test_the_tail_that_a_start_reads_is_kept_short(tmp_path: Path) -> None:
+def test_shorten_tail_writes_indexes_and_producers_only_if_there_is_much(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0", LogConfig(index_interval_bytes=100))
     recent = tmp_path / "topic-0" / ".highwater_producers"
     index = tmp_path / "topic-0" / f"{0:020d}.index"
@@ -64,6 +64,6 @@ def test_the_tail_that_a_start_reads_is_kept_short(tmp_path: Path) -> None:
     log.shorten_tail()
     assert log.extent.active.index.waiting == 0
     log.close(clean=False)
-    # Not after anything but a kill: what it tells of may be lost.
+    # Valid only after a kill: the batches that it describes may be lost.
     open_log(tmp_path / "topic-0").close(clean=False)
     assert not recent.exists()

@@ -1,4 +1,4 @@
-"""A log whose sealed segments give way to a new one."""
+"""A log in which one new segment replaces sealed ones."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def log(tmp_path: Path) -> PartitionLog:
 
 
 def replaced(log: PartitionLog) -> None:
-    """Cleans the first two segments into one, without a thought of crashes."""
+    """Clean the first two segments into one; not safe against crashes."""
     job = job_of(log, segment_bytes=log.extent.all[0].size * 2)
     groups, next_dirty = rewritten(job)
     (group,) = groups
@@ -65,7 +65,7 @@ def replaced(log: PartitionLog) -> None:
     log.cleaning.first_dirty = next_dirty
 
 
-def test_readers_find_the_same_table_with_gaps(log: PartitionLog) -> None:
+def test_after_cleaning_readers_find_the_newest_records_and_gaps(log: PartitionLog) -> None:
     before = records_in(log)
     replaced(log)
     after = records_in(log)
@@ -82,8 +82,8 @@ def test_readers_find_the_same_table_with_gaps(log: PartitionLog) -> None:
 
 @pytest.fixture
 def hollow(tmp_path: Path) -> PartitionLog:
-    """100 closed segments, each a group of its own, of which compaction has left one header each,
-    but for two with a record; the active one is empty.
+    """100 closed segments, each cleaned by itself. Compaction has left one header in each, but a
+    record in two of them. The active segment is empty.
     """
     made = open_log(tmp_path / "topic-0", CONFIG)
     for number in range(100):
@@ -104,7 +104,7 @@ def hollow(tmp_path: Path) -> PartitionLog:
 
 
 def consumed(log: PartitionLog, offset: int, end_offset: int) -> tuple[int, int, int] | None:
-    """(base offset, next offset, records of its first batch) of what a consumer is given."""
+    """(base offset, next offset, records of its first batch) of the slice that a consumer gets."""
     found = log.reader.read(offset, 1 << 20, end_offset=end_offset, pass_empty=True)
     if found is None:
         return None
@@ -112,7 +112,7 @@ def consumed(log: PartitionLog, offset: int, end_offset: int) -> tuple[int, int,
     return found.base_offset, found.next_offset, count
 
 
-def test_a_consumer_passes_over_headers_that_hold_nothing(hollow: PartitionLog) -> None:
+def test_a_consumer_skips_segments_without_records(hollow: PartitionLog) -> None:
     end = hollow.log_end_offset
     assert consumed(hollow, 0, end) == (40, 41, 1)
     assert consumed(hollow, 40, end) == (40, 41, 1)
@@ -124,7 +124,7 @@ def test_a_consumer_passes_over_headers_that_hold_nothing(hollow: PartitionLog) 
     assert hollow.reader.read(0, 100, end_offset=end).next_offset == 1, "a replica needs them all"
 
 
-def test_it_passes_over_so_many_segments_at_once(
+def test_one_read_skips_a_limited_number_of_segments(
     hollow: PartitionLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_reader, "EMPTY_SEGMENTS_MAX", 10)
@@ -133,7 +133,9 @@ def test_it_passes_over_so_many_segments_at_once(
     assert consumed(hollow, 31, 102) == (40, 41, 1)
 
 
-def test_headers_before_damage_or_before_what_does_not_fit_are_given(hollow: PartitionLog) -> None:
+def test_empty_headers_are_returned_if_the_next_batch_is_damaged_or_too_large(
+    hollow: PartitionLog,
+) -> None:
     found = hollow.reader.read(35, 62, end_offset=102, min_one_batch=False, pass_empty=True)
     assert found is not None
     assert (found.base_offset, found.length) == (39, 61)
@@ -143,8 +145,8 @@ def test_headers_before_damage_or_before_what_does_not_fit_are_given(hollow: Par
         consumed(hollow, 20, 102)
 
 
-def test_several_headers_in_a_segment_are_passed_over(tmp_path: Path) -> None:
-    """Of producers whose newest batches these were."""
+def test_a_segment_with_several_empty_headers_is_skipped(tmp_path: Path) -> None:
+    """The headers stay because each is the newest batch of its producer."""
     log = open_log(tmp_path / "topic-0", CONFIG)
     for producer_id in (*range(5), 99):
         append(log, keyed_batch([(b"a", b"1")], producer_id=producer_id, base_sequence=0))
@@ -167,7 +169,7 @@ def test_several_headers_in_a_segment_are_passed_over(tmp_path: Path) -> None:
     assert [batch.record_count for batch in batches_in(log)] == [0] * 6 + [1, 1]
 
 
-def test_whoever_holds_an_old_segment_reads_on(log: PartitionLog) -> None:
+def test_a_reader_that_has_pinned_an_old_segment_can_finish(log: PartitionLog) -> None:
     old = log.reader.read(3, 1 << 20, end_offset=10)
     assert old is not None
     old.segment.pin()
@@ -179,7 +181,7 @@ def test_whoever_holds_an_old_segment_reads_on(log: PartitionLog) -> None:
     assert not old.segment.is_open()
 
 
-def test_places_that_were_remembered_are_forgotten(log: PartitionLog) -> None:
+def test_remembered_positions_are_dropped_after_a_cleaning(log: PartitionLog) -> None:
     for offset in range(20):
         log.reader.read(offset, 1, end_offset=log.log_end_offset)
     replaced(log)
@@ -188,7 +190,7 @@ def test_places_that_were_remembered_are_forgotten(log: PartitionLog) -> None:
         assert int.from_bytes(data[:8], "big") == max(offset, 17)
 
 
-def test_timestamps_producers_and_truncation_afterwards(log: PartitionLog) -> None:
+def test_timestamps_and_truncation_after_a_cleaning(log: PartitionLog) -> None:
     replaced(log)
     assert log.search.first_with_largest() == (1_700_000_000_000, 17)
     assert log.search.first_at_or_after(0) == (1_700_000_000_000, 17, 0)
@@ -201,7 +203,7 @@ def test_timestamps_producers_and_truncation_afterwards(log: PartitionLog) -> No
     assert (log.log_end_offset, batches_in(log)) == (0, []), "it does not end inside a gap"
 
 
-def test_the_marker_lets_recovery_find_gaps(log: PartitionLog, tmp_path: Path) -> None:
+def test_with_the_marker_recovery_accepts_gaps(log: PartitionLog, tmp_path: Path) -> None:
     assert not log.extent.gaps
     replaced(log)
     assert log.extent.gaps
@@ -250,7 +252,7 @@ def test_spans_and_how_long_they_wait(tmp_path: Path) -> None:
         (lambda log: log.reconfigure(LogConfig()), 1),
     ],
 )
-def test_what_ends_a_cleaning(log: PartitionLog, change: object, count: int) -> None:
+def test_changes_that_abort_a_cleaning(log: PartitionLog, change: object, count: int) -> None:
     cleaning = Aborted(30)
     log.cleaning.running = cleaning
     change(log)  # type: ignore[operator]

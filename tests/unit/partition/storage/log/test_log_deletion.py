@@ -1,4 +1,4 @@
-"""Deleting a log from its start."""
+"""Deleting records at the start of a log."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def test_retention_by_time_and_size(tmp_path: Path, config: LogConfig, left: lis
     assert log.apply_retention() == 0
 
 
-def test_retention_never_takes_what_is_not_committed(tmp_path: Path) -> None:
+def test_retention_never_deletes_uncommitted_records(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0", LogConfig(retention_ms=1), clock=ManualClock(10**6))
     for _ in range(4):
         append(log, make_batch(), epoch=0)

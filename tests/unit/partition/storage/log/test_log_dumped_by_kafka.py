@@ -1,4 +1,4 @@
-"""Kafka's own DumpLogSegments reads and verifies what we wrote, also while it is being written."""
+"""Kafka's own DumpLogSegments reads and verifies our files, even while they are being written."""
 
 import re
 from pathlib import Path
@@ -58,8 +58,8 @@ def dump(files: list[Path], *options: str) -> str:
 
 
 def complaints(output: str) -> list[str]:
-    """What the tool has against the files. It misses the offset before a segment's first one in
-    every segment but the first, also in Kafka's own."""
+    """The tool's complaints about the files. It also complains about the offset before a segment's
+    first one, in every segment but the first, even in Kafka's own files."""
     output = re.sub(r"Non-consecutive offsets in .*\n  -1 is followed by \d+\n", "", output)
     return re.findall(
         r"mismatch|out of order|non-consecutive|exception|not fully", output, re.IGNORECASE
@@ -99,7 +99,7 @@ def test_producer_snapshots(directory: Path) -> None:
     assert all(sequence == offset for sequence, offset in found)
 
 
-def test_it_would_complain(directory: Path, tmp_path: Path) -> None:
+def test_the_tool_complains_about_wrong_index_entries(directory: Path, tmp_path: Path) -> None:
     """The checks above can fail: entries that are off by one byte and by one millisecond."""
     name = "00000000000000000000"
     for suffix in (".log", ".index", ".timeindex"):

@@ -1,4 +1,4 @@
-"""What is on disk for certain."""
+"""The part of a log that is surely on disk."""
 
 import errno
 import os
@@ -36,7 +36,7 @@ def test_flush_messages_and_the_recovery_point(tmp_path: Path) -> None:
     assert log.durability.recovery_point == 4
 
 
-def test_a_flush_that_was_overtaken_by_a_truncation_proves_nothing(tmp_path: Path) -> None:
+def test_a_flush_from_before_a_truncation_does_not_move_the_recovery_point(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0")
     append(log, make_batch(), make_batch(), epoch=0)
     job = log.durability.begin_flush()
@@ -48,7 +48,7 @@ def test_a_flush_that_was_overtaken_by_a_truncation_proves_nothing(tmp_path: Pat
     assert log.durability.recovery_point == 0
 
 
-def test_a_failed_sync_is_a_failed_directory(tmp_path: Path) -> None:
+def test_a_failed_sync_fails_the_directory(tmp_path: Path) -> None:
     filesystem = FileSystem()
     log = open_log(tmp_path / "topic-0", environment=InlineEnvironment(filesystem))
     append(log, make_batch(), epoch=0)
@@ -76,7 +76,7 @@ def test_the_disk_of_these_tests_loses_what_was_not_synced(tmp_path: Path) -> No
     again.close(clean=False)
 
 
-def test_a_segment_that_was_cut_off_does_not_come_back_below_the_recovery_point(
+def test_a_truncated_segment_does_not_return_below_the_recovery_point(
     tmp_path: Path,
 ) -> None:
     directory = tmp_path / "topic-0"
@@ -97,7 +97,7 @@ def test_a_segment_that_was_cut_off_does_not_come_back_below_the_recovery_point(
     log.close(clean=False)
 
 
-def test_what_is_healed_is_not_noted_any_more(tmp_path: Path) -> None:
+def test_repaired_ranges_are_no_longer_listed_as_lost(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0")
     append(log, *[make_batch() for _ in range(10)], epoch=0)
     log.lost.add(2, 5)

@@ -17,7 +17,7 @@ from tests.support.losing_disk import LosingFileSystem
 def test_an_epoch_below_the_recovery_point_survives_a_power_cut(
     tmp_path: Path, ending: str
 ) -> None:
-    """Nobody looks for it in the batches again: its checkpoint is synced before."""
+    """No start looks for the epoch in these batches again, so its checkpoint is synced first."""
     directory = tmp_path / "topic-0"
     disk = LosingFileSystem(directory)
     log = open_log(directory, environment=InlineEnvironment(disk))
@@ -39,8 +39,8 @@ def test_an_epoch_below_the_recovery_point_survives_a_power_cut(
     again.close(clean=False)
 
 
-def test_epochs_that_were_cut_stay_cut_after_a_clean_end(tmp_path: Path) -> None:
-    """The log is synced before; only the epochs have changed since."""
+def test_truncated_epochs_stay_removed_after_a_clean_stop(tmp_path: Path) -> None:
+    """The log was synced before the truncation; only the epochs changed after that."""
     directory = tmp_path / "topic-0"
     disk = LosingFileSystem(directory)
     log = open_log(directory, environment=InlineEnvironment(disk))

@@ -1,4 +1,4 @@
-"""A part that is listed is told of rolls, truncations and the log start."""
+"""Parts that `LogParts` lists are notified of rolls, truncations and the log start offset."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from tests.support.log_batches import append, make_batch, open_log
 
 
 class Recorder:
-    """Notes what it is told, with the offsets that the log has then."""
+    """Records each event, with the log's offsets at that moment."""
 
     def __init__(self, log: PartitionLog) -> None:
         self.log = log
@@ -36,7 +36,7 @@ def recorded(log: PartitionLog) -> list[tuple[str, int, tuple[int, int]]]:
     return recorder.told
 
 
-def test_parts_are_told_when_segments_and_offsets_say_so_already(tmp_path: Path) -> None:
+def test_parts_are_notified_after_segments_and_offsets_have_changed(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0")
     told = recorded(log)
     append(log, *[make_batch()] * 3, epoch=0)
@@ -54,7 +54,7 @@ def test_parts_are_told_when_segments_and_offsets_say_so_already(tmp_path: Path)
     log.close(clean=True)
 
 
-def test_an_emptied_log_forgets_what_was_damaged(tmp_path: Path) -> None:
+def test_an_emptied_log_has_no_lost_ranges_and_no_epochs(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0")
     append(log, *[make_batch()] * 3, epoch=2)
     log.durability.flush()

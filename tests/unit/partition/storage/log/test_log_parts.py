@@ -1,4 +1,4 @@
-"""The log is put together from parts that keep to themselves."""
+"""The parts of a log do not use each other's private fields."""
 
 import ast
 from pathlib import Path
@@ -13,7 +13,7 @@ MODULES = sorted(Path(whole.__file__).parent.glob("*.py"))
 
 
 @pytest.mark.parametrize("path", MODULES, ids=[path.stem for path in MODULES])
-def test_no_part_reaches_into_another(path: Path) -> None:
+def test_no_part_uses_private_fields_of_another(path: Path) -> None:
     reached = [
         f"{path.name}:{node.lineno}: {ast.unparse(node)}"
         for node in ast.walk(ast.parse(path.read_text()))

@@ -1,4 +1,4 @@
-"""Producers of a log and the snapshots of them."""
+"""A log's producer states and their snapshots."""
 
 import os
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from tests.support.log_batches import (
 )
 
 
-def test_expired_producers_are_forgotten(tmp_path: Path) -> None:
+def test_expired_producers_are_removed(tmp_path: Path) -> None:
     clock = ManualClock(10_000)
     log = open_log(tmp_path / "topic-0", LogConfig(producer_id_expiration_ms=100), clock=clock)
     batch = make_batch(producer_id=5, producer_epoch=0, base_sequence=0, timestamps=(10_000,))
@@ -27,9 +27,9 @@ def test_expired_producers_are_forgotten(tmp_path: Path) -> None:
     assert list(log.producers.expire()) == [1]
 
 
-def test_a_truncation_finds_producers_of_committed_records(tmp_path: Path) -> None:
-    """A leader that nobody followed any more wrote on for seconds: the loop does not read headers
-    from the segment's beginning for that.
+def test_a_truncation_starts_from_the_producers_of_committed_records(tmp_path: Path) -> None:
+    """A leader without followers wrote on for seconds. When it truncates, it must not read headers
+    from the segment's beginning on the loop.
     """
     disk = FileSystem()
     log = open_log(
@@ -89,7 +89,7 @@ def test_a_log_keeps_few_producer_snapshots(tmp_path: Path) -> None:
     assert len(list((tmp_path / "topic-0").glob("*.snapshot"))) == 5
 
 
-def test_a_snapshot_of_a_log_that_is_gone_harms_nobody(tmp_path: Path) -> None:
+def test_a_late_snapshot_of_a_deleted_log_leaves_no_file(tmp_path: Path) -> None:
     environment = InlineEnvironment()
     later: list[Callable[[], None]] = []
     environment.run_later = lambda work, done: later.append(work)
@@ -102,8 +102,8 @@ def test_a_snapshot_of_a_log_that_is_gone_harms_nobody(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_snapshot_of_what_was_cut_off_meanwhile_is_not_left(tmp_path: Path) -> None:
-    """The producer's second batch is in no log, and must not be taken for a duplicate."""
+def test_a_late_snapshot_of_truncated_records_is_not_kept(tmp_path: Path) -> None:
+    """The producer's second batch is in no log, so it must not be taken for a duplicate."""
     environment = InlineEnvironment()
     later: list[Callable[[], None]] = []
     environment.run_later = lambda work, done: later.append(work)

@@ -53,7 +53,7 @@ def test_sequential_reads_after_the_first_touch_no_index(tmp_path: Path) -> None
     pread = filesystem.pread
     filesystem.pread = lambda fd, n, position: reads.append(n) or pread(fd, n, position)
     assert len(read_all(log, 20_000)) == 300
-    # Two headers a slice: how large its first batch is, and where the next slice begins.
+    # Two headers per slice: the length of its first batch, and the next slice's base offset.
     assert 3 <= len(reads) <= 14
     assert set(reads) == {61}
 
@@ -102,7 +102,7 @@ def test_a_slice_says_where_the_next_batch_begins(tmp_path: Path) -> None:
     assert log.reader.read(2, 10**6, end_offset=6).next_offset == 6  # type: ignore[union-attr]
 
 
-def test_a_slice_is_loaded_elsewhere_and_kept_open_meanwhile(tmp_path: Path) -> None:
+def test_a_slice_stays_pinned_while_another_thread_loads_it(tmp_path: Path) -> None:
     jobs = []
 
     class Slow(InlineEnvironment):
@@ -126,7 +126,7 @@ def test_a_slice_is_loaded_elsewhere_and_kept_open_meanwhile(tmp_path: Path) -> 
     assert found.segment.pins == 0
 
 
-def test_damaged_records_are_not_read_and_those_around_them_are(tmp_path: Path) -> None:
+def test_only_damaged_records_are_not_read(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0")
     for _ in range(6):
         append(log, make_batch(), epoch=0)
@@ -161,7 +161,7 @@ def test_damaged_records_are_not_read_and_those_around_them_are(tmp_path: Path) 
 
 
 def closed_with_damage(directory: Path, at: int) -> PartitionLog:
-    """Six batches of a record in a closed segment, the fourth damaged from byte `at` on; then one."""
+    """Six batches of one record in a closed segment, the fourth damaged at byte `at`; then one."""
     log = open_log(directory)
     for _ in range(6):
         append(log, make_batch(), epoch=0)
@@ -196,7 +196,7 @@ def test_records_before_a_damaged_header_are_read(tmp_path: Path, at: int) -> No
 
 
 def six_closed(directory: Path) -> PartitionLog:
-    """Six batches of a record in a closed segment, all of a size, then one; a millisecond apart."""
+    """Six equal batches of one record, a millisecond apart, in a closed segment; then one."""
     log = open_log(directory)
     for number in range(7):
         append(log, make_batch(timestamps=(1000 + number,)), epoch=0)
@@ -206,7 +206,7 @@ def six_closed(directory: Path) -> PartitionLog:
 
 
 def change(log: PartitionLog, batch: int, at: int, nbytes: int, how: Callable[[int], int]) -> None:
-    """Changes an integer in the header of a batch of the first segment."""
+    """Change an integer in the header of a batch of the first segment."""
     with Path(log.extent.all[0].file).open("r+b") as file:
         file.seek(log.extent.all[0].size // 6 * batch + at)
         value = int.from_bytes(file.read(nbytes))
@@ -231,10 +231,10 @@ CHANGES: dict[str, tuple[int, int, Callable[[int], int]]] = {
 @pytest.mark.parametrize("max_bytes", [100, 1 << 20])
 @pytest.mark.parametrize("offset", [3, 4, 5])
 @pytest.mark.parametrize("how", CHANGES)
-def test_a_header_that_does_not_fit_is_damage(
+def test_a_header_that_contradicts_its_neighbours_is_damage(
     tmp_path: Path, how: str, offset: int, max_bytes: int
 ) -> None:
-    """No record is passed over as if it had been compacted away, and no slice ends elsewhere."""
+    """No record is skipped as if it had been compacted away, and no slice ends at a wrong place."""
     log = six_closed(tmp_path / "topic-0")
     change(log, 3, *CHANGES[how])
     with pytest.raises(DamagedHeaderError) as told:
@@ -254,7 +254,7 @@ def test_a_header_that_does_not_fit_is_damage(
 
 @pytest.mark.parametrize("max_bytes", [100, 1 << 20])
 @pytest.mark.parametrize("batch", [3, 4])
-def test_a_length_that_goes_over_a_batch_makes_no_gap(
+def test_a_length_that_skips_a_batch_is_damage_and_not_a_gap(
     tmp_path: Path, batch: int, max_bytes: int
 ) -> None:
     log = six_closed(tmp_path / "topic-0")
@@ -268,7 +268,7 @@ def test_a_length_that_goes_over_a_batch_makes_no_gap(
     log.close(clean=True)
 
 
-def test_a_batch_that_has_lost_records_makes_no_gap(tmp_path: Path) -> None:
+def test_a_header_with_too_small_an_offset_delta_is_damage_and_not_a_gap(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0")
     for _ in range(2):
         append(log, make_batch(timestamps=(1, 2, 3)), epoch=0)
@@ -285,10 +285,10 @@ def test_a_batch_that_has_lost_records_makes_no_gap(tmp_path: Path) -> None:
 @pytest.mark.parametrize("max_bytes", [10, 100, 1 << 20])
 @pytest.mark.parametrize("change_length", [lambda n: n ^ 0x01000000, lambda n: n * 2])
 @pytest.mark.parametrize("batch", [0, 2, 5])
-def test_lengths_are_looked_at_where_a_reader_goes_on(
+def test_lengths_are_checked_where_a_reader_continues(
     tmp_path: Path, batch: int, change_length: Callable[[int], int], max_bytes: int
 ) -> None:
-    """Where a segment begins, and where another read has stopped, nothing is looked up."""
+    """A read at the start of a segment, or where another read stopped, does no look-up."""
     log = six_closed(tmp_path / "topic-0")
     size = log.extent.all[0].size // 6
     if batch:
@@ -300,7 +300,7 @@ def test_lengths_are_looked_at_where_a_reader_goes_on(
     log.close(clean=True)
 
 
-def test_damage_above_the_high_watermark_is_not_looked_at(tmp_path: Path) -> None:
+def test_damage_above_the_high_watermark_is_not_checked(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0")
     for _ in range(6):
         append(log, make_batch(), epoch=0)
@@ -313,7 +313,7 @@ def test_damage_above_the_high_watermark_is_not_looked_at(tmp_path: Path) -> Non
     log.close(clean=True)
 
 
-def test_damage_is_met_by_readers_also_where_indexes_are_made_anew(tmp_path: Path) -> None:
+def test_readers_find_damage_after_a_rebuild_of_the_indexes(tmp_path: Path) -> None:
     log = six_closed(tmp_path / "topic-0")
     log.close(clean=True)
     change(log, 3, *CHANGES["length x 2"])
@@ -326,7 +326,7 @@ def test_damage_is_met_by_readers_also_where_indexes_are_made_anew(tmp_path: Pat
     log.close(clean=True)
 
 
-def test_a_read_that_meets_a_damaged_header_tells_what_is_lost(tmp_path: Path) -> None:
+def test_a_read_of_a_damaged_header_reports_the_lost_offsets(tmp_path: Path) -> None:
     log = closed_with_damage(tmp_path / "topic-0", HEADER_FIELDS["magic"])
     with pytest.raises(DamagedHeaderError) as told:
         log.reader.read(4, 1 << 20, end_offset=7)
@@ -341,7 +341,7 @@ def test_a_read_that_meets_a_damaged_header_tells_what_is_lost(tmp_path: Path) -
     log.close(clean=True)
 
 
-def test_of_the_active_segment_nobody_knows_where_damage_ends(tmp_path: Path) -> None:
+def test_damage_in_the_active_segment_has_no_known_end(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0")
     for _ in range(3):
         append(log, make_batch(), epoch=0)
@@ -349,15 +349,15 @@ def test_of_the_active_segment_nobody_knows_where_damage_ends(tmp_path: Path) ->
     with Path(segment.file).open("r+b") as file:
         file.seek(segment.size // 3 + HEADER_FIELDS["magic"])
         file.write(b"\xff")
-    forget_positions(log)  # As if they had been forgotten, as those of others are.
+    forget_positions(log)  # The log also forgets them by itself, if there are many.
     with pytest.raises(DamagedHeaderError) as told:
         log.reader.read(2, 1 << 20, end_offset=3)
     assert (told.value.first, told.value.end) == (1, -1)
     log.close(clean=True)
 
 
-def test_damage_behind_a_gap_is_its_own_segments(tmp_path: Path) -> None:
-    """A compacted log may lack the end of a segment; the read goes on in the next one."""
+def test_damage_behind_a_gap_is_reported_for_its_own_segment(tmp_path: Path) -> None:
+    """A compacted log may lack the end of a segment; the read continues in the next one."""
     log = open_log(tmp_path / "topic-0")
     for _ in range(4):
         append(log, make_batch(), make_batch(), epoch=0)
@@ -375,8 +375,10 @@ def test_damage_behind_a_gap_is_its_own_segments(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("position", ["looked up", "remembered"])
-def test_damage_that_begins_a_segment_behind_a_gap_is_told(tmp_path: Path, position: str) -> None:
-    """There is nothing to read before it, now or ever."""
+def test_damage_at_the_start_of_a_segment_behind_a_gap_is_reported(
+    tmp_path: Path, position: str
+) -> None:
+    """There are no records before it, so the reader would wait for ever."""
     log = open_log(tmp_path / "topic-0")
     append(log, make_batch(), make_batch(), epoch=0)
     log.roll()

@@ -11,7 +11,7 @@ from highwater.partition.storage.segment.segment import Segment
 
 @dataclass
 class Piece:
-    """A segment, as far as the list looks at it."""
+    """The fields of a segment that the list uses."""
 
     base_offset: int
     size: int = 10
@@ -26,7 +26,7 @@ def segments() -> LogSegments:
     return LogSegments(pieces(0, 10, 20, 30), start_offset=5, end_offset=37)
 
 
-def test_offsets_lead_to_segments(segments: LogSegments) -> None:
+def test_an_offset_is_found_in_its_segment(segments: LogSegments) -> None:
     assert [segments.holding(offset).base_offset for offset in (0, 9, 10, 29, 30, 99)] == [
         0, 0, 10, 20, 30, 30,
     ]  # fmt: skip
@@ -52,7 +52,7 @@ def test_bytes_of_sealed_segments_and_of_the_active_one(segments: LogSegments) -
     assert (segments.first_base, segments.sealed_bytes) == (10, 35)
 
 
-def test_one_segment_takes_the_place_of_neighbours(segments: LogSegments) -> None:
+def test_one_segment_replaces_adjacent_ones(segments: LogSegments) -> None:
     segments.positions[12] = 100
     (new,) = pieces(10)
     segments.replace(segments.all[1:3], new)
@@ -63,7 +63,7 @@ def test_one_segment_takes_the_place_of_neighbours(segments: LogSegments) -> Non
 
 
 @pytest.mark.parametrize("numbers", [(0, 2), (2, 3)])
-def test_only_sealed_neighbours_are_replaced(
+def test_only_adjacent_sealed_segments_are_replaced(
     segments: LogSegments, numbers: tuple[int, ...]
 ) -> None:
     with pytest.raises(AssertionError):

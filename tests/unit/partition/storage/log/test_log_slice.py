@@ -1,4 +1,4 @@
-"""Slices of a log that hold nothing but headers."""
+"""Slices of a log that have only headers."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ HEADER = _empty(next(iter_batches(make_batch())).header())
         (HEADER * HEADERS_MAX, 0, HEADERS_MAX * HEADER_BYTES, True),
         (HEADER * (HEADERS_MAX + 1), 0, (HEADERS_MAX + 1) * HEADER_BYTES, False),
         (bytes(make_batch()) + HEADER, 0, len(make_batch()) + HEADER_BYTES, False),
-        # As long as two headers, and one batch with a record.
+        # One batch with a record, as long as two headers.
         (bytes(make_batch(value=b"x" * 53)), 0, 2 * HEADER_BYTES, False),
     ],
 )
-def test_a_rest_without_records(
+def test_which_slices_have_only_headers_up_to_the_segment_end(
     tmp_path: Path, data: bytes, position: int, length: int, expected: bool
 ) -> None:
     log = open_log(tmp_path / "topic-0")

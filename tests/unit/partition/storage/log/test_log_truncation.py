@@ -1,4 +1,4 @@
-"""Cutting a log; the model test in tests/property does the rest."""
+"""Truncating a log; the model test in tests/property covers more."""
 
 import errno
 import shutil
@@ -25,7 +25,7 @@ from tests.support.log_batches import (
 
 
 def test_every_interrupted_prefix_of_a_truncation_recovers(tmp_path: Path) -> None:
-    """Truncation touches many files; a crash after any step leaves a log that opens."""
+    """Truncation changes many files; a crash after any step leaves a log that opens."""
     source = tmp_path / "source"
     log = open_log(source, LogConfig(segment_bytes=300, index_interval_bytes=50))
     for number in range(20):
@@ -74,7 +74,7 @@ def _dies_after(counter: list[int], function: object) -> object:
     return dying
 
 
-def test_truncation_at_the_end_forgets_an_epoch_that_holds_nothing(tmp_path):
+def test_truncation_at_the_log_end_removes_an_epoch_without_records(tmp_path):
     log = open_log(tmp_path / "topic-0", LogConfig())
     append(log, make_batch(), epoch=3)
     end = log.log_end_offset
@@ -87,8 +87,8 @@ def test_truncation_at_the_end_forgets_an_epoch_that_holds_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_log_that_begins_anew_knows_no_producer(tmp_path: Path, clean: bool) -> None:
-    """Its second batch may be in no other log, and must not be taken for a duplicate."""
+def test_an_emptied_log_has_no_producers(tmp_path: Path, clean: bool) -> None:
+    """The producer's second batch may be in no other log; it must not count as a duplicate."""
     log = open_log(tmp_path / "topic-0")
     now = ManualClock().now_ms
     for sequence in range(2):

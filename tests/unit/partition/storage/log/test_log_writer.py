@@ -23,7 +23,7 @@ from tests.support.log_batches import (
 )
 
 
-def test_a_group_is_one_write_whatever_its_pieces(tmp_path: Path) -> None:
+def test_a_group_is_one_write_whatever_its_number_of_buffers(tmp_path: Path) -> None:
     filesystem = FileSystem()
     calls: list[int] = []
     write = filesystem.pwritev
@@ -53,7 +53,7 @@ def test_short_writes_are_continued(tmp_path: Path) -> None:
     assert len(read_all(log)) == 10
 
 
-def test_more_buffers_than_one_writev_takes(tmp_path: Path) -> None:
+def test_more_buffers_than_fit_into_one_writev(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0")
     append(log, *[make_batch() for _ in range(2500)], epoch=0)
     assert len(read_all(log)) == 2500
@@ -82,7 +82,7 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path: Path, first: bool) -> No
     assert Path(log.extent.active.file).stat().st_size == size
 
 
-def test_what_could_not_be_cut_off_is_cut_off_by_recovery(tmp_path: Path) -> None:
+def test_recovery_removes_a_failed_write_that_could_not_be_removed(tmp_path: Path) -> None:
     filesystem = FileSystem()
     log = open_log(tmp_path / "topic-0", environment=InlineEnvironment(filesystem))
     append(log, make_batch(), epoch=0)
@@ -106,7 +106,7 @@ def test_what_could_not_be_cut_off_is_cut_off_by_recovery(tmp_path: Path) -> Non
     assert log.log_end_offset == 1
 
 
-def test_rolls_before_a_batch_that_would_overflow_also_inside_a_group(tmp_path: Path) -> None:
+def test_a_batch_that_does_not_fit_rolls_even_inside_a_group(tmp_path: Path) -> None:
     size = len(make_batch(value=b"x" * 40))
     log = open_log(tmp_path / "topic-0", LogConfig(segment_bytes=3 * size + 1))
     append(log, *[make_batch(value=b"x" * 40, timestamps=(n,)) for n in range(10)], epoch=0)
@@ -120,8 +120,8 @@ def test_rolls_before_a_batch_that_would_overflow_also_inside_a_group(tmp_path: 
 
 
 @pytest.mark.parametrize("batch", [0, 3])
-def test_an_append_that_meets_damage_goes_on_in_a_new_segment(tmp_path: Path, batch: int) -> None:
-    """A leader's log used to fail for it, and the partition with it."""
+def test_an_append_behind_damage_begins_a_new_segment(tmp_path: Path, batch: int) -> None:
+    """Such an append once failed the leader's log, and with it the partition."""
     log = open_log(tmp_path / "topic-0")
     for number in range(4):
         append(log, make_batch(timestamps=(1000 + number,)), epoch=0)

@@ -28,7 +28,7 @@ def written(directory: Path) -> list[tuple[int, int]]:
     return list(checkpoint.read_ranges(FileSystem(), str(directory / DAMAGE)))
 
 
-def test_a_read_ends_before_them_and_cannot_begin_in_them(lost: LostRanges) -> None:
+def test_a_read_ends_before_a_lost_range_and_cannot_begin_in_it(lost: LostRanges) -> None:
     lost.add(10, 12)
     assert lost.readable_end(0, 100) == 10
     assert lost.readable_end(0, 7) == 7
@@ -40,13 +40,13 @@ def test_a_read_ends_before_them_and_cannot_begin_in_them(lost: LostRanges) -> N
     assert not lost.has(12)
 
 
-def test_the_next_start_finds_them(lost: LostRanges, tmp_path: Path) -> None:
+def test_lost_ranges_survive_a_restart(lost: LostRanges, tmp_path: Path) -> None:
     lost.add(10, 12)
     lost.add(20, 30)
     assert written(tmp_path) == [(10, 12), (20, 30)]
 
 
-def test_a_cut_forgets_what_lies_behind_it(lost: LostRanges, tmp_path: Path) -> None:
+def test_a_truncation_removes_lost_ranges_behind_it(lost: LostRanges, tmp_path: Path) -> None:
     lost.add(10, 12)
     lost.add(20, 30)
     lost.cut(25)
@@ -56,7 +56,7 @@ def test_a_cut_forgets_what_lies_behind_it(lost: LostRanges, tmp_path: Path) -> 
     assert written(tmp_path) == [(10, 12)]
 
 
-def test_what_was_deleted_is_not_missed(lost: LostRanges) -> None:
+def test_lost_ranges_before_the_log_start_do_not_count(lost: LostRanges) -> None:
     assert not lost.any_from(0)
     lost.add(10, 12)
     assert lost.any_from(11)

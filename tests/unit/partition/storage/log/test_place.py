@@ -1,4 +1,4 @@
-"""What the parts of a log share is known to all of them when it changes."""
+"""The parts of a log share one `LogPlace`, so all of them see its changes."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +8,7 @@ from highwater.partition.storage.log.place import LogPlace
 from tests.support.log_batches import ManualClock, append, make_batch, open_log
 
 
-def test_each_log_has_a_life_of_its_own(tmp_path: Path) -> None:
+def test_each_log_has_its_own_log_life(tmp_path: Path) -> None:
     environment = InlineEnvironment()
     config = open_log(tmp_path / "topic-0").config
     one, other = (
@@ -19,7 +19,7 @@ def test_each_log_has_a_life_of_its_own(tmp_path: Path) -> None:
     assert not other.life.ended
 
 
-def test_parts_follow_new_configs_and_a_new_directory(tmp_path: Path) -> None:
+def test_parts_see_new_configs_and_a_new_directory(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0")
     append(log, make_batch(), epoch=0)
     size = log.extent.size_bytes

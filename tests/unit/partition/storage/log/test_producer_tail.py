@@ -1,4 +1,4 @@
-"""`.highwater_producers` is written by another thread, and is true whenever the process ends."""
+"""Another thread writes `.highwater_producers`; it is right whenever the process ends."""
 
 import os
 import shutil
@@ -43,13 +43,13 @@ def names(directory: Path) -> list[str]:
 
 
 def killed(log: PartitionLog, directory: Path, aside: Path) -> PartitionLog:
-    """The log as the next process finds it; this one's goes on."""
+    """The log as the next process opens it; the log of this process stays open."""
     shutil.copytree(directory, aside / "topic-0")
     return opened(aside / "topic-0", cache_intact=True)
 
 
-def test_nothing_of_it_is_done_on_the_owner_s_thread(tmp_path: Path) -> None:
-    """The finding: 9 ms a log every 2 s with a thousand producers."""
+def test_the_file_is_not_written_on_the_owners_thread(tmp_path: Path) -> None:
+    """On that thread it took 9 ms per log every 2 s, with a thousand producers."""
     disk = FileSystem()
     threads: set[int] = set()
 
@@ -75,7 +75,7 @@ def test_nothing_of_it_is_done_on_the_owner_s_thread(tmp_path: Path) -> None:
     log.close(clean=False)
 
 
-def test_it_tells_of_the_log_as_it_was_when_it_was_begun(tmp_path: Path) -> None:
+def test_the_file_describes_the_log_at_the_start_of_its_write(tmp_path: Path) -> None:
     environment = Waiting()
     log = opened(tmp_path / "topic-0", environment)
     grow(log, 7, range(10))
@@ -92,8 +92,8 @@ def test_it_tells_of_the_log_as_it_was_when_it_was_begun(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("worked", [True, False])
-def test_a_cut_log_never_gets_it(tmp_path: Path, worked: bool) -> None:
-    """Not even for the moment between its name and somebody's look at it: the process may end then."""
+def test_a_log_truncated_meanwhile_never_gets_the_file(tmp_path: Path, worked: bool) -> None:
+    """Not even for a moment before it is removed again: the process may end then."""
     environment = Waiting()
     log = opened(tmp_path / "topic-0", environment)
     grow(log, 7, range(10))
@@ -121,7 +121,7 @@ def test_a_cut_log_never_gets_it(tmp_path: Path, worked: bool) -> None:
     log.close(clean=False)
 
 
-def test_one_at_a_time_and_what_was_committed_is_kept(tmp_path: Path) -> None:
+def test_one_write_at_a_time_and_the_committed_version_is_kept(tmp_path: Path) -> None:
     environment = Waiting()
     log = opened(tmp_path / "topic-0", environment)
     grow(log, 7, range(10))
@@ -156,7 +156,7 @@ def test_many_producers_are_written_less_often(tmp_path: Path) -> None:
     log.close(clean=False)
 
 
-def test_a_log_of_the_same_name_never_sees_it(tmp_path: Path) -> None:
+def test_a_new_log_of_the_same_name_never_gets_the_file(tmp_path: Path) -> None:
     environment = Waiting()
     log = opened(tmp_path / "topic-0", environment)
     grow(log, 7, range(10))
@@ -168,7 +168,7 @@ def test_a_log_of_the_same_name_never_sees_it(tmp_path: Path) -> None:
     other.close(clean=False)
 
 
-def test_a_disk_that_refuses_it_has_failed(tmp_path: Path) -> None:
+def test_a_failed_write_or_rename_fails_the_directory(tmp_path: Path) -> None:
     disk = FileSystem()
     environment = Waiting(disk)
     log = opened(tmp_path / "topic-0", environment)
@@ -189,8 +189,8 @@ def test_a_disk_that_refuses_it_has_failed(tmp_path: Path) -> None:
     log.close(clean=False)
 
 
-def test_a_directory_that_stalls_meanwhile_is_left_alone(tmp_path: Path) -> None:
-    """A name that hangs on the owner's thread would hold up all other logs."""
+def test_a_directory_that_stalls_meanwhile_gets_no_rename(tmp_path: Path) -> None:
+    """A rename that hangs on the owner's thread would block all other logs."""
     environment = Waiting()
     log = opened(tmp_path / "topic-0", environment)
     grow(log, 7, range(10))

@@ -56,7 +56,9 @@ SEGMENTS = [
         ({"retention_bytes": 0, "retention_ms": 0, "delete_policy": False}, 40, 0),
     ],
 )
-def test_the_oldest_go_without_gaps(config: dict[str, Any], committed: int, count: int) -> None:
+def test_segments_expire_oldest_first_and_without_gaps(
+    config: dict[str, Any], committed: int, count: int
+) -> None:
     assert expired(SEGMENTS, end=40, committed=committed, **config) == count
 
 

@@ -1,4 +1,4 @@
-"""Batches by index, and indexes that are wrong."""
+"""Finding batches by index, and indexes that are wrong."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def test_a_wrong_index_of_a_sealed_segment_is_rebuilt_when_it_is_used(
     assert log.search.first_with_largest() == (1029, 29)
 
 
-def test_the_index_of_another_segment_is_found_out(tmp_path: Path) -> None:
+def test_the_index_of_another_segment_is_noticed_and_rebuilt(tmp_path: Path) -> None:
     directory = tmp_path / "topic-0"
     log = open_log(directory, LogConfig(index_interval_bytes=100))
     for number in range(30):

@@ -1,4 +1,4 @@
-"""Segments' files leave a log: renamed at once, removed later, in an order that a crash may end."""
+"""Removing segments' files: renamed at once, removed later, in an order that survives crashes."""
 
 import errno
 from pathlib import Path
@@ -12,14 +12,14 @@ from tests.support.log_batches import append, make_batch, open_log, read_all
 
 
 class Later(InlineEnvironment):
-    """Nothing is removed while a test looks."""
+    """Only records which files it should remove."""
 
     def delete_later(self, paths: object, delay_ms: int) -> None:
         self.doomed = [Path(path).name for path in paths]  # type: ignore[attr-defined]
         self.delay_ms = delay_ms
 
 
-def test_files_of_all_kinds_go_under_another_name(tmp_path: Path) -> None:
+def test_all_files_of_a_segment_are_renamed(tmp_path: Path) -> None:
     environment = Later()
     log = open_log(tmp_path / "topic-0", environment=environment)
     for _ in range(3):
@@ -47,7 +47,7 @@ def test_a_crash_in_between_leaves_no_hole(tmp_path: Path, way: str) -> None:
         log.roll()
     log.high_watermark = 5
     rename = filesystem.rename
-    left = 6  # Of one segment all, of the next one some.
+    left = 6  # All files of one segment, some of the next.
 
     def dying(*arguments: str) -> None:
         nonlocal left

@@ -6,7 +6,7 @@ from highwater.partition.storage.log.stall import (
 )
 
 
-def test_a_stalled_directory_recovers_after_fast_writes_in_a_row() -> None:
+def test_consecutive_fast_writes_end_a_stall() -> None:
     monitor = StallMonitor()
     assert not monitor.stalled
     monitor.slow_write()
@@ -24,7 +24,7 @@ def test_a_stalled_directory_recovers_after_fast_writes_in_a_row() -> None:
     assert monitor.stalls == 2
 
 
-def test_what_waits_is_counted_and_limited() -> None:
+def test_waiting_bytes_are_counted_and_limited() -> None:
     monitor = StallMonitor()
     assert monitor.admit(WAITING_BYTES_MAX * 2), "whatever its size, if it is alone"
     assert not monitor.admit(1)

@@ -28,7 +28,7 @@ def log(tmp_path: Path, stamps: list[int]) -> PartitionLog:
     return log
 
 
-def test_first_at_or_after_is_what_a_scan_finds(log: PartitionLog, stamps: list[int]) -> None:
+def test_first_at_or_after_finds_the_same_as_a_scan(log: PartitionLog, stamps: list[int]) -> None:
     segment = log.extent.active
     for start in (0, 1, 100, 299):
         for timestamp in range(700, 4300, 37):
@@ -45,7 +45,7 @@ def test_first_with_largest(log: PartitionLog, stamps: list[int]) -> None:
     assert first_with_largest(os.pread, log.extent.active) == (largest, stamps.index(largest))
 
 
-def test_a_batch_that_cannot_be_unpacked_is_answered_by_its_header(tmp_path: Path) -> None:
+def test_a_batch_that_cannot_be_decompressed_is_answered_from_its_header(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0")
     append(log, make_batch(timestamps=(10, 20), compression=4), epoch=0)
     file = Path(log.extent.active.file)

@@ -1,4 +1,4 @@
-"""Records by timestamp in a whole log."""
+"""Search for records by timestamp in a whole log."""
 
 import os
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def test_timestamps_inside_compressed_batches(tmp_path: Path) -> None:
 
 
 def six_closed(directory: Path) -> PartitionLog:
-    """Six batches of a record in a closed segment, all of a size, then one; a millisecond apart."""
+    """Six equal batches of one record, a millisecond apart, in a closed segment; then one."""
     log = open_log(directory)
     for number in range(7):
         append(log, make_batch(timestamps=(1000 + number,)), epoch=0)
@@ -44,7 +44,7 @@ def six_closed(directory: Path) -> PartitionLog:
 
 
 def change(log: PartitionLog, batch: int, at: int, nbytes: int, how: Callable[[int], int]) -> None:
-    """Changes an integer in the header of a batch of the first segment."""
+    """Change an integer in the header of a batch of the first segment."""
     with Path(log.extent.all[0].file).open("r+b") as file:
         file.seek(log.extent.all[0].size // 6 * batch + at)
         value = int.from_bytes(file.read(nbytes))
@@ -67,10 +67,10 @@ CHANGES: dict[str, tuple[int, int, Callable[[int], int]]] = {
 
 
 @pytest.mark.parametrize("batch", [0, 3])
-def test_timestamps_are_found_around_damage_that_is_known(
+def test_timestamps_are_found_around_known_damage(
     tmp_path: Path, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also if it is before the segment's first index entry."""
+    """Also if the damage is before the segment's first index entry."""
     log = six_closed(tmp_path / "topic-0")
     change(log, batch, *CHANGES["length ^ 0x01000000"])
     log.close(clean=True)

@@ -1,4 +1,4 @@
-"""ListGroups v0-5, DescribeGroups v0-6, DeleteGroups v0-2: what admin tools see and do.
+"""ListGroups v0-5, DescribeGroups v0-6 and DeleteGroups v0-2, the APIs of admin tools.
 
 Kafka: `listGroups`, `describeGroups`, `deleteGroups` of GroupCoordinatorShard.java.
 """
@@ -20,13 +20,13 @@ from highwater.partition.groups.core.values import (
 )
 
 GROUP_TYPE = "classic"
-"""What ListGroups v5 calls the type of all groups here, as Kafka writes it (KIP-848)."""
+"""The type that ListGroups v5 gives for every group here, spelled as in Kafka (KIP-848)."""
 
 
 def list_groups(
     state: ShardState, instance: InstanceId, states: Iterable[str], types: Iterable[str]
 ) -> Iterator[ListedGroup]:
-    """The instance's groups whose state and type are asked for; no filter lets all through."""
+    """List the instance's groups with one of these states and types; an empty filter means all."""
     wanted = {name.lower() for name in states}
     wanted_types = {name.lower() for name in types}
     if wanted_types and GROUP_TYPE not in wanted_types:
@@ -44,7 +44,7 @@ def list_groups(
 
 
 def describe_group(state: ShardState, key: GroupKey) -> DescribedGroup | None:
-    """The group with its members; None when there is no such group."""
+    """Describe the group with its members; None when there is no such group."""
     group = state.groups.get(key)
     if group is None:
         return None

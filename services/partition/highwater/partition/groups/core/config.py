@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
-    """Limits and delays of the groups of one node; names in brackets are Kafka's."""
+    """Limits and delays of the groups of one node; brackets hold the name of Kafka's setting."""
 
     session_timeout_ms_min: int = 6_000
     """[group.min.session.timeout.ms]"""
@@ -14,17 +14,17 @@ class GroupConfig:
     initial_rebalance_delay_ms: int = 3_000
     """[group.initial.rebalance.delay.ms] The embedded mode sets 0."""
     new_member_join_timeout_ms: int = 300_000
-    """How long a new member may wait in JoinGroup before it is taken for gone (Kafka: 5 min)."""
+    """A new member that waits longer than this in JoinGroup is removed (Kafka: 5 min)."""
     group_size_max: int = 2**31 - 1
-    """[group.max.size] No limit; `members_max` is one for all groups together."""
+    """[group.max.size] No limit by default; `members_max` limits all groups together."""
     pending_members_max: int = 10_000
-    """Member ids handed out (KIP-394) and not yet used, per group."""
+    """Member ids of one group that were handed out (KIP-394) and not used yet."""
     groups_max: int = 100_000
     """Groups per shard, so that made-up group ids cannot fill the memory."""
     members_max: int = 200_000
     """Members and handed-out ids in one shard."""
     metadata_bytes_max: int = 256 * 1024 * 1024
-    """What all members of one shard have said in JoinGroup, together."""
+    """Protocol metadata that the members of one shard sent in JoinGroup, together."""
     parked_max: int = 100_000
     """JoinGroup and SyncGroup calls waiting in one shard."""
     offset_metadata_bytes_max: int = 4_096
@@ -39,4 +39,4 @@ class GroupConfig:
     offsets_retention_check_ms: int = 600_000
     """[offsets.retention.check.interval.ms]"""
     expiry_groups_per_slice: int = 64
-    """Groups looked at in one go by the retention check, so that it never holds the loop long."""
+    """Groups that one slice of the retention check looks at, so that it never blocks the loop."""

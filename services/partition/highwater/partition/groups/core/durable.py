@@ -1,7 +1,7 @@
-"""The durable state of a shard: what `__consumer_offsets` says, and nothing else.
+"""The durable state of a shard: the records of its `__consumer_offsets` partition.
 
-`DurableState.replay` is the only mutator, live and on recovery alike, so a shard that crashes
-after any prefix of its committed records comes back to exactly that prefix's state.
+Only `DurableState.replay` changes it, both live and when the shard is loaded. So a shard that
+crashes after any prefix of its committed records comes back to exactly that prefix's state.
 """
 
 from collections.abc import Iterator
@@ -28,14 +28,14 @@ class MemberImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupImage:
-    """A completed generation, or an emptied group when `members` is empty."""
+    """A completed generation; with no `members`, an empty group."""
 
     protocol_type: str
     generation: int
     protocol: str | None
     leader: str | None
     state_since_ms: int
-    """Wall clock; -1 when the record does not say."""
+    """Wall clock; -1 when the record has no such time."""
     members: tuple[MemberImage, ...]
 
 
@@ -47,12 +47,12 @@ _UTF8_BYTES_MAX = 4
 
 
 def text_size(text: str) -> int:
-    """An upper estimate of a string in bytes; exact for ASCII, as nearly all of them are."""
+    """Estimate a string's size in bytes, never too low; exact for ASCII, the usual case."""
     return len(text) if text.isascii() else _UTF8_BYTES_MAX * len(text)
 
 
 def image_size(image: GroupImage) -> int:
-    """An upper estimate of the image's record in bytes."""
+    """Estimate the size of the image's record in bytes, never too low."""
     size = _MEMBER_OVERHEAD_BYTES
     for m in image.members:
         size += _MEMBER_OVERHEAD_BYTES + text_size(m.member_id) + text_size(m.instance_id or "")
@@ -62,7 +62,7 @@ def image_size(image: GroupImage) -> int:
 
 
 class CommittedOffset(NamedTuple):
-    """A committed offset with what came along."""
+    """A committed offset with the other fields of its record."""
 
     offset: int
     leader_epoch: int
@@ -71,7 +71,7 @@ class CommittedOffset(NamedTuple):
     commit_ms: int
     """Wall clock of the commit."""
     expire_ms: int = -1
-    """Wall clock of its end, from OffsetCommit v2-4's retention time; -1 for the default."""
+    """When it expires (wall clock), from the retention time of OffsetCommit v2-4; -1: default."""
 
 
 class GroupRecord(NamedTuple):
@@ -99,13 +99,13 @@ class DurableState:
     __slots__ = ("images", "offset_count", "offsets")
 
     def __init__(self) -> None:
-        """Start empty, as a shard whose log is empty."""
+        """Start empty."""
         self.images: dict[GroupKey, GroupImage] = {}
         self.offsets: dict[GroupKey, dict[tuple[str, int], CommittedOffset]] = {}
         self.offset_count = 0
 
     def replay(self, record: Record) -> None:
-        """Apply one record; records carry whole values, so replaying twice changes nothing."""
+        """Apply one record; a record has a whole value, so replaying it twice changes nothing."""
         if isinstance(record, GroupRecord):
             if record.value is None:
                 self.images.pop(record.key, None)
@@ -125,7 +125,7 @@ class DurableState:
                 del self.offsets[record.key]
 
     def capture(self) -> "DurableState":
-        """A copy that later records do not change; values are shared, being immutable."""
+        """Copy the state, so that later records do not change the copy; values are immutable."""
         copy = DurableState()
         copy.images = self.images.copy()
         copy.offsets = {key: offsets.copy() for key, offsets in self.offsets.items()}

@@ -1,8 +1,8 @@
-"""One classic group in memory: members, votes, leader, generation.
+"""One classic group in memory: members, protocol votes, leader, generation.
 
-This is the working state of a rebalance. What must survive a crash is in `durable`; a group is
-built from its image when a shard is loaded, and every completed generation is written back as a
-record. It holds the coordinator's own view; members learn of it by responses only.
+This is the working state of a rebalance. `durable` holds what must survive a crash: when a shard
+is loaded, each group is built from its image, and every completed generation is written as a
+record. This is the coordinator's view; members learn of changes only from responses.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ GENERATION_MAX = 2**31 - 1
 
 
 def metadata_size(protocols: Iterable[tuple[str, bytes]]) -> int:
-    """About how much memory a member's offer takes."""
+    """Estimate the memory that a member's protocols take."""
     return sum(len(name) + len(metadata) for name, metadata in protocols)
 
 
@@ -72,18 +72,18 @@ class Member:
         self.session = session
         self.is_new = False
         self.knows_its_id = True
-        """False while the only response that names its id (JoinGroup v0-3) is still to come."""
+        """False until JoinGroup v0-3 is answered: only that response gives the member its id."""
         self.awaiting_join = False
         self.join_token: object | None = None
-        """The parked JoinGroup; None while awaiting_join means that its client has gone."""
+        """The parked JoinGroup. None while `awaiting_join` is set: the client has disconnected."""
         self.sync_token: object | None = None
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What the member said with this protocol; empty when it does not support it."""
+        """The member's metadata for this protocol; empty when it does not support the protocol."""
         return b"" if protocol is None else self.protocols.get(protocol, b"")
 
     def offers(self, protocols: tuple[tuple[str, bytes], ...]) -> bool:
-        """Whether `protocols` is just what the member offered before, in the same order."""
+        """Whether the member already has exactly these protocols, in the same order."""
         return tuple(self.protocols.items()) == protocols
 
 
@@ -125,9 +125,9 @@ class ClassicGroup:
         self.static_members: dict[str, str] = {}
         """Instance id -> member id (KIP-345)."""
         self.pending_members: dict[str, Timer] = {}
-        """Ids handed out with MEMBER_ID_REQUIRED whose owners have not come back yet."""
+        """Ids handed out with MEMBER_ID_REQUIRED and not used yet -> their timeouts."""
         self.pending_sync: set[str] = set()
-        """Members told of this generation that have not sent SyncGroup yet."""
+        """Members that have this generation and have not sent SyncGroup yet."""
         self.votes: dict[str, int] = {}
         """Protocol name -> how many members support it."""
         self.awaiting_join_count = 0
@@ -145,7 +145,7 @@ class ClassicGroup:
     # -- members ------------------------------------------------------------------------------
 
     def add(self, member: Member, protocol_type: str) -> None:
-        """Add a member; the first one decides the protocol type and leads."""
+        """Add a member; the first one sets the protocol type and becomes the leader."""
         assert member.member_id not in self.members
         if not self.members:
             self.protocol_type = protocol_type
@@ -160,7 +160,7 @@ class ClassicGroup:
             self.leader = member.member_id
 
     def remove(self, member_id: str) -> Member | None:
-        """Remove a member; whoever came next leads if it led."""
+        """Remove a member; if it was the leader, the member that joined next becomes leader."""
         self.pending_sync.discard(member_id)
         member = self.members.pop(member_id, None)
         if member is None:
@@ -183,7 +183,7 @@ class ClassicGroup:
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
     ) -> None:
-        """Replace what the member offers, as a repeated JoinGroup does."""
+        """Replace the member's protocols and timeouts by those of its new JoinGroup."""
         self._vote(member.protocols, -1)
         member.protocols = dict(protocols)
         member.metadata_bytes = metadata_size(protocols)
@@ -192,7 +192,7 @@ class ClassicGroup:
         member.session_timeout_ms = session_timeout_ms
 
     def rename(self, member: Member, member_id: str) -> None:
-        """Give a static member a new id; its place in the order of members is kept."""
+        """Give a static member a new id; the order of members stays the same."""
         assert member.instance_id is not None
         old_id = member.member_id
         member.member_id = member_id
@@ -212,7 +212,7 @@ class ClassicGroup:
         member.join_token = token
 
     def clear_awaiting_join(self, member: Member) -> object | None:
-        """Note that the member's JoinGroup is answered; returns its token, if anyone waits."""
+        """Note that the member's JoinGroup is answered; return its token if a client waits."""
         if member.awaiting_join:
             member.awaiting_join = False
             self.awaiting_join_count -= 1
@@ -220,7 +220,7 @@ class ClassicGroup:
         return token
 
     def validate(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Whether this pair names a present member: NONE, or why it does not (KIP-345)."""
+        """NONE if this pair is a member of the group, otherwise the error (KIP-345)."""
         if instance_id is not None:
             known = self.static_members.get(instance_id)
             if known is None:
@@ -236,7 +236,7 @@ class ClassicGroup:
         return self.state in (EMPTY, STABLE, COMPLETING_REBALANCE)
 
     def all_joined(self) -> bool:
-        """Whether every member waits in JoinGroup and no handed-out id is outstanding."""
+        """Whether every member waits in JoinGroup and every id that was handed out is used."""
         return self.awaiting_join_count == len(self.members) and not self.pending_members
 
     def rebalance_timeout_ms(self) -> int:
@@ -244,7 +244,7 @@ class ClassicGroup:
         return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
 
     def supports(self, protocol_type: str, protocols: Iterable[tuple[str, bytes]]) -> bool:
-        """Whether a member that offers this could be in the group."""
+        """Whether a member with these protocols fits into the group."""
         if not self.members:
             return protocol_type != "" and any(True for _ in protocols)
         if protocol_type != self.protocol_type:
@@ -252,10 +252,10 @@ class ClassicGroup:
         return any(self.votes.get(name, 0) == len(self.members) for name, _ in protocols)
 
     def select_protocol(self) -> str:
-        """The protocol that most members like best among those that all support.
+        """Choose the protocol that most members prefer among those that all members support.
 
-        Equal votes are decided by the order of the first member's list, so that every run of the
-        same history chooses the same.
+        With equal votes the order of the first member's list decides, so that the same history
+        always leads to the same choice.
         """
         count = len(self.members)
         candidates = [name for name, votes in self.votes.items() if votes == count]
@@ -269,7 +269,7 @@ class ClassicGroup:
         return max(tally, key=lambda name: tally[name])
 
     def elect_joined_leader(self) -> bool:
-        """Let a member that has rejoined lead; False when no member has."""
+        """Make sure that the leader is a member that has rejoined; False when none has."""
         if self.leader is None:
             return False
         if self.members[self.leader].awaiting_join:
@@ -281,9 +281,9 @@ class ClassicGroup:
         return False
 
     def next_generation(self, wall_ms: int) -> None:
-        """Begin the next generation with the members that are there."""
+        """Begin the next generation with the present members."""
         assert self.state is PREPARING_REBALANCE
-        # Kafka lets the number overflow; staying positive keeps -1 what it means on the wire.
+        # Kafka lets the number overflow. Ours stays positive, because -1 means "none".
         self.generation = self.generation + 1 if self.generation < GENERATION_MAX else 0
         self.pending_sync.clear()
         if self.members:
@@ -296,7 +296,7 @@ class ClassicGroup:
     # -- views --------------------------------------------------------------------------------
 
     def joined_members(self) -> tuple[JoinedMember, ...]:
-        """All members with their metadata for the chosen protocol, as the leader gets them."""
+        """All members with their metadata for the chosen protocol, for the leader's response."""
         protocol = self.protocol
         return tuple(
             JoinedMember(
@@ -306,7 +306,7 @@ class ClassicGroup:
         )
 
     def image(self, assignment: dict[str, bytes], wall_ms: int) -> GroupImage:
-        """The image of this generation with `assignment` by member id; missing ones are empty."""
+        """Make this generation's image; a member without an assignment gets an empty one."""
         return GroupImage(
             protocol_type=self.protocol_type or "",
             generation=self.generation,

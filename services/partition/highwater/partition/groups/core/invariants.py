@@ -1,4 +1,4 @@
-"""What must hold after every step of a shard; tests call it, debug builds may."""
+"""What must hold after every step of a shard; tests check it."""
 
 from highwater.partition.groups.core.group import ClassicGroup
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
@@ -11,7 +11,7 @@ from highwater.partition.groups.core.state import (
 
 
 def check(shard: GroupCoordinatorShard) -> None:
-    """Raise AssertionError with the broken rule."""
+    """Raise AssertionError if an invariant is broken."""
     durable = shard.durable
     assert durable.offset_count == sum(len(o) for o in durable.offsets.values())
     assert all(durable.offsets.values()), "a group without offsets keeps no entry"

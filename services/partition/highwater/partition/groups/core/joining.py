@@ -1,14 +1,14 @@
 """JoinGroup v0-9.
 
-* v0: no rebalance timeout; the session timeout stands in for it (the shell fills it in).
-* v4: a new dynamic member is answered MEMBER_ID_REQUIRED with its id and comes again (KIP-394).
-* v5: static members (KIP-345): the same instance id comes back under a new member id without a
-  rebalance as long as the chosen protocol stays the same.
-* v9: `skip_assignment` tells a returning static leader not to assign (KIP-814); before v9 the
-  old leader's id is returned instead, so that it does not take itself for the leader.
+* v0: the session timeout is also the rebalance timeout (the handler fills it in).
+* v4: a new dynamic member gets MEMBER_ID_REQUIRED with its id, and joins again (KIP-394).
+* v5: a static member (KIP-345) that restarts gets a new member id under the same instance id,
+  without a rebalance as long as the chosen protocol stays the same.
+* v9: `skip_assignment` tells a returning static leader not to assign (KIP-814). Before v9 the
+  response names the leader's old id, so that this member does not take itself for the leader.
 
-Kafka: `classicGroupJoin*` of GroupMetadataManager.java. Deviation: a second JoinGroup of the same
-member answers the first one, which Kafka leaves hanging.
+Kafka: `classicGroupJoin*` of GroupMetadataManager.java. Deviation: when a member sends a second
+JoinGroup, the first one is answered; Kafka never answers it.
 """
 
 from dataclasses import replace
@@ -34,7 +34,7 @@ from highwater.partition.groups.core.values import (
 )
 
 _PREFIX_MAX = 255
-"""Characters of the client's or instance's id in a member id, which must stay a Kafka string."""
+"""Characters of the client or instance id in a member id, which must fit into a Kafka string."""
 
 
 def join_group(state: ShardState, request: JoinRequest, token: object, now: Moment) -> None:
@@ -82,8 +82,8 @@ def _refuse(state: ShardState, token: object, error: ErrorCode, member_id: str) 
 def _accepts(state: ShardState, group: ClassicGroup, member_id: str) -> bool:
     """Whether the group has room (group.max.size).
 
-    While a rebalance collects members, those that wait already count, not those that are known:
-    so the last to come back are left out when the limit was lowered (KIP-389).
+    During a rebalance only members that wait in JoinGroup count. So if the limit was lowered,
+    the last members to rejoin are refused (KIP-389).
     """
     limit = state.config.group_size_max
     if group.state is EMPTY:
@@ -97,7 +97,7 @@ def _accepts(state: ShardState, group: ClassicGroup, member_id: str) -> bool:
 def _join_unknown(
     state: ShardState, group: ClassicGroup, request: JoinRequest, token: object, now: Moment
 ) -> None:
-    """A member without an id: new, or a static member that has started again."""
+    """Handle a member without an id: a new one, or a static member that has restarted."""
     if request.instance_id is not None:
         member_id = f"{request.instance_id[:_PREFIX_MAX]}-{state.new_id()}"
         if request.instance_id in group.static_members:
@@ -121,10 +121,10 @@ def _join_unknown(
 def _join_known(
     state: ShardState, group: ClassicGroup, request: JoinRequest, token: object, now: Moment
 ) -> None:
-    """A member that has its id: coming with it for the first time, or joining again."""
+    """Handle a member with an id: one that joins for the first time, or joins again."""
     if request.member_id in group.pending_members:
         if request.instance_id is not None:
-            # Ids are handed out to dynamic members only; a static one made this up.
+            # Only dynamic members are given ids this way; a static member made this one up.
             _refuse(state, token, ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
             return
         state.remove_pending_member(group, request.member_id)
@@ -138,12 +138,12 @@ def _join_known(
     leads = group.leader == member.member_id
     unchanged = member.offers(request.protocols)
     if group.state is COMPLETING_REBALANCE and unchanged:
-        # Its JoinGroup response was lost; the generation it asks for is this one.
+        # It joined this generation already, and the response was lost.
         _tell_generation(state, group, member, token, with_members=leads)
     elif group.state is STABLE and unchanged and not leads:
         _tell_generation(state, group, member, token, with_members=False)
     else:
-        # A leader in a stable group asks for a rebalance: it has seen topics change.
+        # The leader of a stable group asks for a rebalance: its topics may have changed.
         state.update_member(group, member, request)
         state.park_join(group, member, token)
         rebalance.rebalance_or_complete_join(state, group, now)
@@ -152,7 +152,7 @@ def _join_known(
 def _tell_generation(
     state: ShardState, group: ClassicGroup, member: Member, token: object, *, with_members: bool
 ) -> None:
-    """Answer with the present generation, without a rebalance."""
+    """Answer with the present generation; no rebalance."""
     members: tuple[JoinedMember, ...] = group.joined_members() if with_members else ()
     state.reply(
         token,
@@ -191,8 +191,8 @@ def _add_member(
     if group.state is PREPARING_REBALANCE and group.previous_state is EMPTY:
         group.new_member_added = True
     state.add_member(group, member, request.protocol_type)
-    # A new member cannot send heartbeats while its JoinGroup waits, so its session does not run;
-    # but clients that gave up and came back under another id must not pile up either.
+    # A new member cannot send heartbeats while its JoinGroup waits, so it has no session
+    # timeout yet. This longer one removes clients that gave up and joined under another id.
     state.timers.set(member.session, now.now_ms + state.config.new_member_join_timeout_ms)
     state.park_join(group, member, token)
     rebalance.rebalance_or_complete_join(state, group, now)
@@ -206,7 +206,7 @@ def _replace_static_member(
     token: object,
     now: Moment,
 ) -> None:
-    """A static member is back under a new id; whoever still uses the old one is fenced."""
+    """Give a static member that has restarted a new id, and fence the client with the old one."""
     assert request.instance_id is not None
     old_leader = group.leader
     old_id = group.static_members[request.instance_id]
@@ -226,8 +226,8 @@ def _replace_static_member(
         image = group.image(assignment, now.wall_ms)
     if image is None or image_size(image) > state.config.operation_bytes_max:
         state.park_join(group, member, token)
-        # In COMPLETING_REBALANCE the leader may be assigning to the old id at this moment, so
-        # only another round gives the new id an assignment.
+        # In COMPLETING_REBALANCE the leader may just now assign to the old id, so only another
+        # rebalance gives the new id an assignment.
         rebalance.rebalance_or_complete_join(state, group, now)
         return
     state.apply(GroupRecord(group.key, image))

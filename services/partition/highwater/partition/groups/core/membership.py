@@ -1,8 +1,9 @@
-"""Heartbeat v0-4, LeaveGroup v0-5, and clients that vanish while they wait.
+"""Heartbeat v0-4, LeaveGroup v0-5, and clients that disconnect while their call is parked.
 
-Heartbeat is the one hot call of a coordinator (50 000 members every 3 s): it stores a number.
-Kafka: `classicGroupHeartbeat`, `classicGroupLeave`. Deviation: Kafka cannot see a client go while
-its JoinGroup waits; here a new member that could not know its id yet is removed at once.
+Heartbeat is the most frequent call of a coordinator (50 000 members every 3 s), so it only stores
+a number. Kafka: `classicGroupHeartbeat`, `classicGroupLeave`. Deviation: Kafka does not notice
+when a client disconnects while its JoinGroup waits. We remove such a member at once if it is new
+and does not know its id yet.
 """
 
 from highwater.kafka.error_codes import ErrorCode
@@ -25,7 +26,7 @@ def heartbeat(
     instance_id: str | None,
     now_ms: int,
 ) -> ErrorCode:
-    """Restart the member's session; 27 tells it to join again."""
+    """Restart the member's session; REBALANCE_IN_PROGRESS makes the member join again."""
     group = state.groups.get(key)
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID if key.group_id else ErrorCode.INVALID_GROUP_ID
@@ -47,7 +48,7 @@ def heartbeat(
 def leave_group(
     state: ShardState, key: GroupKey, leaving: tuple[LeavingMember, ...], now: Moment
 ) -> tuple[ErrorCode, list[ErrorCode]]:
-    """Remove the members; the call's error and one error per member."""
+    """Remove the members; return the call's error and one error per member."""
     if not key.group_id:
         return ErrorCode.INVALID_GROUP_ID, []
     group = state.groups.get(key)
@@ -64,10 +65,10 @@ def leave_group(
 
 
 def _leave(state: ShardState, group: ClassicGroup, identity: LeavingMember) -> ErrorCode:
-    """Take one member out, without touching the rebalance yet."""
+    """Remove one member; the caller starts the rebalance."""
     member_id = identity.member_id
     if not member_id:
-        # An admin removes a static member by its instance id alone.
+        # An admin client removes a static member by its instance id alone.
         known = group.static_members.get(identity.instance_id or "")
         if identity.instance_id is None or known is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
@@ -83,10 +84,10 @@ def _leave(state: ShardState, group: ClassicGroup, identity: LeavingMember) -> E
 
 
 def forget_call(state: ShardState, token: object, now: Moment) -> None:
-    """The client of a parked call has gone: never answer it.
+    """Forget a parked call whose client has disconnected: it gets no answer.
 
-    The member itself stays and may come back under its id until its session ends, except when
-    the lost answer was the only thing that could have told it the id.
+    The member stays until its session ends and may use its id again. But it is removed at once
+    if it does not know its id, because only this answer would have named it.
     """
     waiting = state.parked.pop(token, None)
     if waiting is None:

@@ -1,9 +1,9 @@
 """OffsetCommit v2-9, OffsetFetch v1-9, OffsetDelete v0, and the expiry of offsets (KIP-211).
 
-* A simple commit (generation -1, no member) is taken only while the group has no members.
-* Metadata longer than offset.metadata.max.bytes fails its partition alone.
-* Offsets of a group expire a retention time after it became empty; those of a simple consumer
-  after their commit; those of topics that a living group no longer reads after their commit.
+* A simple commit (generation -1, no member) is accepted only while the group has no members.
+* Metadata longer than offset.metadata.max.bytes is an error of its partition alone.
+* Offsets expire a retention time after the group became empty. Offsets of a simple consumer, and
+  of topics that a stable group no longer reads, expire a retention time after their commit.
 * `require_stable` (v7) has no effect until transactions exist: no offset is ever pending.
 
 Kafka: OffsetMetadataManager.java, `ClassicGroup.validateOffsetCommit`.
@@ -26,13 +26,13 @@ from highwater.partition.groups.core.subscription import is_subscribed, subscrib
 from highwater.partition.groups.core.values import CommitRequest, GroupKey, Moment
 
 TIMESTAMP_MAX = 2**63 - 1
-"""A retention time that reaches past it means for ever."""
+"""The latest expiry time; a longer retention time means for ever."""
 _OFFSET_OVERHEAD_BYTES = 64
 """Fixed fields and framing of one offset's key and value, rounded up."""
 
 
 def commit_offsets(state: ShardState, request: CommitRequest, now: Moment) -> list[ErrorCode]:
-    """Write the offsets; one error per entry of `request.offsets`, in order."""
+    """Commit the offsets; return one error per entry of `request.offsets`, in order."""
     group = state.groups.get(request.key)
     error = _validate_commit(state, group, request)
     if error is ErrorCode.NONE:
@@ -49,7 +49,7 @@ def commit_offsets(state: ShardState, request: CommitRequest, now: Moment) -> li
     metadata_bytes_max = state.config.offset_metadata_bytes_max
     errors = []
     for topic, partition, offset, leader_epoch, metadata in request.offsets:
-        # Kafka compares the length in characters.
+        # Kafka counts characters here, too.
         if len(metadata) > metadata_bytes_max:
             errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
             continue
@@ -63,7 +63,7 @@ def commit_offsets(state: ShardState, request: CommitRequest, now: Moment) -> li
 def _validate_commit(
     state: ShardState, group: ClassicGroup | None, request: CommitRequest
 ) -> ErrorCode:
-    """Whether this client may commit for the group now."""
+    """NONE if this client may commit for the group now, otherwise the error."""
     if group is None:
         if request.generation >= 0:
             return ErrorCode.ILLEGAL_GENERATION
@@ -72,7 +72,7 @@ def _validate_commit(
     if request.generation < 0 and group.state is EMPTY:
         return ErrorCode.NONE
     if request.generation < 0 and not request.member_id and request.instance_id is None:
-        # A stranger must not move the offsets of a group that has members.
+        # A client that is not a member must not change the offsets of a group with members.
         return ErrorCode.UNKNOWN_MEMBER_ID
     error = group.validate(request.member_id, request.instance_id)
     if error is not ErrorCode.NONE:
@@ -80,13 +80,13 @@ def _validate_commit(
     if request.generation != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
     if group.state is COMPLETING_REBALANCE:
-        # The member has its generation but no assignment yet, so it has nothing to commit.
+        # The member has no assignment in this generation yet, so it has nothing to commit.
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 
 
 def _validate_size(state: ShardState, request: CommitRequest) -> ErrorCode:
-    """Whether the records fit into a batch and the group's offsets into their limit."""
+    """Refuse records that do not fit into one batch, and offsets above a limit."""
     config = state.config
     overhead = _OFFSET_OVERHEAD_BYTES + text_size(request.key.group_id)
     size = sum(
@@ -126,12 +126,12 @@ def committed_by_topic(
 def delete_offsets(
     state: ShardState, key: GroupKey, slots: Iterable[tuple[str, int]], now: Moment
 ) -> tuple[ErrorCode, list[ErrorCode]]:
-    """Delete single offsets; the call's error and one error per slot."""
+    """Delete single offsets; return the call's error and one error per slot."""
     group = state.groups.get(key)
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND, []
     if group.state is not EMPTY and group.protocol_type != "consumer":
-        # Only the subscription of consumers can be read, to see which topics are in use.
+        # Only the consumer protocol's metadata says which topics the group reads.
         return ErrorCode.NON_EMPTY_GROUP, []
     topics = subscribed_topics(group)
     errors = []
@@ -163,7 +163,7 @@ def delete_topics(state: ShardState, key: GroupKey, topics: frozenset[str], now:
 
 
 def expire_offsets(state: ShardState, group: ClassicGroup, now: Moment) -> None:
-    """Delete expired offsets, and the group itself when it is empty and nothing is left."""
+    """Delete expired offsets; delete the group, too, if it is empty and has no offsets left."""
     if group.state is DEAD:
         return
     topics = subscribed_topics(group)
@@ -182,7 +182,7 @@ def expire_offsets(state: ShardState, group: ClassicGroup, now: Moment) -> None:
 def _is_expired(
     state: ShardState, group: ClassicGroup, value: CommittedOffset, wall_ms: int
 ) -> bool:
-    """Whether the offset's time is over, given what the group does at present."""
+    """Whether the offset's retention time has passed, given the group's state."""
     if group.protocol_type is not None and group.state is EMPTY:
         since_ms = group.state_since_ms if group.state_since_ms >= 0 else value.commit_ms
     elif group.protocol_type is None or (

@@ -1,4 +1,4 @@
-"""How a generation is made: prepare, complete the joins, hand out the assignment.
+"""One generation of a group: prepare it, complete the joins, hand out the assignment.
 
 Kafka: `prepareRebalance`, `completeClassicGroupJoin`, `propagateAssignment` and the expirations
 of GroupMetadataManager.java.
@@ -26,7 +26,7 @@ from highwater.partition.groups.core.values import (
 
 
 def create_group(state: ShardState, key: GroupKey, wall_ms: int) -> ClassicGroup:
-    """A new empty group, in memory only until something about it is written."""
+    """Create an empty group; it is only in memory until a record of it is written."""
     assert key not in state.groups
     group = ClassicGroup(
         key,
@@ -39,7 +39,7 @@ def create_group(state: ShardState, key: GroupKey, wall_ms: int) -> ClassicGroup
 
 
 def rebalance_or_complete_join(state: ShardState, group: ClassicGroup, now: Moment) -> None:
-    """After a change of members: start a rebalance, or end the join phase if all are there."""
+    """After a change of members: start a rebalance, or end the join phase if all have joined."""
     if group.can_rebalance():
         prepare_rebalance(state, group, now)
     else:
@@ -47,7 +47,7 @@ def rebalance_or_complete_join(state: ShardState, group: ClassicGroup, now: Mome
 
 
 def maybe_complete_join(state: ShardState, group: ClassicGroup, now: Moment) -> None:
-    """End the join phase when everybody is there; the first rebalance waits for its delay."""
+    """End the join phase when all have joined; a group's first rebalance waits for its delay."""
     if (
         group.state is PREPARING_REBALANCE
         and group.previous_state is not EMPTY
@@ -80,7 +80,7 @@ def prepare_rebalance(state: ShardState, group: ClassicGroup, now: Moment) -> No
 def _await_more_members(
     state: ShardState, group: ClassicGroup, delay_ms: int, remaining_ms: int, now: Moment
 ) -> None:
-    """The first rebalance of a group waits, and waits on while members keep arriving (KIP-134)."""
+    """Delay a group's first rebalance, and again while new members arrive (KIP-134)."""
 
     def expire(later: Moment) -> None:
         if group.new_member_added and remaining_ms != 0:
@@ -96,9 +96,9 @@ def _await_more_members(
 
 
 def complete_join(state: ShardState, group: ClassicGroup, now: Moment) -> None:
-    """End the join phase: drop who did not come back, tell the others of the new generation.
+    """End the join phase: remove members that did not rejoin, answer the others' JoinGroup.
 
-    Static members may be late: they stay until their session ends (KIP-345).
+    Static members that did not rejoin stay until their session ends (KIP-345).
     """
     state.timers.cancel(group.join_timer)
     if group.state is DEAD:
@@ -107,7 +107,7 @@ def complete_join(state: ShardState, group: ClassicGroup, now: Moment) -> None:
     for member in late:
         state.remove_member(group, member.member_id, ErrorCode.UNKNOWN_MEMBER_ID)
     if group.members and not group.elect_joined_leader():
-        # Nobody has come back but static members may; their sessions bound this wait.
+        # Only static members are left and none has rejoined; their sessions bound this wait.
         group.join_timer.action = partial(complete_join, state, group)
         state.timers.set(group.join_timer, now.now_ms + group.rebalance_timeout_ms())
         return
@@ -139,7 +139,7 @@ def complete_join(state: ShardState, group: ClassicGroup, now: Moment) -> None:
 
 
 def complete_sync(state: ShardState, group: ClassicGroup, image: GroupImage, now: Moment) -> None:
-    """The leader's assignment is there: write it, then tell everybody who waits for it."""
+    """Write the leader's assignment, then answer the SyncGroup of each member that waits."""
     group.transition(STABLE, now.wall_ms)
     state.apply(GroupRecord(group.key, image))
     assigned = {m.member_id: m.assignment for m in image.members}
@@ -151,12 +151,12 @@ def complete_sync(state: ShardState, group: ClassicGroup, image: GroupImage, now
             assignment=assigned[member.member_id],
         )
         if state.answer_sync(member, response, after_commit=True):
-            # The session may have ended unnoticed while the member waited for the leader.
+            # The session may have ended while the member waited for the leader's assignment.
             state.restart_session(member, now)
 
 
 def propagate_error(state: ShardState, group: ClassicGroup, error: ErrorCode, now: Moment) -> None:
-    """Tell everybody who waits for an assignment that there will be none."""
+    """Answer every parked SyncGroup with this error."""
     for member in group.members.values():
         if state.answer_sync(member, SyncResponse(error=error), after_commit=False):
             state.restart_session(member, now)
@@ -165,7 +165,7 @@ def propagate_error(state: ShardState, group: ClassicGroup, error: ErrorCode, no
 def remove_member_and_rebalance(
     state: ShardState, group: ClassicGroup, member_id: str, now: Moment
 ) -> None:
-    """A member has failed or is thrown out."""
+    """Remove a member that failed or is expelled, and rebalance."""
     state.remove_member(group, member_id, ErrorCode.UNKNOWN_MEMBER_ID)
     if group.state in (STABLE, COMPLETING_REBALANCE):
         prepare_rebalance(state, group, now)
@@ -179,8 +179,8 @@ def expire_member(state: ShardState, group: ClassicGroup, member: Member, now: M
         return
     waits = member.join_token is not None or member.sync_token is not None
     if waits and not member.is_new:
-        # Its client is connected and waits for us; the session starts again with the answer.
-        # A new member has no session yet: this is the limit of its wait.
+        # Its client waits for our answer; the session starts again with that answer.
+        # A new member has no session yet: this timer limits its wait.
         return
     remove_member_and_rebalance(state, group, member.member_id, now)
 
@@ -188,7 +188,7 @@ def expire_member(state: ShardState, group: ClassicGroup, member: Member, now: M
 def expire_pending_member(
     state: ShardState, group: ClassicGroup, member_id: str, now: Moment
 ) -> None:
-    """The client that was given this id never came back with it."""
+    """Forget an id that was handed out and not used in time."""
     if group.state is DEAD or not state.remove_pending_member(group, member_id):
         return
     if group.state is PREPARING_REBALANCE and group.all_joined():
@@ -197,7 +197,7 @@ def expire_pending_member(
 
 
 def expire_sync(state: ShardState, group: ClassicGroup, now: Moment) -> None:
-    """Members that were told of the generation and did not send SyncGroup in time are out."""
+    """Remove the members that did not send SyncGroup for this generation in time."""
     if group.state not in (COMPLETING_REBALANCE, STABLE) or not group.pending_sync:
         return
     for member_id in list(group.pending_sync):
@@ -206,7 +206,7 @@ def expire_sync(state: ShardState, group: ClassicGroup, now: Moment) -> None:
 
 
 def received_sync(state: ShardState, group: ClassicGroup, member_id: str) -> None:
-    """Note a member's SyncGroup; when all are in, nobody is waited for any longer."""
+    """Note a member's SyncGroup; with the last one the timeout is cancelled."""
     group.pending_sync.discard(member_id)
     if not group.pending_sync:
         state.timers.cancel(group.sync_timer)

@@ -1,8 +1,8 @@
 """The coordinator of one partition of `__consumer_offsets`, as pure state.
 
-Lifecycle: `replay` every committed record, `activate` once, then the handlers. After each call
-and each `expire` the owner takes `take_records` (to append, in order) and `take_replies`; when an
-append fails, the shard is thrown away and loaded anew.
+Lifecycle: `replay` every committed record, `activate` once, then call the handlers. After each
+handler and each `expire` the owner takes `take_records` (to append, in order) and `take_replies`.
+If an append fails, the owner discards the shard and loads it anew.
 """
 
 from collections.abc import Callable, Iterator
@@ -46,14 +46,14 @@ from highwater.partition.groups.core.values import (
 )
 
 _SLICE_PAUSE_MS = 10
-"""Between two slices of a retention check, so that calls get their turn."""
+"""Pause between two slices of a retention check, so that calls are handled meanwhile."""
 
 
 class GroupCoordinatorShard:
     """Groups and offsets of one partition; every method returns at once."""
 
     def __init__(self, config: GroupConfig, new_id: Callable[[], str]) -> None:
-        """`new_id` gives a unique string per call, for member ids (Kafka uses UUIDs)."""
+        """`new_id` returns another unique string at each call, for member ids (Kafka: UUIDs)."""
         self._state = ShardState(config, new_id)
         self._expiry: Iterator[GroupKey] | None = None
         self._expiry_timer = self._state.new_timer(self._expire_offsets)
@@ -72,7 +72,7 @@ class GroupCoordinatorShard:
         self._state.durable.replay(record)
 
     def activate(self, now: Moment) -> None:
-        """Everything is replayed: build the groups and start their members' sessions."""
+        """Build the groups from the replayed records and start their members' sessions."""
         assert not self._active
         self._active = True
         state = self._state
@@ -83,7 +83,7 @@ class GroupCoordinatorShard:
                 rebalance.create_group(state, key, now.wall_ms)
         for group in list(state.groups.values()):
             if len(group.members) > state.config.group_size_max:
-                # The limit was lowered; a rebalance lets the members commit before some go.
+                # The limit was lowered; in a rebalance members commit before some are removed.
                 rebalance.prepare_rebalance(state, group, now)
         check_ms = state.config.offsets_retention_check_ms
         state.timers.set(self._expiry_timer, now.now_ms + check_ms)
@@ -126,25 +126,25 @@ class GroupCoordinatorShard:
     # -- handlers -----------------------------------------------------------------------------
 
     def join_group(self, request: JoinRequest, token: object, now: Moment) -> None:
-        """The reply comes through `take_replies`, now or later."""
+        """Join; the reply comes through `take_replies`, now or later."""
         joining.join_group(self._state, request, token, now)
 
     def sync_group(self, request: SyncRequest, token: object, now: Moment) -> None:
-        """The reply comes through `take_replies`, now or later."""
+        """Sync; the reply comes through `take_replies`, now or later."""
         syncing.sync_group(self._state, request, token, now)
 
     def forget_call(self, token: object, now: Moment) -> None:
-        """Nobody waits for this parked call any more."""
+        """Forget a parked call whose client has disconnected."""
         membership.forget_call(self._state, token, now)
 
     def leave_group(
         self, key: GroupKey, leaving: tuple[LeavingMember, ...], now: Moment
     ) -> tuple[ErrorCode, list[ErrorCode]]:
-        """The call's error and one error per member."""
+        """Remove members; return the call's error and one error per member."""
         return membership.leave_group(self._state, key, leaving, now)
 
     def commit_offsets(self, request: CommitRequest, now: Moment) -> list[ErrorCode]:
-        """One error per entry of the request."""
+        """Commit offsets; return one error per entry of the request."""
         return offsets.commit_offsets(self._state, request, now)
 
     def committed_offset(self, key: GroupKey, topic: str, partition: int) -> CommittedOffset | None:
@@ -158,7 +158,7 @@ class GroupCoordinatorShard:
     def delete_offsets(
         self, key: GroupKey, slots: list[tuple[str, int]], now: Moment
     ) -> tuple[ErrorCode, list[ErrorCode]]:
-        """The call's error and one error per (topic, partition)."""
+        """Delete offsets; return the call's error and one error per (topic, partition)."""
         return offsets.delete_offsets(self._state, key, slots, now)
 
     def list_groups(
@@ -183,15 +183,15 @@ class GroupCoordinatorShard:
     # -- time ---------------------------------------------------------------------------------
 
     def next_deadline_ms(self) -> int | None:
-        """When `expire` is to be called next, on the monotonic clock."""
+        """When the owner must call `expire` next, on the monotonic clock."""
         return self._state.timers.next_deadline_ms()
 
     def expire(self, now: Moment) -> None:
-        """Let everything happen that is due."""
+        """Run every timer that is due."""
         self._state.timers.expire(now)
 
     def _expire_offsets(self, now: Moment) -> None:
-        """One slice of the retention check."""
+        """Do one slice of the retention check."""
         state = self._state
         if self._expiry is None:
             self._expiry = iter(list(state.groups))
@@ -207,15 +207,15 @@ class GroupCoordinatorShard:
                 offsets.expire_offsets(state, group, now)
         state.timers.set(self._expiry_timer, now.now_ms + _SLICE_PAUSE_MS)
 
-    # -- what the owner takes -----------------------------------------------------------------
+    # -- for the owner ------------------------------------------------------------------------
 
     def take_records(self) -> list[Record]:
-        """Records since the last call, already replayed, to be appended in this order."""
+        """Take the records since the last call, already replayed, to append in this order."""
         records, self._state.records = self._state.records, []
         return records
 
     def take_replies(self) -> list[Reply]:
-        """Answers to parked calls since the last call."""
+        """Take the answers to parked calls since the last call."""
         replies, self._state.replies = self._state.replies, []
         return replies
 
@@ -224,14 +224,14 @@ class GroupCoordinatorShard:
         return token in self._state.parked
 
     def parked_tokens(self) -> list[object]:
-        """All callers that wait, for when the shard is given up."""
+        """Tokens of all parked calls, for when the shard is discarded."""
         return list(self._state.parked)
 
     # -- views --------------------------------------------------------------------------------
 
     @property
     def durable(self) -> DurableState:
-        """What the log says; read only."""
+        """The state that the records of the log describe; read only."""
         return self._state.durable
 
     @property
@@ -241,5 +241,5 @@ class GroupCoordinatorShard:
 
     @property
     def metadata_bytes(self) -> int:
-        """What the members of all groups have said in JoinGroup."""
+        """Size of the protocol metadata that all members sent in JoinGroup."""
         return self._state.metadata_bytes

@@ -1,4 +1,4 @@
-"""What the handlers of one shard share: groups, timers, durable state, and what they produce."""
+"""The state that the handlers of one shard share: groups, timers, durable state, and output."""
 
 from collections.abc import Callable
 
@@ -21,8 +21,8 @@ from highwater.partition.groups.core.values import (
 class ShardState:
     """The state of one partition of `__consumer_offsets`, owned by one shard.
 
-    Handlers leave what they decided in `records` (already replayed, to be appended in order) and
-    `replies`; the shell takes both after each call.
+    Handlers put records into `records` (already replayed, to be appended in order) and answers
+    into `replies`; the owner takes both after each call.
     """
 
     __slots__ = (
@@ -45,14 +45,14 @@ class ShardState:
         self.groups: dict[GroupKey, ClassicGroup] = {}
         self.timers = TimerHeap()
         self.metadata_bytes = 0
-        """Sum over the members of all groups."""
+        """Sum of the protocol metadata of all groups' members."""
         self.parked: dict[object, tuple[ClassicGroup, Member]] = {}
-        """Token of a parked JoinGroup or SyncGroup -> the caller that waits."""
+        """Token of a parked JoinGroup or SyncGroup -> its group and member."""
         self.records: list[Record] = []
         self.replies: list[Reply] = []
 
     def apply(self, record: Record) -> None:
-        """Replay a record now and leave it to be appended."""
+        """Replay a record now and queue it for the append."""
         self.durable.replay(record)
         self.records.append(record)
 
@@ -66,26 +66,26 @@ class ShardState:
     # -- members ------------------------------------------------------------------------------
 
     def has_room(self, request: JoinRequest) -> bool:
-        """Whether a member may say this much, and a new one may come at all."""
+        """Whether the request's metadata fits, and a new member, if it is one."""
         config = self.config
         more_bytes = metadata_size(request.protocols)
         if more_bytes > config.operation_bytes_max:
             return False
         if request.member_id:
             return True
-        # Nearly every timer is a member's or a handed-out id's.
+        # Nearly every timer belongs to a member or to an id that was handed out.
         return (
             len(self.timers) < config.members_max
             and self.metadata_bytes + more_bytes <= config.metadata_bytes_max
         )
 
     def add_member(self, group: ClassicGroup, member: Member, protocol_type: str) -> None:
-        """Let the member into the group."""
+        """Add the member to the group."""
         group.add(member, protocol_type)
         self.metadata_bytes += member.metadata_bytes
 
     def update_member(self, group: ClassicGroup, member: Member, request: JoinRequest) -> None:
-        """The member has joined again and may say something else."""
+        """Take the protocols and timeouts of a member that joins again."""
         self.metadata_bytes -= member.metadata_bytes
         group.update(
             member,
@@ -96,13 +96,13 @@ class ShardState:
         self.metadata_bytes += member.metadata_bytes
 
     def park_join(self, group: ClassicGroup, member: Member, token: object) -> None:
-        """Let the member's JoinGroup wait for the rebalance to complete."""
+        """Park the member's JoinGroup until the rebalance completes."""
         earlier = member.join_token
         group.set_awaiting_join(member, token)
         self.parked[token] = (group, member)
         if earlier is not None and earlier is not token:
-            # The member asked again on another connection. Every client takes this code as
-            # "ask again later", which the abandoned call may do without harm.
+            # The member sent JoinGroup again on another connection. Every client retries on
+            # this code, so it does no harm to the earlier call.
             self.reply(
                 earlier,
                 JoinResponse(
@@ -111,7 +111,7 @@ class ShardState:
             )
 
     def park_sync(self, group: ClassicGroup, member: Member, token: object) -> None:
-        """Let the member's SyncGroup wait for the leader's assignment."""
+        """Park the member's SyncGroup until the leader's assignment comes."""
         earlier = member.sync_token
         member.sync_token = token
         self.parked[token] = (group, member)
@@ -119,7 +119,7 @@ class ShardState:
             self.reply(earlier, SyncResponse(error=ErrorCode.REBALANCE_IN_PROGRESS))
 
     def answer_join(self, group: ClassicGroup, member: Member, response: JoinResponse) -> None:
-        """Answer the member's JoinGroup; when its client has gone, only note it as answered."""
+        """Answer the member's JoinGroup; if its client has disconnected, only mark it answered."""
         token = group.clear_awaiting_join(member)
         if token is not None:
             self.reply(token, response)
@@ -133,7 +133,7 @@ class ShardState:
         return True
 
     def remove_member(self, group: ClassicGroup, member_id: str, error: ErrorCode) -> None:
-        """Take the member out, answering what it has parked with `error`."""
+        """Remove the member and answer its parked calls with `error`."""
         member = group.members.get(member_id)
         if member is None:
             return
@@ -144,7 +144,7 @@ class ShardState:
         self.metadata_bytes -= member.metadata_bytes
 
     def remove_pending_member(self, group: ClassicGroup, member_id: str) -> bool:
-        """Forget an id that was handed out and not used."""
+        """Forget an id that was handed out and not used; False if there is none."""
         timer = group.pending_members.pop(member_id, None)
         if timer is None:
             return False
@@ -152,13 +152,13 @@ class ShardState:
         return True
 
     def restart_session(self, member: Member, now: Moment) -> None:
-        """The member was heard of: its session begins anew."""
+        """Start the member's session anew."""
         self.timers.set(member.session, now.now_ms + member.session_timeout_ms)
 
     # -- groups -------------------------------------------------------------------------------
 
     def kill(self, group: ClassicGroup, wall_ms: int) -> None:
-        """Take an empty group out of memory."""
+        """Remove an empty group from memory."""
         assert group.state is EMPTY
         for timer in group.pending_members.values():
             self.timers.cancel(timer)
@@ -169,7 +169,7 @@ class ShardState:
         del self.groups[group.key]
 
     def forget_if_unused(self, group: ClassicGroup, wall_ms: int) -> None:
-        """Drop a group that exists only because somebody asked for it."""
+        """Remove an empty group of which no record exists."""
         if (
             group.state is EMPTY
             and not group.pending_members

@@ -1,8 +1,8 @@
-"""The topics a consumer group reads, as far as its members' metadata says.
+"""The topics that a consumer group reads, according to its members' metadata.
 
-Kafka: ConsumerProtocolSubscription.json; every version begins with the version and the list of
-topic names, which is all that is read here. The bytes themselves belong to the clients and are
-never rewritten.
+Kafka: ConsumerProtocolSubscription.json. Every version begins with the version number and the
+list of topic names; only these are read here. The bytes belong to the clients and are never
+rewritten.
 """
 
 from struct import Struct
@@ -14,11 +14,11 @@ _LENGTH = Struct(">h")
 
 
 def parse_topics(metadata: bytes) -> frozenset[str] | None:
-    """The topic names of one subscription; None when the bytes are something else."""
+    """The topic names of one subscription; None when the bytes are not a subscription."""
     if len(metadata) < _HEAD.size:
         return None
     version, count = _HEAD.unpack_from(metadata)
-    # A name takes at least its length, so a count that cannot fit is not a count.
+    # Each name takes at least its length field, so a larger count is not a subscription.
     if version < 0 or count < 0 or count * _LENGTH.size > len(metadata):
         return None
     position = _HEAD.size
@@ -39,7 +39,7 @@ def parse_topics(metadata: bytes) -> frozenset[str] | None:
 
 
 def subscribed_topics(group: ClassicGroup) -> frozenset[str] | None:
-    """The topics that the group's members read; None when that cannot be known."""
+    """The topics that the group's members read; None when they are unknown."""
     if group.protocol_type != "consumer":
         return frozenset() if group.protocol_type is None or not group.members else None
     topics: set[str] = set()
@@ -52,5 +52,5 @@ def subscribed_topics(group: ClassicGroup) -> frozenset[str] | None:
 
 
 def is_subscribed(topics: frozenset[str] | None, topic: str) -> bool:
-    """Whether the topic is, or might be, in use."""
+    """Whether the group reads the topic, or might."""
     return topics is None or topic in topics

@@ -3,7 +3,7 @@
 * v3: the instance id is checked (KIP-345).
 * v5: protocol type and name are checked and returned (KIP-559).
 
-The leader's call completes the generation; the others' wait for it. Kafka: `classicGroupSync`.
+The leader's call completes the generation; other members' calls wait. Kafka: `classicGroupSync`.
 """
 
 from highwater.kafka.error_codes import ErrorCode
@@ -45,7 +45,7 @@ def sync_group(state: ShardState, request: SyncRequest, token: object, now: Mome
         return
     image = group.image(dict(request.assignments), now.wall_ms)
     if image_size(image) > state.config.operation_bytes_max:
-        # Kafka answers a record that is too large for the topic the same way.
+        # Kafka gives the same answer if the record is too large for the topic.
         rebalance.propagate_error(state, group, ErrorCode.UNKNOWN_SERVER_ERROR, now)
         rebalance.rebalance_or_complete_join(state, group, now)
         return

@@ -1,7 +1,7 @@
-"""Timers in one heap by next deadline, cheap to move later.
+"""Timers in one heap, ordered by deadline; moving one to a later time is cheap.
 
-Every heartbeat moves a member's deadline, thousands of times a second; so moving a timer later
-only stores a number, and the heap learns of it when the old deadline comes.
+Thousands of heartbeats a second move their members' deadlines. So moving a timer to a later time
+only stores a number; the heap is corrected when the old deadline comes.
 """
 
 from collections.abc import Callable
@@ -10,20 +10,20 @@ from heapq import heapify, heappop, heappush
 from highwater.partition.groups.core.values import Moment
 
 _REBUILD_FLOOR = 256
-"""Below this size dead entries cost less than finding them."""
+"""A smaller heap is not rebuilt: dropping its dead entries costs more than keeping them."""
 
 
 class Timer:
-    """One deadline that may be set, moved and cancelled; `action` runs when it passes."""
+    """A deadline that may be set, moved and cancelled; `action` runs when it passes."""
 
     __slots__ = ("action", "deadline_ms", "queued_ms")
 
     def __init__(self, action: Callable[[Moment], None]) -> None:
-        """Make a timer that is not set."""
+        """Start without a deadline."""
         self.action = action
         self.deadline_ms: int | None = None
         self.queued_ms: int | None = None
-        """Deadline of its entry in the heap, never later than `deadline_ms`."""
+        """Deadline of the timer's entry in the heap, never later than `deadline_ms`."""
 
 
 class TimerHeap:
@@ -38,7 +38,7 @@ class TimerHeap:
         self._set = 0
 
     def set(self, timer: Timer, deadline_ms: int) -> None:
-        """Let `timer` run at `deadline_ms`, instead of whenever it was set for before."""
+        """Set the timer to `deadline_ms`; an earlier setting is replaced."""
         if timer.deadline_ms is None:
             self._set += 1
         timer.deadline_ms = deadline_ms
@@ -52,19 +52,19 @@ class TimerHeap:
             timer.deadline_ms = None
 
     def next_deadline_ms(self) -> int | None:
-        """When `expire` should be called next; it may turn out that nothing is due then."""
+        """When to call `expire` next; it may turn out that nothing is due then."""
         return self._heap[0][0] if self._heap else None
 
     def expire(self, now: Moment) -> None:
         """Run every timer whose deadline has passed, in order of deadline."""
         heap = self._heap
-        # Timers that an action sets for now or earlier wait for the next call, else a timer that
-        # sets itself again without delay would never let go.
+        # Timers that an action sets for now or earlier run in the next call. Otherwise a timer
+        # that sets itself again without delay would keep this loop running.
         due: list[Timer] = []
         while heap and heap[0][0] <= now.now_ms:
             queued_ms, _, timer = heappop(heap)
             if timer.queued_ms != queued_ms:
-                continue  # A younger entry of the same timer has taken over.
+                continue  # The timer has a newer entry.
             timer.queued_ms = None
             if timer.deadline_ms is None:
                 continue
@@ -73,7 +73,7 @@ class TimerHeap:
             else:
                 due.append(timer)
         for timer in due:
-            # An action before this one may have cancelled or moved it.
+            # An action before this one may have cancelled or moved the timer.
             deadline_ms = timer.deadline_ms
             if deadline_ms is None or timer.queued_ms is not None:
                 continue
@@ -95,7 +95,7 @@ class TimerHeap:
             self._rebuild()
 
     def _rebuild(self) -> None:
-        """Drop entries of cancelled and moved timers, so that churn cannot grow the heap."""
+        """Drop entries of cancelled and moved timers, so that they do not fill the heap."""
         kept = []
         for queued_ms, sequence, timer in self._heap:
             if timer.queued_ms != queued_ms:

@@ -1,7 +1,7 @@
-"""What goes into and comes out of the core: keys, requests, responses.
+"""Inputs and outputs of the core: keys, requests, responses.
 
-The shell translates them from and to Kafka's messages; versions show here only as what a client
-can do (`requires_known_member_id`, `supports_skip_assignment`).
+The handlers translate them from and to Kafka's messages. An API version appears here only as an
+ability of the client (`requires_known_member_id`, `supports_skip_assignment`).
 """
 
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ from highwater.model.ids import InstanceId
 
 
 class GroupKey(NamedTuple):
-    """A group is named within its instance."""
+    """A group id is unique within its instance."""
 
     instance: InstanceId
     group_id: str
 
 
 class Moment(NamedTuple):
-    """One reading of both clocks, handed to every handler."""
+    """One reading of both clocks; every handler gets one."""
 
     now_ms: int
-    """Monotonic; timers use it."""
+    """Monotonic, for timers."""
     wall_ms: int
-    """Since the Unix epoch; records carry it."""
+    """Since the Unix epoch, for records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,16 +40,16 @@ class JoinRequest:
     rebalance_timeout_ms: int
     protocol_type: str
     protocols: tuple[tuple[str, bytes], ...]
-    """(name, metadata), the member's favourite first."""
+    """(name, metadata), in the member's order of preference."""
     requires_known_member_id: bool
-    """JoinGroup v4+: a new dynamic member is sent back for its id first (KIP-394)."""
+    """JoinGroup v4+: a new dynamic member first gets an id and joins again with it (KIP-394)."""
     supports_skip_assignment: bool
     """JoinGroup v9+ (KIP-814)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedMember:
-    """One member as the leader is told of it."""
+    """One member in the leader's JoinGroup response."""
 
     member_id: str
     instance_id: str | None
@@ -72,7 +72,7 @@ class JoinResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncRequest:
-    """A SyncGroup request; only the leader's `assignments` count."""
+    """A SyncGroup request; `assignments` is used only if the leader sends it."""
 
     key: GroupKey
     generation: int
@@ -85,7 +85,7 @@ class SyncRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncResponse:
-    """The answer to SyncGroup: this member's part of the assignment."""
+    """The answer to SyncGroup, with this member's assignment."""
 
     error: ErrorCode
     protocol_type: str | None = None
@@ -95,7 +95,7 @@ class SyncResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeavingMember:
-    """A member that leaves: by member id, or by instance id with an empty member id (KIP-345)."""
+    """A member that leaves, by member id, or by instance id and empty member id (KIP-345)."""
 
     member_id: str
     instance_id: str | None = None
@@ -113,20 +113,20 @@ class OffsetToCommit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRequest:
-    """An OffsetCommit request; generation -1 with no member is a simple commit."""
+    """An OffsetCommit request; a simple commit has generation -1 and no member."""
 
     key: GroupKey
     generation: int
     member_id: str
     instance_id: str | None
     retention_ms: int
-    """-1 for the broker's setting; only OffsetCommit v2-4 can carry another."""
+    """-1 for the broker's setting; OffsetCommit v2-4 can carry another value."""
     offsets: tuple[OffsetToCommit, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedGroup:
-    """One line of ListGroups."""
+    """One group in the answer to ListGroups."""
 
     group_id: str
     protocol_type: str
@@ -156,10 +156,10 @@ class DescribedGroup:
 
 
 class Reply(NamedTuple):
-    """An answer for a call that had been parked (or was answered at once)."""
+    """The answer to a JoinGroup or SyncGroup."""
 
     token: object
-    """What the shell gave with the request."""
+    """The token that came with the request."""
     response: JoinResponse | SyncResponse
     after_commit: bool
-    """True when it tells of records that must be committed first."""
+    """True if the answer depends on records that must be committed first."""

@@ -1,4 +1,4 @@
-"""DeleteGroups v0-2 (key 42): empty groups with all their offsets."""
+"""DeleteGroups v0-2 (key 42): deletes empty groups with all their offsets."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ def handle(
     call: CoordinatorCall,
     now: Moment,
 ) -> bytes:
-    """Delete each group that may be deleted; a group named twice is answered once."""
+    """Delete each group that may be deleted; answer a group that is named twice only once."""
     version = call.api_version
     body = decode_request(call.body, 0, version)
     results = []

@@ -1,8 +1,8 @@
 """DescribeGroups v0-6 (key 15).
 
 * An unknown group is "Dead" without an error up to v5, GROUP_ID_NOT_FOUND from v6 (KIP-1043).
-* v3: the authorized operations, when asked for, are all that a group has, as in a Kafka without
-  an authorizer; a group that is refused has none.
+* v3: if the client asks for authorized operations, a group has all of them, as in a Kafka
+  without an authorizer; a group with an error has none.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ _NOT_FOUND_FROM = 6
 def handle(
     shard_of: Callable[[str], GroupCoordinatorShard | ErrorCode], call: CoordinatorCall
 ) -> bytes:
-    """Each group, or why not."""
+    """Describe each group, or give its error."""
     version = call.api_version
     body = decode_request(call.body, 0, version)
     operations = GROUP_OPERATIONS if body.include_authorized_operations else NOT_ASKED

@@ -1,4 +1,4 @@
-"""Heartbeat v0-4 (key 12): the hot one, so responses are encoded once per version and error."""
+"""Heartbeat v0-4 (key 12), on the hot path: one encoded response per version and error."""
 
 from functools import cache
 
@@ -13,7 +13,7 @@ from highwater.partition.groups.core.values import GroupKey, Moment
 
 
 def handle(shard: GroupCoordinatorShard, call: CoordinatorCall, now: Moment) -> bytes:
-    """Answer at once; a heartbeat writes nothing and waits for nothing."""
+    """Answer at once; a heartbeat writes no record."""
     version = call.api_version
     body = decode_request(call.body, 0, version)
     error = shard.heartbeat(
@@ -26,8 +26,8 @@ def handle(shard: GroupCoordinatorShard, call: CoordinatorCall, now: Moment) -> 
     return encode(error, version)
 
 
-# Bounded by the number of error codes times versions.
+# At most one entry per error code and version.
 @cache
 def encode(error: int, version: int) -> bytes:
-    """The response body for a client of that version."""
+    """Encode the response body in the client's version."""
     return encode_response(HeartbeatResponse(error_code=error), version)

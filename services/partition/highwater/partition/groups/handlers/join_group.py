@@ -1,7 +1,7 @@
 """JoinGroup v0-9 (key 11).
 
-* v0 has no rebalance timeout: the session timeout serves as one.
-* Before v7 the protocol name cannot be null; an error carries the empty name.
+* v0 has no rebalance timeout: the session timeout is used.
+* Before v7 the protocol name cannot be null, so an error has an empty name.
 """
 
 from highwater.hop.coordinator import CoordinatorCall
@@ -20,7 +20,7 @@ _SKIP_ASSIGNMENT_FROM = 9
 
 
 def handle(shard: GroupCoordinatorShard, call: CoordinatorCall, now: Moment) -> None:
-    """Hand the request to the shard; the answer comes as one of its replies."""
+    """Pass the request to the shard; the answer comes as one of its replies."""
     version = call.api_version
     body = decode_request(call.body, 0, version)
     rebalance_timeout_ms = body.rebalance_timeout_ms if version >= 1 else body.session_timeout_ms
@@ -30,7 +30,7 @@ def handle(shard: GroupCoordinatorShard, call: CoordinatorCall, now: Moment) -> 
         member_id=body.member_id,
         instance_id=body.group_instance_id,
         client_id=call.client_id,
-        # Kafka stores and shows Java's form of an address.
+        # Kafka stores and shows addresses in Java's form.
         client_host=host if host.startswith("/") else f"/{host}",
         session_timeout_ms=body.session_timeout_ms,
         rebalance_timeout_ms=max(rebalance_timeout_ms, 0),
@@ -43,7 +43,7 @@ def handle(shard: GroupCoordinatorShard, call: CoordinatorCall, now: Moment) -> 
 
 
 def encode(response: JoinResponse, version: int) -> bytes:
-    """The response body for a client of that version."""
+    """Encode the response body in the client's version."""
     protocol = response.protocol
     if protocol is None and version < _NULLABLE_PROTOCOL_FROM:
         protocol = ""

@@ -1,8 +1,8 @@
 """LeaveGroup v0-5 (key 13).
 
 * v0-2: one member; its error is the response's error.
-* v3: several members, each with an error of its own, by member id or instance id (KIP-345).
-* v5: a reason comes along, which nobody acts on (KIP-800).
+* v3: several members, by member id or instance id, each with its own error (KIP-345).
+* v5: the request has a reason, which is ignored (KIP-800).
 """
 
 from highwater.hop.coordinator import CoordinatorCall
@@ -20,7 +20,7 @@ _BATCH_FROM = 3
 
 
 def handle(shard: GroupCoordinatorShard, call: CoordinatorCall, now: Moment) -> bytes:
-    """Remove the members and say how it went for each."""
+    """Remove the members and return the error of each."""
     version = call.api_version
     body = decode_request(call.body, 0, version)
     if version < _BATCH_FROM:

@@ -1,8 +1,8 @@
 """ListGroups v0-5 (key 16).
 
 * v4 filters by state (KIP-518), v5 by type (KIP-848); every group here is "classic".
-* The answer covers the partitions that this node leads, as in Kafka; while one of them loads, the
-  code says so beside the groups that are known.
+* The answer covers the partitions that this node leads, as in Kafka. While one of them is being
+  loaded, it has COORDINATOR_LOAD_IN_PROGRESS beside the groups that are known.
 """
 
 from collections.abc import Iterable

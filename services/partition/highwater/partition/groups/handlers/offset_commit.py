@@ -1,7 +1,7 @@
 """OffsetCommit v2-9 (key 8).
 
-* v2-4 carry a retention time of their own; v6 adds the leader epoch, v7 the instance id.
-* Whether the topics exist is the gateway's to check, which knows them.
+* v2-4 have a retention time of their own; v6 adds the leader epoch, v7 the instance id.
+* The gateway checks whether the topics exist.
 * v10 (topic ids) is not served.
 """
 
@@ -23,7 +23,7 @@ from highwater.partition.groups.core.values import (
 
 
 def handle(shard: GroupCoordinatorShard, call: CoordinatorCall, now: Moment) -> bytes:
-    """Commit; the response is sent when the records are committed."""
+    """Commit the offsets; the response is sent when the records are committed."""
     version = call.api_version
     body = decode_request(call.body, 0, version)
     offsets = tuple(

@@ -1,4 +1,4 @@
-"""OffsetDelete v0 (key 47): delete single committed offsets that nobody reads (KIP-496)."""
+"""OffsetDelete v0 (key 47): deletes committed offsets of topics that the group does not read."""
 
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.error_codes import ErrorCode
@@ -14,7 +14,7 @@ from highwater.partition.groups.core.values import GroupKey, Moment
 
 
 def handle(shard: GroupCoordinatorShard, call: CoordinatorCall, now: Moment) -> bytes:
-    """Delete what may be deleted; on an error of the whole call no topics are listed."""
+    """Delete what may be deleted; if the whole call fails, the answer lists no topics."""
     version = call.api_version
     body = decode_request(call.body, 0, version)
     slots = [(t.name, p.partition_index) for t in body.topics for p in t.partitions]

@@ -1,10 +1,11 @@
 """OffsetFetch v1-9 (key 9).
 
-* v1 names topics; from v2 null topics mean all that are committed.
-* v8 asks for several groups at once, each with an error of its own; a group whose coordinator is
-  not here gets the code that makes the client look for it.
-* v9's member id and epoch concern groups of the new protocol only (KIP-848).
-* Nothing committed: offset -1, epoch -1, empty metadata, no error; the same for unknown groups.
+* v1 names topics; from v2 on, null topics mean all topics with committed offsets.
+* v8 asks for several groups at once, each with its own error. If the coordinator of a group is
+  not here, the error makes the client look for it.
+* v9's member id and epoch matter only for groups of the new protocol (KIP-848).
+* Without a committed offset: offset -1, epoch -1, empty metadata, no error; also if there is no
+  such group.
 * v10 (topic ids) is not served.
 """
 
@@ -30,13 +31,13 @@ _GROUPS_FROM = 8
 _NOTHING = CommittedOffset(-1, -1, "", -1)
 
 Found = list[tuple[str, list[tuple[int, CommittedOffset]]]]
-"""(topic, [(partition, offset)]), in the order of the answer."""
+"""(topic, [(partition, offset)]), in the order of the response."""
 
 
 def handle(
     shard_of: Callable[[str], GroupCoordinatorShard | ErrorCode], call: CoordinatorCall
 ) -> bytes | ErrorCode:
-    """The committed offsets; a code instead when the one group of v1-7 is not here."""
+    """The committed offsets, or an error code if the one group of v1-7 is not on this node."""
     version = call.api_version
     body = decode_request(call.body, 0, version)
     if version >= _GROUPS_FROM:

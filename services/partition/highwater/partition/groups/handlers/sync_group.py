@@ -11,7 +11,7 @@ from highwater.partition.groups.core.values import GroupKey, Moment, SyncRequest
 
 
 def handle(shard: GroupCoordinatorShard, call: CoordinatorCall, now: Moment) -> None:
-    """Hand the request to the shard; the answer comes as one of its replies."""
+    """Pass the request to the shard; the answer comes as one of its replies."""
     body = decode_request(call.body, 0, call.api_version)
     request = SyncRequest(
         key=GroupKey(call.instance, body.group_id),
@@ -26,7 +26,7 @@ def handle(shard: GroupCoordinatorShard, call: CoordinatorCall, now: Moment) -> 
 
 
 def encode(response: SyncResponse, version: int) -> bytes:
-    """The response body for a client of that version."""
+    """Encode the response body in the client's version."""
     return encode_response(
         SyncGroupResponse(
             error_code=response.error,

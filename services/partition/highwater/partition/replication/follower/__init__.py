@@ -1,1 +1,1 @@
-"""The follower's side: streams to leaders, and what they bring written to this node's logs."""
+"""The follower's side: streams to leaders; their records are appended to this node's logs."""

@@ -1,7 +1,6 @@
-"""Batches as they came from a leader: checked by their headers, divided by leader epoch.
+"""Batches that came from a leader: their headers are checked, and they are split by leader epoch.
 
-Nothing is decoded but headers, and no byte is changed. Sizes and positions are bytes, offsets
-count records.
+Only headers are decoded, and no byte is changed. Sizes and positions are in bytes.
 """
 
 from dataclasses import dataclass, field
@@ -23,14 +22,14 @@ _unpack_header = BATCH_HEADER.unpack_from
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """Batches of one leader epoch, one after another, as they go into the log."""
+    """Consecutive batches of one leader epoch, in the form in which the log takes them."""
 
     info: LogAppendInfo
-    """All but its buffers, which are the records from `start` to `stop`."""
+    """Complete but for its buffers: the records from `start` to `stop`."""
     start: int
     """Position in the records."""
     gap: bool
-    """Whether offsets are missing before one of the batches, or right behind them."""
+    """Whether offsets are missing before one of the batches, or right behind the run."""
     idempotent: list[tuple[int, ...]] = field(default_factory=list)
     """Headers of batches with a producer id."""
 
@@ -43,11 +42,11 @@ class Run:
 def split_runs(
     records: memoryview, *, offset: int, epoch: int, epoch_max: int, gaps_end: int
 ) -> tuple[list[Run], str]:
-    """Sound batches by leader epoch, and what is wrong with the first that is not ("": nothing).
+    """Split sound batches by leader epoch; the text says what is wrong with the first other one.
 
-    `offset` is where the first batch has to begin, `epoch` the smallest that it may have, and no
-    batch may be of a later one than `epoch_max`. Compacted logs have gaps between batches, which may
-    reach up to `gaps_end`, -1 if there are none.
+    The text is "" if all are sound. The first batch must begin at `offset`. The batches' leader
+    epochs must not decrease and must lie between `epoch` and `epoch_max`. Compacted logs have gaps
+    between batches; a batch behind a gap must not begin after `gaps_end` (-1: no gaps are allowed).
     """
     runs: list[Run] = []
     run: Run | None = None
@@ -86,7 +85,7 @@ def split_runs(
 
 
 def _new_info(epoch: int, offset: int) -> LogAppendInfo:
-    """Of no batch yet; the first one begins at `offset` or behind it."""
+    """Describe a run without batches yet; its first batch begins at `offset` or behind it."""
     info = LogAppendInfo()
     info.base_offsets, info.sizes = [], []
     info.leader_epoch = epoch

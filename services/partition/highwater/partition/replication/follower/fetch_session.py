@@ -1,13 +1,13 @@
-"""The follower's side of one Replicate stream: what is asked of one leader node, and when.
+"""The follower's side of one Replicate stream: what it asks one leader node for, and when.
 
 Sans-IO: messages go in and out as bytes. Every followed partition is in one of three states:
-due (to be asked for in the next request), asked (the leader has it), or held (until `ask_again`).
-An answer with records, an error or a divergence makes an asked one held. Of those that are due and
-catch up, the throttle makes some wait for their turn.
+due (the next request asks for it), asked (the leader has the question), or held (until
+`ask_again`). An answer with records, an error or a divergence turns an asked partition into a held
+one. Due partitions that catch up may have to wait for the throttle.
 
-One request is under way at a time, as a rule: the next one follows when the answer has been
-carried out, so that it acknowledges what came. When a partition becomes due while the leader waits
-for something to tell, one more request is sent, and ends that wait.
+Normally one request is under way at a time. The next one is sent when the answer has been applied,
+so that it acknowledges the records of that answer. If a partition becomes due while the leader has
+nothing to answer yet, a second request is sent, which makes the leader answer the first at once.
 """
 
 from collections import deque
@@ -28,13 +28,13 @@ ANSWER_BYTES_MAX: Final = 8 << 20
 PARTITION_BYTES_MAX: Final = 1 << 20
 UNDER_WAY_MAX: Final = 2
 ASKED_MAX: Final = 1000
-"""Partitions in one request: each end looks at them in one turn of its loop. The others follow."""
+"""Partitions in one request; both ends handle them in one loop turn. The others come later."""
 
 Key = tuple[TopicId, int]
 
 
 class _Followed:
-    """A partition and the question that the leader has; None while it is due or held."""
+    """A partition and its unanswered question (None while it is due or held)."""
 
     __slots__ = ("asked", "bytes_only", "leader_end", "replica")
 
@@ -44,30 +44,30 @@ class _Followed:
         self.leader_end = NONE
         """The leader's log end offset in its last answer."""
         self.bytes_only = False
-        """Its records were not found in the leader's files, or not in memory."""
+        """Reading its records from the leader's files has failed."""
 
     @property
     def behind(self) -> bool:
-        """True unless it had all that the leader had when that answered last."""
+        """False if it had everything when the leader last answered."""
         return self.leader_end == NONE or self.replica.log.log_end_offset < self.leader_end
 
 
 class FetchSession:
-    """Partitions that this node follows from one other; over as many connections as it takes."""
+    """The partitions that this node follows from one leader; lives longer than a connection."""
 
     def __init__(
         self, throttle: Throttle | None = None, *, accepts_references: bool = False
     ) -> None:
-        """`throttle` is the node's for followers; whether records may come as places in files."""
+        """`throttle` is the node's for followers; `accepts_references`: answers may name files."""
         self._throttle = throttle or Throttle(Side.FOLLOWER)
         self._accepts_references = accepts_references
         self._followed: dict[Key, _Followed] = {}
         self._due: dict[Key, None] = {}
         self._throttled: dict[Key, None] = {}
-        """Due, but for the throttle; longest first."""
+        """Due partitions that wait for the throttle, longest first."""
         self._throttled_until_ms = 0
         self._named: set[Key] = set()
-        """Partitions that the leader may have in its session."""
+        """Partitions that may be in the leader's session."""
         self._forgotten: dict[Key, None] = {}
         self._last_id = 0
         self._under_way: deque[int] = deque()
@@ -78,22 +78,22 @@ class FetchSession:
 
     @property
     def waits(self) -> bool:
-        """Whether the leader owes an answer."""
+        """Whether an answer of the leader is outstanding."""
         return bool(self._under_way)
 
     @property
     def throttled_until_ms(self) -> int | None:
-        """When to look for a next request at the latest, if the throttle holds anything back."""
+        """When to call `next_request` again at the latest; None if the throttle holds nothing."""
         return self._throttled_until_ms if self._throttled else None
 
     def replicas(self) -> Iterator[PartitionReplica]:
-        """All followed ones."""
+        """All followed replicas."""
         return (followed.replica for followed in self._followed.values())
 
     # ---- followed partitions ----
 
     def add(self, replica: PartitionReplica, *, due: bool = True) -> None:
-        """Follows a replica from its present place, in its present epoch; if `due`, at once."""
+        """Follow a replica from its log's end, in its present epoch; if `due`, ask at once."""
         key = (replica.topic_id, replica.partition)
         self._followed[key] = _Followed(replica)
         self._throttled.pop(key, None)
@@ -103,7 +103,7 @@ class FetchSession:
             self._due.pop(key, None)
 
     def remove(self, replica: PartitionReplica) -> None:
-        """Follows it no longer; harmless if it was not."""
+        """Stop following the replica; harmless if it was not followed."""
         key = (replica.topic_id, replica.partition)
         followed = self._followed.get(key)
         if followed is None or followed.replica is not replica:
@@ -116,7 +116,7 @@ class FetchSession:
             self._forgotten[key] = None
 
     def ask_again(self, replica: PartitionReplica) -> None:
-        """Makes a held replica due; changes nothing for others."""
+        """Make a held replica due; any other state stays as it is."""
         key = (replica.topic_id, replica.partition)
         followed = self._followed.get(key)
         if followed is None or followed.replica is not replica or followed.asked is not None:
@@ -125,7 +125,7 @@ class FetchSession:
             self._due[key] = None
 
     def ask_for_bytes(self, replica: PartitionReplica) -> None:
-        """As `ask_again`; places in files are no use to it until it has caught up."""
+        """As `ask_again`, but until it has caught up ask for bytes, not places in files."""
         followed = self._followed.get((replica.topic_id, replica.partition))
         if followed is not None and followed.replica is replica:
             followed.bytes_only = True
@@ -134,7 +134,7 @@ class FetchSession:
     # ---- the stream ----
 
     def begin(self) -> None:
-        """Another connection: the leader knows nothing of the session."""
+        """Start on a new connection: the leader has no session yet."""
         self._last_id = 0
         self._under_way.clear()
         self._named.clear()
@@ -145,9 +145,9 @@ class FetchSession:
                 self._due[key] = None
 
     def next_request(self, node_id: int, node_epoch: int, now_ms: int = 0) -> bytes | None:
-        """The message to send now, if there is one; `now_ms` is the throttle's clock.
+        """The message to send now, or None; `now_ms` is the throttle's clock.
 
-        Nothing is sent while nothing is asked: a session with held partitions waits for nothing.
+        If all partitions are held and none is asked for, there is no message.
         """
         if self._throttled and now_ms >= self._throttled_until_ms:
             self._release(now_ms)
@@ -187,14 +187,14 @@ class FetchSession:
             if asked is not None:
                 followed.asked = asked
                 self._named.add(key)
-                # A new question takes the place of the one before; until then, that has to go.
+                # The new question replaces the old one at the leader, so nothing is to forget.
                 self._forgotten.pop(key, None)
                 questions.append(asked)
             del due[key]
         return questions
 
     def _bytes_only(self, asked: list[Asked]) -> list[Key]:
-        """The partitions that need bytes; one that has caught up tries places again."""
+        """The asked partitions that need bytes; one that has caught up tries places again."""
         if not self._accepts_references:
             return []
         wanted: list[Key] = []
@@ -209,7 +209,7 @@ class FetchSession:
     # ---- the throttle ----
 
     def catches_up(self, key: Key) -> bool:
-        """True if the throttle is for the partition: it is named there, and not in sync."""
+        """Whether the throttle applies to the partition: it is listed there and not in sync."""
         followed = self._followed.get(key)
         if followed is None or key not in self._throttle.partitions:
             return False
@@ -217,9 +217,9 @@ class FetchSession:
         return followed.behind and core.node not in core.isr.committed
 
     def _let_through(self, keys: list[Key], now_ms: int) -> list[Key]:
-        """Those that may be asked for; each may bring as much as a partition's part of an answer.
+        """The partitions to ask for now; each may bring up to PARTITION_BYTES_MAX.
 
-        The others wait behind those that wait already.
+        The others go to the end of the throttled ones.
         """
         throttle = self._throttle
         room = throttle.room(now_ms)
@@ -238,7 +238,7 @@ class FetchSession:
         return passing
 
     def _release(self, now_ms: int) -> None:
-        """Makes those due again that have their turn, or are not throttled any more."""
+        """Make partitions due again if the throttle has room, or no longer applies to them."""
         throttle = self._throttle
         room = throttle.room(now_ms)
         for key in list(self._throttled):
@@ -254,7 +254,7 @@ class FetchSession:
         return any(followed.asked is not None for followed in self._followed.values())
 
     def answered(self, message: bytes) -> list[Answered]:
-        """The rows of an answer. Raises HopFramingError if it is none to the oldest request."""
+        """Decode an answer. Raises HopFramingError unless it answers the oldest request."""
         request_id, rows = decode_response(message)
         if not self._under_way or request_id != self._under_way[0]:
             raise HopFramingError(f"request {request_id} is answered, {self._under_way} wait")
@@ -262,7 +262,7 @@ class FetchSession:
         return rows
 
     def take(self, answered: Answered) -> PartitionReplica | None:
-        """Whom a row is for; None if that partition is not asked for so (any more)."""
+        """The replica that a row answers; None if the question was dropped or is another now."""
         followed = self._followed.get((answered.topic_id, answered.partition))
         if followed is None or followed.asked != answered[:5]:
             return None

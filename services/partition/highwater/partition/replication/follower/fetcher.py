@@ -1,4 +1,4 @@
-"""One leader node's Replicate stream, and what its answers do to this node's followers."""
+"""One leader node's Replicate stream: applies its answers to this node's followers."""
 
 import asyncio
 from collections.abc import Callable
@@ -26,15 +26,15 @@ from highwater.runtime.logging import Logger
 
 METHOD: Final = "/highwater.api.partition.v1.PartitionService/Replicate"
 ANSWER_PATIENCE_MS: Final = 10_000
-"""For an answer that is due after half a second; then another connection is tried. gRPC's own
-probes take longer, and a process that hangs answers them."""
+"""Maximal wait for an answer, which is due after half a second; then the node connects anew.
+gRPC's own keepalive takes longer, and a process that hangs still answers it."""
 
 
 class ReplicaFetcher:
-    """Follows one incarnation of one node, from `run` until that is cancelled.
+    """Follows one incarnation of one leader node, from `run` until cancelled.
 
-    A partition's trouble is its own: a refusal or an unsound answer is `retry`'s, a bug takes the
-    replica offline and is told to `on_bug`.
+    An error concerns only its partition: after a refusal or an unsound answer `retry` is called;
+    a bug takes the replica offline and is reported to `on_bug`.
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class ReplicaFetcher:
         traffic: ReplicaTraffic | None = None,
         reads_files: bool = False,
     ) -> None:
-        """`identity` gives this node's id and its node epoch at the time.
+        """`identity` returns this node's id and its present node epoch.
 
-        `over` hears of a replica that does not follow any more, which is not asked for again.
-        `throttle` is the node's for followers, `traffic` counts what comes; with `reads_files`
-        records are read from the leader's files, if it is on this host.
+        `over` is called for a replica that no longer follows; it is not asked for again.
+        `throttle` is the node's for followers, `traffic` counts received bytes. With `reads_files`
+        records are read from the leader's files if the leader is on this host.
         """
         self.leader = leader
         self._files = LeaderFiles(leader.log_dirs if reads_files else (), leader.incarnation)
@@ -83,12 +83,12 @@ class ReplicaFetcher:
         self._limit = LogLimit(clock.monotonic_ms)
         self._asked_ms = 0
         self._look: asyncio.TimerHandle | None = None
-        """While the throttle makes partitions wait."""
+        """Set while the throttle makes partitions wait."""
         self._broken_before = False
-        """Told already that there is no connection."""
+        """Whether the broken connection was logged already."""
 
     async def run(self) -> None:
-        """Asks and appends until cancelled; the channel is closed then."""
+        """Fetch and append until cancelled; then close the channel."""
         try:
             await self.stream.run()
         finally:
@@ -98,21 +98,21 @@ class ReplicaFetcher:
             await self._channel.close(None)
 
     def follow(self, replica: PartitionReplica, *, due: bool) -> None:
-        """Follows a replica from its present place; `due` is False while its log is behind."""
+        """Follow a replica from its log's end; `due` is False while its disk is behind."""
         self.session.add(replica, due=due)
         self.stream.wake()
 
     def stop_following(self, replica: PartitionReplica) -> None:
-        """Follows it no longer; harmless if it was not."""
+        """Stop following the replica; harmless if it was not followed."""
         self.session.remove(replica)
 
     def ask_again(self, replica: PartitionReplica) -> None:
-        """Asks for a replica that was held; changes nothing for others."""
+        """Ask again for a held replica; any other state stays as it is."""
         self.session.ask_again(replica)
         self.stream.wake()
 
     def check(self) -> None:
-        """Breaks a connection on which no answer comes; called about once a second."""
+        """Reset a connection that brings no answer; called about once a second."""
         self._files.drop_deleted()
         waited_ms = self._clock.monotonic_ms() - self._asked_ms
         if self.session.waits and waited_ms > ANSWER_PATIENCE_MS:
@@ -142,7 +142,7 @@ class ReplicaFetcher:
     def _broken(self, reason: str) -> None:
         self.session.begin()
         for replica in list(self.session.replicas()):
-            # An answer would tell that another node leads by now, and none may ever come.
+            # Normally an answer says that another node leads now; here none may ever come.
             if not replica.core.may_fetch(replica.leader_epoch):
                 self._over(replica)
         if not self._broken_before:
@@ -152,7 +152,7 @@ class ReplicaFetcher:
     def _received(self, message: bytes) -> None:
         nbytes = from_files = 0
         for answered in self.session.answered(message):
-            # One by one: carrying out an answer may change which replica the next one is for.
+            # One at a time: applying an answer may replace the replica that the next one is for.
             replica = self.session.take(answered)
             if replica is None:
                 continue
@@ -171,7 +171,7 @@ class ReplicaFetcher:
         self.stream.wake()
 
     def _read(self, replica: PartitionReplica, answered: Answered, place: SegmentPlace) -> bool:
-        """Carries out an answer whose records lie in a file; False if they are not there."""
+        """Apply an answer whose records are in a file; False if the file does not have them."""
         records = self._files.read(place)
         if records is None:
             self._traffic.missed_places += 1

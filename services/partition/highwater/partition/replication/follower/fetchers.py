@@ -1,7 +1,7 @@
-"""Everything that a node fetches from others: one stream to each node that leads what it follows.
+"""All that a node fetches from other nodes: one stream to each node that leads a followed replica.
 
-Replicas say whom they follow (`follow`, `stop_following` of `ReplicationPort`), the image says
-where those nodes are. Single owner, on the node's loop.
+A replica names its leader (`follow`, `stop_following` of `ReplicationPort`); the image has the
+leaders' addresses. Single owner, on the node's loop.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ from highwater.runtime.logging import Logger
 from highwater.runtime.tasks import TaskOwner
 
 RETRY_S: Final = 0.1
-"""Pause after a refusal, until a new image comes or the disk has caught up."""
+"""Pause after a refusal: until then a new image may come, or the disk may catch up."""
 IDLE_S: Final = 5.0
-"""A stream without partitions is kept for so long: leaders come back."""
+"""A stream without partitions is kept for this time, since leaders often come back."""
 CHECK_S: Final = 1.0
 CLOSE_TIMEOUT_S: Final = 2.0
 MESSAGE_BYTES_MAX: Final = 128 << 20
-"""One batch may be as large as a client's frame, and travels in one message."""
+"""One batch may be as large as a client's frame, and is sent in one message."""
 
 Key = tuple[TopicId, int]
 
@@ -40,7 +40,7 @@ def _open(address: str) -> grpc.aio.Channel:
 
 
 class ReplicaFetchers:
-    """From the node's start to `close`. To be built on the loop that it runs on."""
+    """Lives from the node's start to `close`. Must be made on the loop that it runs on."""
 
     def __init__(
         self,
@@ -56,10 +56,10 @@ class ReplicaFetchers:
         traffic: ReplicaTraffic | None = None,
         reads_files: bool = False,
     ) -> None:
-        """`identity` gives this node's id and node epoch; `flush` is the log store's.
+        """`identity` returns this node's id and node epoch; `flush` is the log store's.
 
-        `on_bug` hears of a replica that an unforeseen error took offline, `on_failure` of a
-        stream's task that ended with one, by its name. The last three: see `ReplicaFetcher`.
+        `on_bug` gets a replica that an unforeseen error took offline; `on_failure` gets the name
+        and error of a stream's task that failed. For the last three see `ReplicaFetcher`.
         """
         self._identity = identity
         self._on_bug = on_bug
@@ -75,7 +75,7 @@ class ReplicaFetchers:
         self._nodes: dict[NodeId, NodeState] = {}
         self._followed: dict[Key, tuple[PartitionReplica, NodeId]] = {}
         self._unplaced: set[NodeId] = set()
-        """Leaders whose fetcher is missing, or has to be made anew."""
+        """Leaders whose fetcher is missing, or must be made anew."""
         self._fetchers: dict[NodeId, tuple[ReplicaFetcher, asyncio.Task[None]]] = {}
         self._retries: dict[PartitionReplica, asyncio.TimerHandle] = {}
         self._idle: dict[NodeId, asyncio.TimerHandle] = {}
@@ -88,13 +88,13 @@ class ReplicaFetchers:
 
     @property
     def leaders(self) -> frozenset[NodeId]:
-        """Nodes to which there is a stream, or an attempt at one."""
+        """Nodes that have a stream, or an attempt to open one."""
         return frozenset(self._fetchers)
 
     # ---- ReplicationPort ----
 
     def follow(self, replica: PartitionReplica, leader: int, leader_epoch: int) -> None:  # noqa: ARG002 - each fetch says the replica's present epoch.
-        """Fetches from `leader` from now on, and from nobody if it is -1."""
+        """Fetch from `leader` from now on; from no node if it is -1."""
         if self._closed:
             return
         key = (replica.topic_id, replica.partition)
@@ -111,7 +111,7 @@ class ReplicaFetchers:
             fetcher.follow(replica, due=replica not in self._late)
 
     def stop_following(self, replica: PartitionReplica) -> None:
-        """Fetches no more for this replica."""
+        """Stop fetching for this replica."""
         self._cancel_retry(replica)
         self._late.leave(replica)
         followed = self._followed.get((replica.topic_id, replica.partition))
@@ -133,7 +133,7 @@ class ReplicaFetchers:
     # ---- nodes ----
 
     def image_changed(self, image: ClusterImage) -> None:
-        """Follows nodes to where they are; to be called with every image."""
+        """Open streams anew to nodes that have moved or restarted; call it with every image."""
         if self._closed:
             return
         self._nodes = dict(image.nodes)
@@ -148,7 +148,7 @@ class ReplicaFetchers:
             self._open_fetcher(self._nodes[leader])
 
     def _fetcher(self, leader: NodeId) -> ReplicaFetcher | None:
-        """The leader's fetcher, made if there is none; None while nobody knows where it is."""
+        """The leader's fetcher, made if there is none; None if the leader's address is unknown."""
         if leader in self._idle:
             self._idle.pop(leader).cancel()
         if leader in self._fetchers:
@@ -191,7 +191,7 @@ class ReplicaFetchers:
             self._end(leader)
 
     def _end(self, leader: NodeId) -> None:
-        """The task closes the channel."""
+        """Cancel the leader's task, which then closes the channel."""
         _, task = self._fetchers.pop(leader)
         task.cancel()
 
@@ -218,14 +218,14 @@ class ReplicaFetchers:
 
     def _ask_again(self, replica: PartitionReplica) -> None:
         if replica in self._late:
-            return  # It comes again when the disk has caught up.
+            return  # `LateRows` calls again when the disk has caught up.
         followed = self._followed.get((replica.topic_id, replica.partition))
         if followed is None or followed[0] is not replica or followed[1] not in self._fetchers:
             return
         self._fetchers[followed[1]][0].ask_again(replica)
 
     async def close(self) -> None:
-        """Ends all streams; nothing is followed any more."""
+        """End all streams and follow nothing any more."""
         self._closed = True
         timers: list[asyncio.TimerHandle] = [*self._retries.values(), *self._idle.values()]
         for timer in timers:

@@ -1,7 +1,7 @@
-"""A follower's log made equal to its leader's: what came for one partition is checked and taken.
+"""How a follower's log becomes equal to its leader's: checks and applies the answers it gets.
 
-Bytes are appended as they came, whole batches at a time; their headers alone are read. Nothing is
-decided here about roles, high watermarks or truncation: that is `core.replica.Replica`.
+Whole batches are appended unchanged; only their headers are read. Roles, high watermarks and
+truncation are decided by `core.replica.Replica`, not here.
 Source: Kafka's `ReplicaFetcherThread.processPartitionData` and `UnifiedLog.appendAsFollower`.
 """
 
@@ -22,34 +22,34 @@ from highwater.partition.storage.recovery.producer_recovery import replay_batch
 
 _unpack_header = BATCH_HEADER.unpack_from
 _NO_END: Final = 1 << 63
-"""Beyond all offsets."""
+"""Larger than every offset."""
 
 
 class Outcome(enum.Enum):
-    """What became of an answer, and so when its partition is asked for again."""
+    """The result of an answer, which decides when the follower asks for the partition again."""
 
     DONE = "done"
-    """Carried out: at once, from where the log now ends."""
+    """The answer is applied: ask at once, from the log's end."""
     TOLD = "told"
-    """It only told offsets; the leader still has the partition as asked for."""
+    """The answer had only offsets: do not ask, the leader still has the question."""
     LATE = "late"
-    """When the disk has caught up (`LateRows`)."""
+    """Ask when the disk has caught up (`LateRows`)."""
     REFUSED = "refused"
-    """After a while: the leader cannot answer now, or too much waits for the disk."""
+    """Ask after a pause: the leader cannot answer now, or too much waits for the disk."""
     STALE = "stale"
-    """At once, as bytes: the leader's file does not hold the records that it promised."""
+    """Ask at once, for bytes: the leader's file does not hold the records that it announced."""
     OVER = "over"
-    """Not before a new `follow`: this replica does not follow in that epoch any more."""
+    """Do not ask before a new `follow`: this replica no longer follows in that epoch."""
 
 
 class UnsoundAnswerError(Exception):
-    """The leader's answer cannot be carried out; sound batches before it have been taken."""
+    """The leader's answer cannot be applied; sound batches before the fault are in the log."""
 
 
 def asked_of(replica: PartitionReplica) -> Asked | None:
-    """What this follower is to ask next; None while it may not fetch, or its log is written to.
+    """What this follower has to ask next; None while it may not fetch, or its log is written to.
 
-    Whoever has the writer thread write starts it again: `LateRows`, or the port's `follow`.
+    After a write of the writer thread, `LateRows` or the port's `follow` makes it ask again.
     """
     core = replica.core
     if replica.log.late_writer.writing or not core.may_ask():
@@ -66,12 +66,12 @@ def asked_of(replica: PartitionReplica) -> Asked | None:
 def append_from_leader(
     replica: PartitionReplica, answered: Answered, late: LateRows, last_epoch: int = NONE
 ) -> Outcome:
-    """Carries out an answer: records and offsets, or a truncation.
+    """Apply an answer: records and offsets, or a truncation.
 
-    With `last_epoch`, of the last record, the records were read from the leader's file.
+    `last_epoch` is set if the records were read from the leader's file: their last leader epoch.
 
-    Raises UnsoundAnswerError; its records from there on are not in the log. If I/O fails the
-    log directory is taken offline.
+    Raises UnsoundAnswerError if a batch is unsound; it and all later ones are not in the log.
+    If I/O fails, the log directory is taken offline.
     """
     core, log = replica.core, replica.log
     if not core.may_fetch(answered.leader_epoch):
@@ -95,7 +95,7 @@ def append_from_leader(
 
 
 def _cut(replica: PartitionReplica, answered: Answered) -> Outcome:
-    """Lets the state machine truncate; an answer that changes nothing must not come in a loop."""
+    """Let the state machine truncate. Raises if nothing changes: the same answer would repeat."""
     log = replica.log
     before = log.extent.start_offset, log.extent.end_offset, log.epochs.cache.latest
     if answered.error_code:
@@ -140,7 +140,7 @@ def _append(
         offset=log.extent.end_offset,
         epoch=log.epochs.cache.latest,
         epoch_max=answered.leader_epoch,
-        # A topic whose policy was changed may have been compacted before, as far as committed.
+        # If cleanup.policy changed, the log may have been compacted, up to the high watermark.
         gaps_end=_NO_END if log.config.compact else answered.high_watermark,
     )
     if last_epoch != NONE and (unsound or not runs or runs[-1].info.leader_epoch != last_epoch):
@@ -161,7 +161,7 @@ def _append(
                 replay_batch(log.producers.states, header)
             run.info.buffers = [records[run.start : run.stop]]
             log.writer.append(run.info)
-        # After each run: the state machine must know the log's end whatever becomes of the next.
+        # After each run: the state machine must know the log's end even if the next run fails.
         _take_offsets(replica, answered)
     flushed = _flushed(replica, late)
     if unsound:
@@ -170,10 +170,10 @@ def _append(
 
 
 def _append_later(replica: PartitionReplica, run: Run, answered: Answered, late: LateRows) -> bool:
-    """Leaves a run to the writer thread; False if it is in the log already.
+    """Give a run to the writer thread; False if it is in the log already (`LateWriter`).
 
-    What follows in the answer is dropped: only one write of a log is under way at a time. The
-    bytes are copied, because the message that they came in is much longer.
+    The rest of the answer is dropped: only one write of a log is under way at a time. The bytes
+    are copied, so that the much longer message is not kept in memory.
     """
     log, records = replica.log, answered.records
     assert isinstance(records, memoryview)
@@ -184,7 +184,7 @@ def _append_later(replica: PartitionReplica, run: Run, answered: Answered, late:
 
 
 def _written(replica: PartitionReplica, answered: Answered, late: LateRows, run: Run) -> None:
-    """The writer thread has put a run into the log; roles may have changed meanwhile."""
+    """Handle a run that the writer thread has written; the role may have changed meanwhile."""
     core = replica.core
     if core.role not in (Role.FOLLOWER, Role.LEADER):
         late.leave(replica)
@@ -202,7 +202,7 @@ def _written(replica: PartitionReplica, answered: Answered, late: LateRows, run:
 
 
 def _flushed(replica: PartitionReplica, late: LateRows) -> Outcome:
-    """A flush that flush.messages demands comes before the next fetch, which acknowledges."""
+    """Start the flush that flush.messages asks for: the next fetch acknowledges, so it waits."""
     log = replica.log
     if log.extent.end_offset < log.durability.flush_at_offset:
         return Outcome.DONE
@@ -211,7 +211,7 @@ def _flushed(replica: PartitionReplica, late: LateRows) -> Outcome:
 
 
 def _take_offsets(replica: PartitionReplica, answered: Answered) -> None:
-    """The log's end, the leader's high watermark as far as the log goes, and its log start."""
+    """Take the log's end, the leader's high watermark up to there, and its log start offset."""
     core, log = replica.core, replica.log
     replica.moved(
         core.replicated(log.extent.end_offset, replica.counted_end(), answered.high_watermark)
@@ -223,11 +223,11 @@ def _take_offsets(replica: PartitionReplica, answered: Answered) -> None:
 
 
 def _begin_inside_first_batch(replica: PartitionReplica, records: memoryview) -> None:
-    """An empty log takes the whole batch in which the leader's log begins.
+    """Make an empty log begin with a whole batch if the leader's log begins inside it.
 
-    After DeleteRecords a log may begin inside a batch; as in Kafka
-    (`Partition.appendRecordsToFollowerOrFutureReplica`) the log then begins with that batch, and
-    its start offset is moved forward again.
+    This happens after DeleteRecords. As in Kafka
+    (`Partition.appendRecordsToFollowerOrFutureReplica`), the log takes the batch from its base
+    offset, and its start offset is then moved forward again.
     """
     log = replica.log
     offset = log.extent.end_offset

@@ -1,7 +1,7 @@
-"""What a follower has received and its disk has not taken yet: counted, and resumed when it has.
+"""Records that a follower has received and its disk has not written yet.
 
-A row that is late is not asked for again until it ends, since a fetch acknowledges everything
-before its offset.
+Such a row is late. A fetch acknowledges everything before its offset, so the follower does not
+fetch for a late row until the row ends.
 """
 
 from collections.abc import Callable
@@ -11,11 +11,11 @@ from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.storage.log.log import PartitionLog
 
 LATE_BYTES_MAX: Final = 64 << 20
-"""Over all partitions of the node, as much as appends may wait for one directory."""
+"""Limit over all partitions of the node, the same as for appends that wait for one directory."""
 
 
 class LateRows:
-    """One node's late rows, by replica; on its loop."""
+    """One node's late rows, by replica. On the node's loop."""
 
     def __init__(
         self,
@@ -24,19 +24,19 @@ class LateRows:
         flush: Callable[[PartitionLog, Callable[[], None]], None],
         bytes_max: int = LATE_BYTES_MAX,
     ) -> None:
-        """`resume` is told of a replica whose log has everything that it was given.
+        """`resume` is called for a replica when all its records are written.
 
-        `flush` syncs a log, somewhere else, and then calls back; never if its directory fails.
+        `flush` syncs a log elsewhere and then calls back; it never does if the directory fails.
         """
         self._resume = resume
         self._flush = flush
         self._bytes_max = bytes_max
         self._rows: dict[PartitionReplica, int] = {}
         self.nbytes = 0
-        """That the writer threads have in hand."""
+        """Bytes that the writer threads still have."""
 
     def __len__(self) -> int:
-        """Replicas that are late."""
+        """How many replicas are late."""
         return len(self._rows)
 
     def __contains__(self, replica: PartitionReplica) -> bool:
@@ -44,9 +44,9 @@ class LateRows:
         return replica in self._rows
 
     def admit(self, replica: PartitionReplica, nbytes: int) -> bool:
-        """Counts bytes that are to be written later; False if too much waits already.
+        """Count bytes that will be written later; False if too many wait already.
 
-        A row alone is always let in, whatever its size.
+        If none wait, a row of any size is admitted.
         """
         if self.nbytes and self.nbytes + nbytes > self._bytes_max:
             return False
@@ -55,16 +55,16 @@ class LateRows:
         return True
 
     def end(self, replica: PartitionReplica) -> None:
-        """Everything is written, and flushed if the topic asks for that."""
+        """Resume the replica: all is written, and flushed if the topic asks for that."""
         self.leave(replica)
         self._resume(replica)
 
     def leave(self, replica: PartitionReplica) -> None:
-        """Nobody waits for the replica's rows any more, whether they are written or not."""
+        """Forget the replica's rows, whether they are written or not."""
         self.nbytes -= self._rows.pop(replica, 0)
 
     def flush(self, replica: PartitionReplica) -> None:
-        """Syncs what the replica's log has; the replica is late until that is done."""
+        """Sync the replica's log; the replica is late until that is done."""
         self._rows.setdefault(replica, 0)
         self._flush(replica.log, lambda: self._flushed(replica))
 

@@ -1,7 +1,7 @@
-"""What a leader on this host promises in its files, read by its follower (short-circuit).
+"""A follower reads records from the files of a leader on the same host (short-circuit).
 
-Only what is in memory is read, since this is on the loop. The rest, and what is not where it should
-be, has to come as bytes: its leader reads on a thread of the directory that it owns.
+This runs on the loop, so only records in memory are read. If records are on disk only, or not at
+their place, the follower asks for bytes: the leader reads them on its directory's thread.
 """
 
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from highwater.hop.segment_files import SegmentFiles, StaleReferenceError
 from highwater.partition.replication.rows import SegmentPlace
 
 BUFFER_BYTES_MAX: Final = 2 << 20
-"""A buffer is kept for rows of up to this size, which nearly all are."""
+"""The buffer is kept for rows of up to this size, which nearly all are."""
 
 
 class LeaderFiles:
-    """The log directories of one incarnation of one node. On the node's loop."""
+    """The log directories of one incarnation of one leader node. On the node's loop."""
 
     def __init__(self, log_dirs: Sequence[str], incarnation: str) -> None:
         """Without directories nothing is readable."""
@@ -25,11 +25,11 @@ class LeaderFiles:
 
     @property
     def readable(self) -> bool:
-        """Whether they are on this host, and this process may read them."""
+        """Whether the directories are on this host and this process may read them."""
         return self._files.readable
 
     def read(self, place: SegmentPlace) -> memoryview | None:
-        """The bytes there, which are valid until the next call; None if they must be asked for."""
+        """The bytes, valid until the next call; None if the follower must ask for them."""
         try:
             found = self._files.open(place, place.position, place.length)
         except StaleReferenceError:
@@ -38,18 +38,18 @@ class LeaderFiles:
         try:
             count = read_cached(found.fd, view, place.position)
         except OSError:
-            # Asked for bytes, the leader finds out by itself whether its disk has them.
+            # When asked for bytes, the leader finds out whether its disk has them.
             return None
         finally:
             found.release()
         return view if count == place.length else None
 
     def drop_deleted(self) -> None:
-        """Lets go of a few files that were removed; to be called about once a second."""
+        """Close a few files that were deleted; call it about once a second."""
         self._files.drop_deleted()
 
     def close(self) -> None:
-        """Closes all files."""
+        """Close all files."""
         self._files.close()
 
     def _room_for(self, nbytes: int) -> bytearray:

@@ -1,4 +1,4 @@
-"""Asks other nodes' replicas for batches that the disk of this one has damaged (ReadRange)."""
+"""Asks replicas on other nodes for batches that are damaged on this node's disk (ReadRange)."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,7 +16,7 @@ METHOD: Final = "/highwater.api.partition.v1.PartitionService/ReadRange"
 TIMEOUT_S: Final = 5.0
 ANSWER_BYTES_MAX: Final = 1 << 20
 MESSAGE_BYTES_MAX: Final = 128 << 20
-"""One batch may be as large as a client's frame, and travels in one message."""
+"""One batch may be as large as a client's frame, and is sent in one message."""
 
 
 def _open(address: str) -> grpc.aio.Channel:
@@ -24,8 +24,8 @@ def _open(address: str) -> grpc.aio.Channel:
 
 
 class RangeClient:
-    """From the node's start to `close`; channels are opened when a node is asked, and kept until it
-    moves or leaves. On one loop.
+    """Lives from the node's start to `close`, on one loop. A channel is opened when its node is
+    asked first, and closed when a call fails.
     """
 
     def __init__(self, open_channel: Callable[[str], grpc.aio.Channel] = _open) -> None:
@@ -33,10 +33,10 @@ class RangeClient:
         self._addresses: dict[int, str] = {}
         self._channels: dict[str, grpc.aio.Channel] = {}
         self._turn = asyncio.Lock()
-        """One call at a time: a repair is slow on purpose, and a channel that fails is closed."""
+        """One call at a time: repairs are slow on purpose, and a failed call closes its channel."""
 
     def image_changed(self, image: ClusterImage) -> None:
-        """Where the other nodes are."""
+        """Take the other nodes' addresses."""
         self._addresses = {int(node.node_id): node.address for node in image.nodes.values()}
 
     async def ask(
@@ -48,8 +48,8 @@ class RangeClient:
         offset: int,
         end_offset: int,
     ) -> bytes | Outcome:
-        """The next whole batches of a range, or why there are none; none of an empty range, which
-        only asks whether the replica could vouch for it.
+        """The next whole batches of a range, or why there are none. An empty range gives none; it
+        only asks whether the replica lives and has all of its log.
         """
         address = self._addresses.get(node)
         if not address:
@@ -87,12 +87,12 @@ class RangeClient:
         return channel
 
     async def _close(self, address: str) -> None:
-        """The next call gets a channel that connects at once."""
+        """Close the channel, so that the next call connects at once."""
         channel = self._channels.pop(address, None)
         if channel is not None:
             await channel.close()
 
     async def close(self) -> None:
-        """Closes all channels."""
+        """Close all channels."""
         for address in list(self._channels):
             await self._close(address)

@@ -1,1 +1,1 @@
-"""The leader's side: answers to followers' fetches, and proposals of in-sync replicas."""
+"""The leader's side: answers to followers' fetches, and proposals of ISR changes."""

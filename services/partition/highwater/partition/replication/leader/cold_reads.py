@@ -1,7 +1,7 @@
-"""Records that a session wants and that are not in memory: read on their directory's thread.
+"""Records that a follower needs and that are not in memory: read on their directory's thread.
 
-The loop never waits for a disk on behalf of a follower that is far behind. A row whose records are
-being read is passed over, and looked at again when they are there.
+So the loop never waits for a disk because of a follower that is far behind. A row whose records
+are being read is skipped; it is looked at again when they have come.
 """
 
 from collections.abc import Callable
@@ -14,13 +14,13 @@ from highwater.partition.storage.log.log_slice import LogSlice
 from highwater.partition.storage.segment.segment import Segment
 
 BYTES_MAX: Final = 8 << 20
-"""Being read for one session, or read and not yet answered; one read may be larger."""
+"""Limit of bytes being read, or read and not yet answered, per session; one read may be larger."""
 READS_MAX: Final = 16
-"""Of one session: they go before the flushes of the same directories."""
+"""Limit of reads per session: they run before flushes of the same directories."""
 
 
 class _Read:
-    """One range, and its bytes once they are there."""
+    """One range of a segment, and its bytes once they are read."""
 
     __slots__ = ("data", "leader_epoch", "length", "position", "segment")
 
@@ -32,7 +32,7 @@ class _Read:
         self.data: bytes | None = None
 
     def is_of(self, found: LogSlice, leader_epoch: int) -> bool:
-        """Whether it begins there, in the same term: whoever leads cuts nothing."""
+        """Whether it begins at the same place, in the same epoch: a leader truncates nothing."""
         return (
             self.segment is found.segment
             and self.position == found.position
@@ -44,25 +44,25 @@ class ColdReads:
     """One session's reads. Single owner, on the node's loop."""
 
     def __init__(self, look_again: Callable[[SessionRow], None]) -> None:
-        """`look_again` gets a row when its records are there, or when it has room."""
+        """`look_again` is called with a row when its records are read, or when it may read."""
         self._look_again = look_again
         self._reads: dict[SessionRow, _Read] = {}
         self._nbytes = 0
         self._waiting: dict[SessionRow, None] = {}
 
     def __len__(self) -> int:
-        """Rows with a read under way or not yet answered, and those that have no room for one."""
+        """Rows with a read that is not answered yet, and rows that wait until they may read."""
         return len(self._reads) + len(self._waiting)
 
     def __contains__(self, row: SessionRow) -> bool:
-        """Whether the row has a read, or waits for one."""
+        """Whether the row has a read, or waits until it may."""
         return row in self._reads or row in self._waiting
 
     def take(self, row: SessionRow, found: LogSlice) -> memoryview | None:
-        """The records of a row if they were read; else None, and they will be. A row has one read.
+        """The row's records if they are read; otherwise None, and the read begins. One per row.
 
-        What was read is whole batches, perhaps fewer or more than `found`, which it is cut to.
-        Raises LogDirFailure if the file is shorter than it has to be.
+        A read has whole batches, perhaps fewer or more than `found`; more are cut off. Raises
+        LogDirFailure if the file is too short.
         """
         replica = row.replica
         assert replica is not None
@@ -82,7 +82,7 @@ class ColdReads:
         return memoryview(read.data)[: found.length]
 
     def forget(self, row: SessionRow) -> None:
-        """Nobody wants the row's records any more; rows that wait for room are looked at."""
+        """Drop the row's read; then the first row that waits may read."""
         read = self._reads.pop(row, None)
         if read is not None:
             self._nbytes -= read.length
@@ -93,7 +93,7 @@ class ColdReads:
             self._look_again(following)
 
     def clear(self) -> None:
-        """The session has ended; reads under way are dropped when they end."""
+        """Forget all reads when the session ends; results of reads under way are dropped."""
         self._waiting.clear()
         self._reads.clear()
         self._nbytes = 0

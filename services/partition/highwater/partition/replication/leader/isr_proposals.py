@@ -1,12 +1,12 @@
-"""AlterPartition of a node: its leaders' proposals, gathered into one call at a time (KIP-497).
+"""AlterPartition of a node: its leaders' proposals, many in a call, one call at a time (KIP-497).
 
-Proposals of a loop turn, and those that come while a call is under way, share the next one. A
-request is never sent twice: a repeated one that won would be refused for what it did itself, and
-its leader would take the refusal for the truth. So any failure of a call means that nobody knows
-what became of it (`IsrUnanswered`), and the replica settles that with its next proposal.
+Proposals of one loop turn, and those that come during a call, share the next call. A request is
+never sent twice: if the first attempt had won, the second would be refused because of it, and the
+leader would take that refusal for the result. So after a failed call the result is unknown
+(`IsrUnanswered`), and the replica's next proposal settles it.
 
-What failed comes again after a pause: `LagChecked`, which proposes anew who is to leave, then
-`IsrDue`, which proposes who is to join, if the replica still asks for it (`core.isr_due`).
+A failed proposal comes again after a pause if the replica still asks for it (`core.isr_due`):
+`LagChecked` proposes anew which followers leave, then `IsrDue` which ones join.
 """
 
 import asyncio
@@ -25,28 +25,28 @@ from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.runtime.logging import Logger
 
 PROPOSALS_MAX: Final = 1_000
-"""Of one call: about 100 KB, and a transaction that the store takes."""
+"""Limit of one call: about 100 KB, and a transaction that the metadata store accepts."""
 
 CALL_TIMEOUT_S: Final = 5.0
-"""A controller that commits takes milliseconds; one that is gone is noticed by this."""
+"""An active controller commits within milliseconds; this limit notices one that is gone."""
 
 PAUSES_MS: Final = (100, 200, 500)
-"""After calls that failed one after the other; the last one repeats."""
+"""Pauses after consecutive failed calls; the last one repeats."""
 
 REFUSED_PAUSES_MS: Final = (200, 400, 800, 1_600)
-"""Of a replica whose proposals were refused one after the other; the last one repeats. The reason is
-as a rule an image under way; a follower that the controller does not admit may last."""
+"""Pauses after consecutive refusals of one replica's proposals; the last one repeats. Mostly the
+cause is an image under way; but the controller may refuse a follower for long."""
 
 BugReport = Callable[[PartitionReplica, Exception], None]
 
 
 class IsrClient(Protocol):
-    """What is needed of a `ControllerClient`."""
+    """The method of `ControllerClient` that is used here."""
 
     async def alter_partition(
         self, request: pb.AlterPartitionRequest, *, timeout_s: float
     ) -> pb.AlterPartitionResponse:
-        """One attempt. Raises HighwaterError."""
+        """Make one attempt. Raises HighwaterError."""
         ...
 
 
@@ -54,11 +54,11 @@ class _Waiting(NamedTuple):
     replica: PartitionReplica
     proposal: ProposeIsr
     before: frozenset[int]
-    """The ISR that it is to change."""
+    """The ISR before the proposal."""
 
 
 class IsrProposals:
-    """See the module. On the node's loop; `run` is its one task, for as long as the node leads."""
+    """See the module. On the node's loop; `run` is its only task, as long as the node runs."""
 
     def __init__(
         self,
@@ -69,35 +69,35 @@ class IsrProposals:
         log: Logger,
         on_bug: BugReport,
     ) -> None:
-        """`identity` gives the node's id and epoch. `on_bug` hears of replicas that raise."""
+        """`identity` returns the node's id and epoch. `on_bug` gets a replica that raised."""
         self._client = client
         self._identity = identity
         self._clock = clock
         self._log = log
         self._on_bug = on_bug
         self.shrinks = 0
-        """ISRs that the controller let get smaller, since the start."""
+        """ISRs that the controller made smaller, since the start."""
         self.expands = 0
-        """And larger."""
+        """ISRs that it made larger."""
         self._waiting: deque[_Waiting] = deque()
-        """At most one per replica and change of its record: it has one attempt under way."""
+        """At most one per replica and change of its record: a replica has one attempt under way."""
         self._again_ms: dict[PartitionReplica, int] = {}
-        """After a failed attempt, when the replica may try again."""
+        """Replica -> when it may try again after a failed attempt."""
         self._refusals: dict[PartitionReplica, int] = {}
-        """Refusals since a proposal was committed, of leaders here."""
+        """Leaders here -> refusals since their last committed proposal."""
         self._failures = 0
-        """Calls that failed since one was answered."""
+        """Failed calls since the last answered one."""
         self._quiet_until_ms = 0
         self._wake = asyncio.Event()
 
     def propose_isr(self, replica: PartitionReplica, proposal: ProposeIsr) -> None:
-        """Queues a proposal; it ends in `replica.handle`, never at once (ReplicationPort)."""
+        """Queue a proposal; its result comes by `replica.handle`, never at once."""
         before = frozenset(replica.core.isr.committed)
         self._waiting.append(_Waiting(replica, proposal, before))
         self._wake.set()
 
     async def run(self) -> None:
-        """Sends until cancelled. A call that is under way then has no end."""
+        """Send until cancelled. A call that is then under way gets no result."""
         while True:
             self._wake.clear()
             self._try_again()
@@ -110,7 +110,7 @@ class IsrProposals:
     # ---- sending ----
 
     def _take(self) -> list[_Waiting]:
-        """The next call's proposals, in order; those that were overtaken end here."""
+        """The proposals of the next call, in order; outdated ones end here."""
         now_ms = self._clock.monotonic_ms()
         if now_ms < self._quiet_until_ms:
             return []
@@ -120,7 +120,7 @@ class IsrProposals:
             one = self._waiting.popleft()
             pending = one.replica.core.isr.pending if one.replica.leading else NO_ATTEMPT
             if pending != one.proposal.attempt:
-                # Of a log that has failed, too: its leader must not be left alone in the ISR.
+                # Also if its log has failed: then the leader must not stay alone in the ISR.
                 self._end(one.replica, on.IsrUnanswered(attempt=one.proposal.attempt))
             elif one.replica in self._again_ms:
                 kept.append(one)
@@ -130,7 +130,7 @@ class IsrProposals:
         return taken
 
     def _try_again(self) -> None:
-        """Pauses that are over."""
+        """Let replicas whose pause is over propose again."""
         now_ms = self._clock.monotonic_ms()
         over = [replica for replica, due_ms in self._again_ms.items() if due_ms <= now_ms]
         for replica in over:
@@ -141,11 +141,11 @@ class IsrProposals:
                 self._tell(replica, on.IsrDue())
 
     async def _pause(self) -> None:
-        """Until something is proposed, or a pause is over."""
+        """Wait until something is proposed, or a pause is over."""
         now_ms = self._clock.monotonic_ms()
         due = list(self._again_ms.values())
         if self._waiting and self._quiet_until_ms > now_ms:
-            # Otherwise only replicas in a pause of their own wait.
+            # Otherwise each waiting proposal is of a replica with a pause of its own.
             due.append(self._quiet_until_ms)
         wait_s = max(min(due) - now_ms, 1) / 1000 if due else None
         with contextlib.suppress(TimeoutError):
@@ -219,7 +219,7 @@ class IsrProposals:
             self._end(replica, on.IsrUnanswered(attempt=proposal.attempt))
 
     def _end(self, replica: PartitionReplica, event: on.IsrAnswered | on.IsrUnanswered) -> None:
-        """The one end of a proposal; more may be due at once, or after the replica's pause."""
+        """End a proposal; the replica may propose again at once, or after its pause."""
         self._tell(replica, event)
         if not replica.leading:
             self._refusals.pop(replica, None)

@@ -1,10 +1,10 @@
-"""The clock of leaders: followers behind for replica.lag.time.max.ms leave the ISR.
+"""The leaders' timer: followers that lag for replica.lag.time.max.ms leave the ISR.
 
-So do appends that have waited for followers until their deadline; their gateways have answered
-them by then, so this is only to forget them, and half of that time late at most.
+It also removes appends that waited for followers until their deadline, late by at most half of
+that time. Their gateways have answered them by then, so this only frees memory.
 
-Every half of that time each leader with followers is told the time, as Kafka's `isr-expiration`
-does. A round is spread over its period, so that thousands of partitions do not stop the loop.
+Twice in that time each leader with followers is checked, as by Kafka's `isr-expiration`. A round is
+spread over its period, so that thousands of partitions do not stop the loop.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ TICKS_MAX: Final = 100
 """Parts of a round."""
 
 PART_MIN: Final = 20
-"""Partitions that are looked at together, however few there are: well below a millisecond."""
+"""Partitions that are checked together, even if there are few: well below a millisecond."""
 
 
 class LagTimer:
-    """See the module. `run` is its one task."""
+    """See the module. `run` is its only task."""
 
     def __init__(
         self,
@@ -33,14 +33,14 @@ class LagTimer:
         clock: Clock,
         on_bug: Callable[[PartitionReplica, Exception], None],
     ) -> None:
-        """`replicas` gives all of the node; `on_bug` hears of those that raise."""
+        """`replicas` returns all of the node; `on_bug` gets a replica that raised."""
         self._replicas = replicas
         self._period_s = lag_ms_max / 2 / 1000
         self._clock = clock
         self._on_bug = on_bug
 
     async def run(self) -> None:
-        """Goes round until cancelled."""
+        """Check all leaders again and again until cancelled."""
         while True:
             parts = self.parts()
             for part in parts:
@@ -48,13 +48,13 @@ class LagTimer:
                 self.check(part)
 
     def parts(self) -> list[list[PartitionReplica]]:
-        """The leaders that have followers, in as many parts as a round has; at least one."""
+        """Split the leaders that have followers into the parts of a round; at least one part."""
         leaders = [replica for replica in self._replicas() if replica.core.progress]
         size = max(PART_MIN, -(-len(leaders) // TICKS_MAX))
         return [leaders[first : first + size] for first in range(0, len(leaders) or 1, size)]
 
     def check(self, part: Iterable[PartitionReplica]) -> None:
-        """Tells them the time; whoever does not lead any more is not interested."""
+        """Check these replicas; for one that no longer leads this does nothing."""
         now = LagChecked(now_ms=self._clock.monotonic_ms())
         for replica in part:
             try:

@@ -1,15 +1,15 @@
-"""The leader's side of one Replicate stream: what one follower node asked for, and its answers.
+"""The leader's side of one Replicate stream: one follower node's requests, and their answers.
 
-Sans-IO: time, timers and reads of segments come in as arguments; requests come in through
-`receive`, answers go out through `answer`. Single owner, on the node's loop.
+Sans-IO: time, timers and reads of segments are arguments; requests come in by `receive`, answers go
+out by `answer`. Single owner, on the node's loop.
 
 One request is under way at a time. It is answered at the end of the loop turn in which a partition
-got something to tell: records, an error, or where the logs diverge. A high watermark or log start
-offset that the follower was not told waits `HW_LINGER_MS` for records to ride on. With nothing to
-tell, the answer is empty, after the request's max_wait_ms, or when the next request comes.
-Partitions are answered in the order in which they got something to tell, so one that found no room
-comes first in the next answer. A partition that the throttle holds back, or whose records are read from the
-disk, is skipped until its time comes (`record_source`).
+got records, an error, or a divergence to report. A high watermark or log start offset that the
+follower does not know yet waits up to `HW_LINGER_MS`, to be sent with records. If there is nothing
+to report, an empty answer is sent after the request's max_wait_ms, or when the next request comes.
+Partitions are answered in the order in which they got something to report, so one that found no
+room is first in the next answer. A partition is skipped while the throttle holds it back, or while
+its records are read from disk (`record_source`).
 """
 
 from collections import deque
@@ -30,30 +30,30 @@ from highwater.partition.replication.traffic import ReplicaTraffic
 from highwater.partition.storage.log.log_slice import LogSlice
 
 ANSWER_BYTES_MAX: Final = 8 << 20
-"""Records in one answer; a larger batch goes alone."""
+"""Bytes of records in one answer; one larger batch is sent alone."""
 PARTITION_BYTES_MAX: Final = 1 << 20
-"""Records of one partition in one answer: reads stop the loop for as long as they take."""
+"""Bytes of records of one partition in one answer; the loop stands still while they are read."""
 ANSWER_ROWS_MAX: Final = 4096
 """Partitions in one answer, for the same reason."""
 SESSION_ROWS_MAX: Final = 100_000
 QUEUED_ROWS_MAX: Final = 2 * SESSION_ROWS_MAX
-"""Rows that left the session stay queued until their turn comes, but no more than so many."""
+"""Limit of a queue: rows that left the session stay in it until their turn comes."""
 MAX_WAIT_MS_MAX: Final = 10_000
 HW_LINGER_MS: Final = 20
 SIGN_OF_LIFE_MS: Final = 500
-"""A request counts as a fetch of all waiting partitions if the last that did is so long ago."""
+"""A request counts as a fetch of all waiting partitions if none has counted so for this time."""
 COUNTED_AT_ONCE: Final = 1000
 """Partitions counted in one turn of the loop."""
 ASKED_AT_ONCE: Final = 1000
-"""Partitions of one request that are looked at in one turn: about 10 ms."""
+"""Partitions of one request that are handled in one loop turn: about 10 ms."""
 
 Key = tuple[TopicId, int]
 
 
 class LeaderSession:
-    """See the module. From the beginning of a stream until `close`; times in milliseconds.
+    """See the module. Lives from the beginning of a stream until `close`; times in milliseconds.
 
-    Its view of the cluster is its node's: the replicas decide who may fetch in which epoch.
+    It sees the cluster as its node does: the replicas decide who may fetch in which epoch.
     """
 
     def __init__(
@@ -72,10 +72,10 @@ class LeaderSession:
     ) -> None:
         """`replicas` is the node's live table; `now_ms` is the replicas' monotonic clock.
 
-        `call_later(seconds, callback)` gives something with `cancel()`; `call_soon` calls after
-        everything that is ready now. `read_bytes` gives a slice's bytes or raises LogDirFailure.
-        `unreadable` takes a replica offline whose log could not be read, or that met a bug.
-        `answer(request_id, rows)` sends; `broken` hears of an unforeseen error, which ends all.
+        `call_later(seconds, callback)` returns an object with `cancel()`; `call_soon` calls after
+        everything that is ready now. `read_bytes` returns a slice's bytes or raises LogDirFailure.
+        `unreadable` takes a replica offline if its log cannot be read or its code has a bug.
+        `answer(request_id, rows)` sends; `broken` gets an unforeseen error, which ends the stream.
         `throttle` is the node's for leaders, `traffic` counts what is sent.
         """
         self._replicas = replicas
@@ -95,13 +95,13 @@ class LeaderSession:
         self._node_epoch = -1
         self._rows: dict[Key, SessionRow] = {}
         self._noticed: deque[SessionRow] = deque()
-        """Rows that may have something to tell, longest first; `row.noticed` is set in them."""
+        """Rows that may have something to report, longest first; their `noticed` is set."""
         self._lingering: deque[tuple[int, SessionRow]] = deque()
-        """(since when, row) of offsets not told; `row.lingering` is set in them."""
+        """(since when, row) of rows with unsent offsets; their `lingering` is set."""
         self._uncounted: deque[SessionRow] = deque()
-        """Rows that the last sign of life has not yet been counted for."""
+        """Rows for which the last sign of life is not counted yet."""
         self._unasked: deque[tuple[Asked, bool]] = deque()
-        """Questions not yet looked at, and whether bytes are wanted."""
+        """Questions not handled yet, and whether the follower wants bytes."""
         self._life_ms = NEVER_MS
         self._request_id = 0
         self._under_way = False
@@ -120,7 +120,7 @@ class LeaderSession:
     # ---- requests ----
 
     def receive(self, request: FollowerRequest) -> None:
-        """Takes the next request. Raises HopFramingError if it breaks the rules of the session."""
+        """Take the next request. Raises HopFramingError if it breaks the session's rules."""
         if self._closed:
             return
         now_ms = self._now_ms()
@@ -148,7 +148,7 @@ class LeaderSession:
         if len(request.asked) > SESSION_ROWS_MAX:
             raise HopFramingError(f"{len(request.asked)} partitions in one request")
         if request.node_epoch != self._node_epoch:
-            # A node's places, as the replicas know them, do not outlive its epoch.
+            # With a new node epoch the replicas forget the node's fetch offsets.
             self._life_ms = NEVER_MS
             self._uncounted.clear()
         self._node = request.node_id
@@ -175,7 +175,7 @@ class LeaderSession:
         self._source.forget(row)
 
     def _take_asked(self, request: FollowerRequest, now_ms: int) -> None:
-        """Looks at the questions in order, at no more than `ASKED_AT_ONCE` in a turn."""
+        """Handle the questions in order, at most `ASKED_AT_ONCE` in one loop turn."""
         bytes_only = frozenset(request.bytes_only)
         if not self._unasked and len(request.asked) <= ASKED_AT_ONCE:
             for asked in request.asked:
@@ -212,7 +212,7 @@ class LeaderSession:
         row.changed()
 
     def _count(self) -> None:
-        """Counts the sign of life for some of the rows, and for the others in later turns."""
+        """Count the sign of life for some rows now, and for the others in later loop turns."""
         uncounted = self._uncounted
         for _ in range(min(len(uncounted), COUNTED_AT_ONCE)):
             row = uncounted.popleft()
@@ -226,7 +226,7 @@ class LeaderSession:
             self._call_soon(self._count)
 
     def _drop_idle(self) -> None:
-        """Takes rows that do not wait out of the queues."""
+        """Remove rows that do not wait from the queues."""
         for row in self._noticed:
             row.noticed = row.waiting
         self._noticed = deque(row for row in self._noticed if row.waiting)
@@ -235,7 +235,7 @@ class LeaderSession:
         self._lingering = deque(item for item in self._lingering if item[1].waiting)
 
     def _fail(self, row: SessionRow, error: Exception) -> None:
-        """The partition goes offline, its directory too if the operating system refused."""
+        """Take the partition offline; with an I/O error its directory, too."""
         row.refused = int(ErrorCode.KAFKA_STORAGE_ERROR)
         if row.replica is not None:
             self._unreadable(row.replica, error)
@@ -262,7 +262,7 @@ class LeaderSession:
                 self._answer_with(answered)
             else:
                 self._arm(now_ms)
-        except Exception as error:  # noqa: BLE001 - else nobody would hear of it.
+        except Exception as error:  # noqa: BLE001 - otherwise the error would be lost.
             self.close()
             self._broken(error)
 
@@ -296,7 +296,7 @@ class LeaderSession:
             elif row.later:
                 continue
             elif row.behind and not first:
-                # No room for its next batch, so it comes first in the next answer.
+                # Its next batch does not fit, so the row is first in the next answer.
                 row.noticed = True
                 noticed.appendleft(row)
                 break
@@ -309,7 +309,7 @@ class LeaderSession:
         return answered
 
     def _look(self, row: SessionRow, max_bytes: int, first: bool) -> Answered | None:
-        """What a waiting row has to tell beside offsets; an error takes it out of the session."""
+        """A waiting row's answer, offsets aside; an error removes the row from the session."""
         if self._replicas.get(row.key) is not row.replica:
             told: Answered | None = row.refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
@@ -327,7 +327,7 @@ class LeaderSession:
         return told
 
     def _tell_offsets(self, answered: list[Answered], now_ms: int) -> None:
-        """Adds the rows that got no records for their offsets to ride on."""
+        """Add rows whose offsets have waited long enough for records."""
         lingering = self._lingering
         while (
             lingering
@@ -336,14 +336,14 @@ class LeaderSession:
         ):
             _, row = lingering.popleft()
             row.lingering = False
-            # One that is noticed has more to tell, or else lingers anew.
+            # A noticed row is looked at again: it has more to report, or lingers anew.
             if row.waiting and not row.noticed and row.untold:
                 answered.append(row.offsets())
 
     # ---- time ----
 
     def _arm(self, now_ms: int) -> None:
-        """One timer, for the earliest time at which something may have to be told."""
+        """Set one timer, for the earliest time at which there may be something to report."""
         at_ms = self._deadline_ms
         if self._lingering:
             at_ms = min(at_ms, self._lingering[0][0] + HW_LINGER_MS)
@@ -361,7 +361,7 @@ class LeaderSession:
         self._end_of_turn()
 
     def close(self) -> None:
-        """The stream has ended: nothing is answered any more, and no replica listened to."""
+        """End with the stream: nothing is answered any more, and no replica has a listener here."""
         self._closed = True
         self._under_way = False
         for row in self._rows.values():

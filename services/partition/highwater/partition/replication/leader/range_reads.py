@@ -1,9 +1,9 @@
-"""ReadRange: batches of a replica here for another node's replica, whose disk has damaged them.
+"""ReadRange: sends batches of a replica here to a node whose disk has damaged its own copy.
 
-The replica may lead or follow, as long as it is in sync in the asker's leader epoch. Whoever asks
-checks what it gets against its own log; here the checksums are checked, so that nobody waits for a
-source that has lost the same records, and so that this replica hears of its own damage. An empty
-range, whatever its offsets are, asks whether the replica lives and has all of its log.
+The replica may be leader or follower, but must be in sync in the leader epoch of the request. The
+asking node compares the batches with its own log. The checksums are checked here, so that no node
+relies on a replica that has lost the same records, and so that this node learns of its own damage.
+An empty range, whatever its offsets, asks whether the replica lives and has all of its log.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from highwater.partition.storage.recovery.recovery import CRC_COVERS_FROM
 from highwater.partition.storage.segment.batches import HEADER, HEADER_BYTES
 
 ANSWER_BYTES_MAX: Final = 1 << 20
-"""Of one answer, unless its first batch alone is longer."""
+"""Size of one answer, unless its first batch alone is longer."""
 
 Damaged = Callable[[PartitionReplica, CorruptLogError], bool]
 
@@ -44,10 +44,10 @@ async def read_range(
     damaged: Damaged,
     whole: Callable[[PartitionReplica], bool],
 ) -> tuple[int, bytes]:
-    """(Kafka's error code, whole batches from `offset` on, none at or behind `end_offset`).
+    """(Kafka's error code, whole batches from `offset` on, all of them before `end_offset`).
 
-    `damaged` hears of batches here that turn out to be unsound; `whole` says whether no damage of a
-    replica's log is known.
+    `damaged` is called for unsound batches of this replica; `whole` returns whether no damage of
+    the replica's log is known.
     """
     refused = refusal(replica, leader_epoch)
     if refused or replica is None:
@@ -74,7 +74,7 @@ async def read_range(
     if unsound is not None:
         damaged(replica, unsound)
         return ErrorCode.CORRUPT_MESSAGE, b""
-    # It may have been cut, or lost its place, while it was read.
+    # The log may have been truncated, or the replica has left the ISR, during the read.
     return refusal(replica, leader_epoch), data
 
 
@@ -88,7 +88,7 @@ def refusal(replica: PartitionReplica | None, leader_epoch: int) -> int:
 
 
 async def _load(found: LogSlice) -> bytes:
-    """The slice's bytes, read on a thread. Raises LogDirFailure."""
+    """Read the slice's bytes on a thread. Raises LogDirFailure."""
     segment = found.segment
     try:
         segment.pin()
@@ -101,7 +101,7 @@ async def _load(found: LogSlice) -> bytes:
 
 
 def find_unsound(data: bytes, found: LogSlice, log_end_offset: int) -> DamagedBatchError | None:
-    """The first batch of a slice that has a wrong checksum, or None."""
+    """The first batch of the slice whose checksum is wrong, or None."""
     view = memoryview(data)
     at = 0
     while at + HEADER_BYTES <= len(view):

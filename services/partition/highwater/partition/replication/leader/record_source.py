@@ -1,7 +1,7 @@
-"""Where the rows of one leader's session get their records from, and how much they may have.
+"""Where a leader's session takes the records of its rows from, and how many bytes a row may have.
 
-Bytes of the log; or only their place in its files, for a follower that can open them. What is not
-in memory comes later (`cold_reads`), and so does what the throttle of catch-up holds back.
+A follower that can open the log's files gets a place in them, others get bytes. Records that are
+not in memory come later (`cold_reads`), and so do those that the catch-up throttle holds back.
 """
 
 from collections import deque
@@ -16,13 +16,13 @@ from highwater.partition.replication.throttle import HELD, Throttle
 from highwater.partition.storage.log.log_slice import LogSlice
 
 PLACE_BYTES_MIN: Final = 32 << 10
-"""Records from here on are worth a place: up to here they cost a message little more than one."""
+"""From this size on a place is sent; fewer bytes cost a message little more than a place."""
 
 
 class RecordSource:
-    """See the module. One session's; on the node's loop, times in milliseconds.
+    """See the module. Belongs to one session, on the node's loop; times in milliseconds.
 
-    The session sets `node`, `takes_places` and `now_ms` before it asks.
+    The session sets `node`, `takes_places` and `now_ms` before it calls.
     """
 
     def __init__(
@@ -32,21 +32,21 @@ class RecordSource:
         throttle: Throttle,
         look_again: Callable[[SessionRow], None],
     ) -> None:
-        """`read_bytes` gives a slice's bytes at once, or raises LogDirFailure."""
+        """`read_bytes` returns a slice's bytes at once, or raises LogDirFailure."""
         self.node = -1
-        """The follower."""
+        """The follower's node."""
         self.takes_places = False
         self.now_ms = 0
         self.throttle = throttle
         self.cold = ColdReads(look_again)
         self._read_bytes = read_bytes
         self._held: deque[SessionRow] = deque()
-        """Rows that the throttle holds back, longest first; `row.held` is set in them."""
+        """Rows that the throttle holds back, longest first; their `held` is set."""
 
     # ---- how much ----
 
     def limit(self, row: SessionRow, max_bytes: int) -> int:
-        """How many bytes of a throttled row may go now; `HELD` if it has to wait."""
+        """How many bytes a throttled row may get now; `HELD` if it has to wait."""
         throttle = self.throttle
         if row.key not in throttle.partitions or not row.catching_up(self.node):
             return max_bytes
@@ -57,14 +57,14 @@ class RecordSource:
             row.held = True
             throttle.holds += 1
             self._held.append(row)
-            # Other rows want to read meanwhile; these stay in memory until its turn.
+            # Other rows need the memory and the reads until this row's turn comes.
             self.cold.forget(row)
             return HELD
         row.throttled = True
         return min(max_bytes, room)
 
     def next_held(self) -> SessionRow | None:
-        """A row that was held back for long enough, if the throttle has room for one."""
+        """The row that was held back longest, if the throttle has room for it."""
         held = self._held
         while held and not (held[0].held and held[0].waiting):
             held.popleft().held = False
@@ -81,19 +81,19 @@ class RecordSource:
 
     @property
     def holds(self) -> bool:
-        """Whether rows wait for the throttle."""
+        """Whether the throttle holds rows back."""
         return bool(self._held)
 
     def wait_ms(self) -> int:
-        """How long until the next of them may have its turn."""
+        """How long until the next of these rows may be answered."""
         return self.throttle.wait_ms(self.now_ms)
 
     # ---- what ----
 
     def records(self, row: SessionRow, found: LogSlice) -> memoryview | SegmentPlace | None:
-        """The records, or where they lie; None while they are read. Raises LogDirFailure.
+        """The records, or their place in a file; None while they are read. Raises LogDirFailure.
 
-        What an in-sync follower lacks was written a moment ago, so it is in memory.
+        Records that an in-sync follower lacks were written just now, so they are in memory.
         """
         if self.takes_places and found.length >= PLACE_BYTES_MIN and not row.bytes_only:
             return _place_of(row, found)
@@ -106,7 +106,7 @@ class RecordSource:
         return self.cold.take(row, found)
 
     def answered(self, row: SessionRow, nbytes: int) -> None:
-        """The row has been answered, with so many bytes of records."""
+        """Note that the row was answered, with `nbytes` of records."""
         row.held = False
         if row.throttled:
             row.throttled = False
@@ -115,12 +115,12 @@ class RecordSource:
             self.cold.forget(row)
 
     def forget(self, row: SessionRow) -> None:
-        """The row has left the session, or was never in it."""
+        """Forget the row: it has left the session."""
         row.held = False
         self.cold.forget(row)
 
     def close(self) -> None:
-        """The session has ended."""
+        """Forget all rows when the session ends."""
         self._held.clear()
         self.cold.clear()
 

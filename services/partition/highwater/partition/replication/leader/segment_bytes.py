@@ -8,7 +8,7 @@ from highwater.partition.storage.log.log_slice import LogSlice
 
 
 def read_slice(found: LogSlice) -> bytes:
-    """The bytes of whole batches in a segment file, at once. Raises LogDirFailure."""
+    """Read whole batches from a segment file, at once. Raises LogDirFailure."""
     segment = found.segment
     try:
         segment.pin()
@@ -24,7 +24,7 @@ def read_slice(found: LogSlice) -> bytes:
 
 
 def read_in_memory(found: LogSlice) -> bytearray | None:
-    """As `read_slice`, but None if that would wait for the disk, or if bytes are missing."""
+    """As `read_slice`, but None if it had to wait for the disk, or if bytes are missing."""
     segment = found.segment
     data = bytearray(found.length)
     try:

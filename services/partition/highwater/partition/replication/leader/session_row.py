@@ -1,6 +1,6 @@
-"""One partition of a leader's session with a follower: what was asked, and what there is to answer.
+"""One partition in a leader's session: the follower's question, and what there is to answer.
 
-Hot path: thousands of rows are in a session, so plain slots are changed in place.
+Hot path: a session has thousands of rows, so plain slots are changed in place.
 """
 
 from collections.abc import Callable
@@ -21,25 +21,25 @@ NOT_DIVERGING: Final = (NONE, NONE)
 
 
 class Records(Protocol):
-    """Where a row's records come from; see `RecordSource`."""
+    """The source of a row's records; see `RecordSource`."""
 
     throttle: Throttle
 
     def limit(self, row: "SessionRow", max_bytes: int) -> int:
-        """How many bytes of a throttled row may go now; `HELD` if it has to wait."""
+        """How many bytes a throttled row may get now; `HELD` if it has to wait."""
         ...
 
     def records(self, row: "SessionRow", found: LogSlice) -> memoryview | SegmentPlace | None:
-        """The records, or where they lie; None while they are read. Raises LogDirFailure."""
+        """The records, or their place in a file; None while they are read. Raises LogDirFailure."""
         ...
 
 
 class SessionRow:
-    """From the first time that a partition is asked for until `leave`.
+    """Lives from the first question about its partition until `leave`.
 
-    It waits from each `ask` on, until it is answered with records, an error or a divergence; an
-    answer that only tells offsets lets it wait on. While `waiting`, it has the replica tell it
-    that something changed, and `notice` is called with the row once until it is looked at.
+    After each `ask` it waits until it is answered with records, an error or a divergence; an answer
+    that has only offsets does not end the wait. When its replica changes while it is `waiting`, it
+    calls `notice` with itself, but only once until the session looks at it.
     """
 
     __slots__ = (
@@ -67,44 +67,44 @@ class SessionRow:
         replica: PartitionReplica | None,
         notice: "Callable[[SessionRow], None]",
     ) -> None:
-        """`replica` is None if there is none on this node, which is all there is to answer."""
+        """`replica` is None if this node has none; then the only answer is a refusal."""
         self.asked = asked
         self.key = (asked.topic_id, asked.partition)
         self.replica = replica
         self.waiting = False
         self.noticed = False
-        """Is among those that the session will look at."""
+        """Whether it is in the session's queue of rows to look at."""
         self.lingering = False
-        """Is among those whose offsets will be told if no records come first."""
+        """Whether it is in the queue of offsets that are sent unless records come first."""
         self.bytes_only = False
-        """The follower wants bytes, though it can open files."""
+        """Whether the follower wants bytes, although it can open files."""
         self.held = False
-        """Is among those that the throttle holds back."""
+        """Whether it is in the queue of rows that the throttle holds back."""
         self.throttled = False
-        """The records that it is answered with now count for the throttle."""
+        """Whether the records of its present answer count for the throttle."""
         self.later = False
-        """There are records for it, but not now; it will be looked at again."""
+        """It has records, but cannot be answered now; the session will look at it again."""
         self.counted_ms = NEVER_MS
-        """When its place was last counted as a fetch."""
+        """When its question was last counted as a fetch."""
         self.refused = 0 if replica is not None else int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        """Kafka's error code for what was asked, for good."""
+        """Kafka's error code for the question; the question is never answered otherwise."""
         self._notice = notice
         self._diverging: tuple[int, int] | None = None
-        """Where the logs diverge, if they do; it holds as long as this node leads in this epoch."""
+        """Where the logs diverge, if they do; valid as long as this node leads in this epoch."""
         self._told_high_watermark = NONE
         self._told_log_start = NONE
         if replica is not None:
             replica.listeners += (self.changed,)
 
     def leave(self) -> None:
-        """Out of the session: the replica is not listened to any more."""
+        """Leave the session and stop listening to the replica."""
         self.waiting = False
         replica = self.replica
         if replica is not None:
             replica.listeners = tuple(told for told in replica.listeners if told != self.changed)
 
     def changed(self, _: object = None) -> None:
-        """The log has grown, the high watermark moved, or the role changed (a listener)."""
+        """Called by the replica: its log, high watermark or role has changed."""
         if self.waiting and not self.noticed:
             self.noticed = True
             self._notice(self)
@@ -112,10 +112,10 @@ class SessionRow:
     # ---- fetches ----
 
     def ask(self, asked: Asked, node: int, node_epoch: int, now_ms: int) -> None:
-        """The follower has everything before this place; of a refused one nothing is counted."""
+        """Take a question; unless refused, it says that the follower has all before its offset."""
         before, self.asked = self.asked, asked
         if asked.fetch_offset <= before.fetch_offset or asked.leader_epoch != before.leader_epoch:
-            # The last answer may not have been carried out.
+            # The follower may not have applied the last answer.
             self._told_high_watermark = self._told_log_start = NONE
         self.waiting = True
         replica = self.replica
@@ -130,7 +130,7 @@ class SessionRow:
             self._progress(replica, node, now_ms)
 
     def count(self, node: int, node_epoch: int, now_ms: int) -> None:
-        """Counts the place as a fetch that came at `now_ms`, unless it would be refused by now."""
+        """Count the question as a fetch at `now_ms`, unless it would be refused now."""
         replica = self.replica
         if replica is None or self.refused:
             return
@@ -163,14 +163,14 @@ class SessionRow:
         return replica is not None and self.asked.fetch_offset < replica.log.extent.end_offset
 
     def catching_up(self, node: int) -> bool:
-        """True if nobody waits for this follower: it is not in sync, nor just about to be."""
+        """Whether no append waits for this follower: it is not in sync, nor about to be."""
         assert self.replica is not None
         follower = self.replica.core.followers.get(node)
         return follower is not None and not (follower.in_maximal_isr or follower.near)
 
     @property
     def untold(self) -> bool:
-        """True if the follower was not told the present high watermark or log start offset."""
+        """Whether the follower lacks the present high watermark or log start offset."""
         replica = self.replica
         return replica is not None and (
             self._told_high_watermark != replica.high_watermark
@@ -185,10 +185,10 @@ class SessionRow:
         min_one_batch: bool,
         source: Records,
     ) -> Answered | None:
-        """What there is to tell beside offsets; the row then waits no longer. None if nothing.
+        """The answer, if there is more than offsets to report; the row then waits no longer.
 
-        Nothing, too, if `min_one_batch` is False and the next batch is larger than `max_bytes`,
-        or if the records come later. Raises StorageError if the log cannot be read.
+        None if there is nothing, if the records come later, or if `min_one_batch` is False and
+        the next batch is larger than `max_bytes`. Raises StorageError if the log cannot be read.
         """
         self.later = self.throttled = False
         replica, asked = self.replica, self.asked
@@ -225,7 +225,7 @@ class SessionRow:
         return self._with_offsets(replica, records=records)
 
     def offsets(self) -> Answered:
-        """Tells the offsets alone; the row waits on. Only after `answer` had nothing to tell."""
+        """Answer with offsets only; the row waits on. Call it only if `answer` returned None."""
         replica = self.replica
         assert replica is not None
         self._tell(replica)
@@ -233,7 +233,7 @@ class SessionRow:
         return self._with_offsets(replica, waiting=True)
 
     def refusal(self, error_code: int) -> Answered:
-        """Tells an error, and no offset; the row waits no longer."""
+        """Answer with an error and no offsets; the row waits no longer."""
         self.waiting = False
         return Answered(*self.asked, int(error_code), NONE, NONE, NONE, NONE, NONE, NO_RECORDS)
 

@@ -1,1 +1,1 @@
-"""Log compaction: choice of the next log, the child process that rewrites it, the swap."""
+"""Log compaction: the choice of a log, the child process that rewrites it, the swap of segments."""

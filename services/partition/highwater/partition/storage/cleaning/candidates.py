@@ -9,12 +9,12 @@ from highwater.partition.storage.log.log import PartitionLog
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A log of a compacted topic, and its part that may be cleaned now."""
+    """A log of a compacted topic, and the part of it that may be cleaned now."""
 
     entry: HostedLog
     part: Cleanable
     due: bool
-    """Whether to clean it."""
+    """Whether to clean the log now."""
 
 
 def candidate_of(entry: HostedLog, now_ms: int) -> Candidate | None:
@@ -46,6 +46,6 @@ def candidate_of(entry: HostedLog, now_ms: int) -> Candidate | None:
 
 def _waiting_since(log: PartitionLog, part: Cleanable, now_ms: int) -> int:
     if not part.dirty_bytes or log.config.max_compaction_lag_ms >= now_ms:
-        return now_ms  # Usually there is no limit, so nothing need be read.
+        return now_ms  # Usually there is no limit, so no timestamp need be read.
     since = log.cleaning.waiting_since(part.first_dirty, part.end)
     return now_ms if since is None else since

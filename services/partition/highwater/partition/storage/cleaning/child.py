@@ -1,6 +1,6 @@
 """The child process that cleans one log: `python -m highwater.partition.storage.cleaning.child`.
 
-Reads one job from standard input, reports on standard output (`job`), and ends. It runs with low
+It reads one job from standard input, reports on standard output (`job`), and ends. It has low
 priority and does not outlive the node: the kernel kills it when the thread that started it ends.
 """
 
@@ -30,7 +30,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 def clean_log(job_line: bytes, output: BinaryIO) -> int:
-    """Carries out the job in `job_line` and reports to `output`; returns the exit code."""
+    """Run the job in `job_line` and report to `output`; return the exit code."""
 
     def tell(report: Report) -> None:
         output.write(encode_report(report))
@@ -50,7 +50,7 @@ def clean_log(job_line: bytes, output: BinaryIO) -> int:
 
 
 def main() -> int:
-    """Runs the process."""
+    """Run the process."""
     parent = int(sys.argv[1])
     _die_with_parent()
     if os.getppid() != parent:

@@ -1,7 +1,7 @@
 """The node's handle on a cleaning child process (`child`): start, read reports, kill, reap.
 
-Reading, decompressing and rewriting a log takes seconds of CPU time, which would stop the node's
-loop. A thread would share the interpreter with it, so the child is a process.
+Reading, decompressing and rewriting a log takes seconds of CPU time, which would block the node's
+loop. A thread would compete with the loop for the interpreter, so the child is a process.
 """
 
 import asyncio
@@ -21,21 +21,21 @@ from highwater.partition.storage.cleaning.job import (
 
 COMMAND: Final = (sys.executable, "-m", "highwater.partition.storage.cleaning.child")
 SILENCE_S_MAX: Final = 120.0
-"""Without a report, which comes every few MiB, the disk or the child hangs."""
+"""A report comes every few MiB; if none comes for so long, the disk or the child hangs."""
 PASS_S_MAX: Final = 6 * 3600.0
-"""For one pass over one log, whatever it reports; time that its rate limit costs is added."""
+"""Limit of one pass over one log; the time that a rate limit costs is added."""
 _PASSED_MAX: Final = 3
 """Each byte is read for the offset map, read again for the copy, and written."""
 END_S_MAX: Final = 10.0
-"""For a killed process to end; only one that hangs in the kernel takes longer."""
+"""A killed process ends within this time, unless it hangs in the kernel."""
 
 
 class ChildError(Exception):
-    """The child ended early, hung, or sent something that is no report."""
+    """The child ended early, hung, or sent an invalid report."""
 
 
 def pass_s_max(job: CleaningJob) -> float:
-    """How long a pass may take; time for a low rate limit is added."""
+    """How long a pass may take, including the time that its rate limit costs."""
     if not job.io_bytes_per_s:
         return PASS_S_MAX
     nbytes = sum(size for _, _, size in job.segments)
@@ -60,7 +60,7 @@ class CleanerProcess:
         return None if self._process is None else self._process.pid
 
     async def start(self, job: CleaningJob) -> None:
-        """Starts the child and gives it its job. Raises ChildError, OSError."""
+        """Start the child and give it its job. Raises ChildError, OSError."""
         loop = asyncio.get_running_loop()
         self._deadline_s = loop.time() + pass_s_max(job)
         self._process = await asyncio.create_subprocess_exec(
@@ -94,7 +94,7 @@ class CleanerProcess:
             raise ChildError(str(error)) from error
 
     def kill(self) -> None:
-        """Ends the child at once; `end` reaps it."""
+        """End the child at once; `end` reaps it."""
         if self._process is not None and self._process.returncode is None:
             try:
                 self._process.kill()
@@ -102,9 +102,9 @@ class CleanerProcess:
                 return  # It has just ended.
 
     async def end(self) -> bool:
-        """Kills the child if it still runs and reaps it; False if it does not end.
+        """Kill the child if it still runs and reap it; False if it does not end.
 
-        A cancellation takes effect only afterwards, as nobody else would reap the child.
+        A cancellation takes effect only after that, since nobody else would reap the child.
         """
         if self._process is None:
             return True

@@ -1,8 +1,8 @@
 """The cleaner of a node: compacts its logs one at a time, the dirtiest first (Kafka's LogCleaner).
 
 It runs on the loop that owns the logs and only decides and renames; a child process does the work.
-A log that cannot be cleaned is left alone from then on, and the others go on. As in Kafka, only the
-cleaner's checkpoint survives a restart.
+A log that cannot be cleaned is not tried again; the others go on. As in Kafka, only the cleaner's
+checkpoint survives a restart.
 """
 
 import asyncio
@@ -36,10 +36,10 @@ LOGS_PER_STEP: Final = 50
 """Logs examined before the loop runs something else."""
 BYTES_PER_KEY: Final = 200
 """Memory per key of the child's offset map: a digest, an offset and their share of a dict.
-Measured: 130 at 670 000 keys; a growing dict briefly keeps its former table as well."""
+Measured: 130 at 670 000 keys; a growing dict keeps its old table as well for a moment."""
 ATTEMPTS_MAX: Final = 3
-"""Consecutive failures before a log counts as uncleanable. Errors of the system do not count: a
-full disk may have room again."""
+"""Consecutive failures until a log counts as uncleanable. I/O errors do not count: a full disk may
+have room again."""
 RETRY_MS_MAX: Final = 600_000
 """Pause between two attempts; it doubles each time."""
 
@@ -63,7 +63,7 @@ class CleanerStats:
 
 
 class Cleaner:
-    """See the module. Start `run` as a task; everything else is for reading."""
+    """See the module. Start `run` as a task; read everything else only."""
 
     def __init__(
         self,
@@ -77,24 +77,24 @@ class Cleaner:
         """With `enable` (log.cleaner.enable) false, `run` does nothing."""
         self.stats = CleanerStats()
         self.process: CleanerProcess | None = None
-        """The running child."""
+        """The child, while one runs."""
         self._manager = manager
         self._clock = clock
         self._log = log
         self.settings = settings
-        """The last settings."""
+        """The latest settings."""
         self._enable = enable
         self._reconfigured = asyncio.Event()
         self._failures: dict[HostedLog, _Failures] = {}
 
     def reconfigure(self, settings: CleanerSettings) -> None:
-        """Uses new settings from the next pass on; a changed pause applies at once."""
+        """Use new settings from the next pass on; a changed pause applies at once."""
         if settings != self.settings:
             self.settings = settings
             self._reconfigured.set()
 
     async def run(self) -> None:
-        """Looks and cleans until it is cancelled; the child has ended when this returns."""
+        """Search and clean logs until cancelled; the child has ended when this returns."""
         if not self._enable:
             return
         while True:
@@ -102,10 +102,10 @@ class Cleaner:
             tried: set[HostedLog] = set()
             while (found := await self._next(tried)) is not None:
                 if not await self._clean(found):
-                    tried.add(found.entry)  # Not again in this round, whatever the reason.
+                    tried.add(found.entry)  # For the rest of this round, whatever the reason.
 
     async def _pause(self) -> None:
-        """Waits `backoff_ms`, counted from now, even if the setting changes meanwhile."""
+        """Wait `backoff_ms`, counted from now, even if the setting changes meanwhile."""
         began_s = asyncio.get_running_loop().time()
         while True:
             self._reconfigured.clear()
@@ -119,7 +119,7 @@ class Cleaner:
                 return
 
     async def _next(self, tried: set[HostedLog]) -> Candidate | None:
-        """The dirtiest log that should be cleaned."""
+        """The dirtiest log that is due, or None."""
         for entry in [e for e in self._failures if not self._manager.holds(e)]:
             del self._failures[entry]
         self._count_uncleanable()
@@ -153,7 +153,7 @@ class Cleaner:
         return found
 
     def try_again(self, log: PartitionLog) -> None:
-        """Damage of this log was repaired, so it may be cleanable again."""
+        """Forget the failures of a log whose damage was repaired."""
         for entry in [entry for entry in self._failures if entry.log is log]:
             del self._failures[entry]
         self._count_uncleanable()
@@ -168,7 +168,7 @@ class Cleaner:
         return entry.directory.failure is None and self._manager.holds(entry)
 
     async def _clean(self, found: Candidate) -> bool:
-        """One pass over one log; True if it was completed."""
+        """Make one pass over one log; return True if it was completed."""
         entry = found.entry
         log = entry.log
         if not self._usable(entry) or log.cleaning.running is not None:
@@ -249,7 +249,7 @@ class Cleaner:
         )
 
     async def _end(self, run: CleaningRun, process: CleanerProcess) -> None:
-        """Ends the child and removes what it left, however the pass ended."""
+        """End the child and remove the files that it left, however the pass ended."""
         entry = run.entry
         log = entry.log
         if log.cleaning.running is run:
@@ -282,7 +282,7 @@ class Cleaner:
         )
 
     def _failed(self, entry: HostedLog, error: str, *, attempts_max: int | None) -> None:
-        """Notes a failed pass; after `attempts_max` in a row the log is left alone."""
+        """Count a failed pass; after `attempts_max` in a row the log is not tried again."""
         self.stats.failed_runs += 1
         failures = self._failures.setdefault(entry, _Failures())
         failures.count += 1
@@ -306,7 +306,7 @@ class _Failures:
     count: int = 0
     uncleanable: bool = False
     retry_ms: int = 0
-    """The next attempt is not before this time of the monotonic clock."""
+    """The next attempt waits until this time of the monotonic clock."""
 
 
 class _PassFailedError(Exception):
@@ -318,7 +318,7 @@ class _PassFailedError(Exception):
 
 
 def _remove_leftovers(entry: HostedLog) -> None:
-    """Removes new files that will not be used. Those that remain are removed at the next start."""
+    """Remove new files that will not be used; the next start removes any that remain."""
     filesystem, directory = entry.directory.filesystem, entry.log.directory
     try:
         for name in filesystem.listdir(directory):

@@ -1,20 +1,20 @@
 """What compaction keeps of a log: the newest record of every key (Kafka's `Cleaner`), pure.
 
 There are two passes. First the dirty part of the log, oldest batch first, fills an `OffsetMap`: key
--> offset of its newest record. Then all batches up to there are written again without the records
-that are older than the map's. Offsets never change: the rest of a batch keeps its first and last
-offset, its epoch, its producer and its sequence.
+-> offset of its newest record. Then all batches up to there are rewritten without records that are
+older than the map's. Offsets never change: the rest of a batch keeps its first and last offset,
+its epoch, its producer and its sequence.
 
 * A record without a value, a tombstone, deletes its key. It stays for delete.retention.ms after
- the first pass that met it, so that consumers in the middle of the log see it (KIP-534): that
- pass writes the time into the header, in place of the base timestamp, and sets bit 6.
-* A record without a key has no place in a compacted log and is dropped.
+  the first pass that found it, so that consumers in the middle of the log see it (KIP-534). That
+  pass writes the end of this time into the header, instead of the base timestamp, and sets bit 6.
+* A record without a key is dropped: compacted logs have no such records.
 * The header of a producer's newest batch stays even without records, because only it has the
- producer's last sequence. Unlike in Kafka, so does the last header of every written file: it
- shows up to where the file replaces older ones (`compaction_swap`).
-* Control batches stay, since nothing shows yet which transactions are still there.
+  producer's last sequence. Unlike in Kafka, the last header of every written file stays, too: it
+  shows how far the file replaces older ones (`compaction_swap`).
+* Control batches stay, since there is no way yet to know which transactions have records left.
 
-The other modules of `cleaning` call this.
+The other modules of `cleaning` use this one.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -57,12 +57,12 @@ class CleaningRules:
     delete_retention_ms: int
     """How long tombstones stay [delete.retention.ms]."""
     decompressed_bytes_max: int = 64 * 1024 * 1024
-    """Of one batch; a larger one is an error."""
+    """Limit of one decompressed batch; a larger one is an error."""
 
 
 @dataclass(slots=True, kw_only=True)
 class CleaningReport:
-    """What a pass has done, for logs and metrics."""
+    """Totals of a pass, for logs and metrics."""
 
     records_kept: int = 0
     records_dropped: int = 0
@@ -87,11 +87,11 @@ class OffsetMap:
         return len(self._offsets)
 
     def newest(self, key: bytes) -> int:
-        """Offset of the key's newest record, -1 if there is none in the dirty part."""
+        """Offset of the key's newest record; -1 if the dirty part has none."""
         return self._offsets.get(_digest(key), NO_OFFSET)
 
     def add(self, batch: RecordBatchView, rules: CleaningRules) -> bool:
-        """Adds all records of the log's next batch, or none if they might not fit.
+        """Add all records of the log's next batch; if they might not fit, add none (False).
 
         Raises RecordsError if the batch cannot be read.
         """
@@ -109,7 +109,7 @@ class OffsetMap:
 
 
 class CleanedBatch(NamedTuple):
-    """What remains of a batch; `data` is None if nothing does."""
+    """The rest of a batch; `data` is None if nothing is left."""
 
     data: Buffer | None
     kept: int
@@ -119,7 +119,7 @@ class CleanedBatch(NamedTuple):
 def clean_batch(
     batch: RecordBatchView, offsets: OffsetMap, rules: CleaningRules, *, keep_header: bool
 ) -> CleanedBatch:
-    """The batch without the records that compaction drops; the same bytes if it drops none.
+    """Return the batch without records that compaction drops; the same bytes if it drops none.
 
     `keep_header`: keep the header even without records. Raises RecordsError if the batch cannot
     be read.
@@ -155,9 +155,9 @@ def clean(
     producers: Mapping[int, int],
     report: CleaningReport,
 ) -> Iterator[Buffer]:
-    """The batches of one new file, from those of the segments that it replaces, in order.
+    """Yield the batches of a new file, from those of the segments that it replaces, in order.
 
-    `producers`: the last offset of every active producer's newest batch.
+    `producers`: producer id -> last offset of the producer's newest batch.
     """
     previous: RecordBatchView | None = None
     for batch in batches:
@@ -203,7 +203,7 @@ def _records(
 
 
 def _rebuilt(header: BatchHeader, records: list[RawRecord], horizon_ms: int | None) -> bytes:
-    """The batch with fewer records, or with the deletion time of its tombstones."""
+    """Encode the batch with fewer records, or with the deletion time of its tombstones."""
     base = header.base_timestamp if horizon_ms is None else horizon_ms
     shift = header.base_timestamp - base
     payload = b"".join(
@@ -224,7 +224,7 @@ def _rebuilt(header: BatchHeader, records: list[RawRecord], horizon_ms: int | No
 
 
 def _empty(header: BatchHeader) -> bytes:
-    """A header that keeps only the batch's offsets and producer (Kafka's `writeEmptyHeader`)."""
+    """A header with only the batch's offsets and producer (Kafka's `writeEmptyHeader`)."""
     return _sealed(
         header._replace(
             attributes=header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON_BIT),

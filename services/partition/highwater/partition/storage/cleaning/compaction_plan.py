@@ -7,12 +7,12 @@ from typing import Final
 from highwater.partition.storage.segment.segment import SegmentSpan
 
 OFFSET_DELTA_MAX: Final = (1 << 31) - 1
-"""Offsets of one segment, relative to its base offset: the range of an index."""
+"""Largest offset relative to a segment's base offset: the range of an index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleanable:
-    """Offsets [start, end) that may be cleaned; [first_dirty, end) was not cleaned yet."""
+    """Offsets [start, end) may be cleaned; [first_dirty, end) was not cleaned yet."""
 
     start: int
     first_dirty: int
@@ -22,7 +22,7 @@ class Cleanable:
 
     @property
     def dirty_ratio(self) -> float:
-        """Share of bytes written since the last pass; 0 if there is nothing to do."""
+        """Share of bytes that were written since the last pass; 0 if there are none."""
         total = self.clean_bytes + self.dirty_bytes
         return self.dirty_bytes / total if total else 0.0
 
@@ -37,10 +37,10 @@ def cleanable(
 ) -> Cleanable:
     """The part of the sealed `segments`, oldest first, that may be cleaned now.
 
-    `first_dirty` is the checkpointed end of the last pass; if it lies outside the log, which was
-    truncated or deleted from, cleaning begins at the start. Only whole, fully committed segments
-    are cleaned: a record that may be truncated must not replace another. A record younger than
-    `lag_ms_min` [min.compaction.lag.ms] excludes its segment and those after it.
+    `first_dirty` is the checkpointed end of the last pass. If truncation or deletion has put it
+    outside the log, cleaning begins at the start. Only whole, fully committed segments are cleaned:
+    a record that may be truncated must not replace another. A record younger than `lag_ms_min`
+    [min.compaction.lag.ms] excludes its segment and those after it.
     """
     start = segments[0].base_offset if segments else 0
     end = start
@@ -78,10 +78,10 @@ def must_clean(
 def grouped(
     segments: Sequence[SegmentSpan], *, segment_bytes: int, index_bytes_max: int
 ) -> list[list[SegmentSpan]]:
-    """Groups neighbouring segments to be written as one, because cleaning has made them small.
+    """Group adjacent segments that are written as one, because cleaning has made them small.
 
-    Sizes before the pass count, so the result can only be smaller. A segment that is too large by
-    itself is a group of its own.
+    Sizes before the pass count, so the result is not larger. A segment that is too large by itself
+    is a group of its own.
     """
     groups: list[list[SegmentSpan]] = []
     size = index_bytes = 0

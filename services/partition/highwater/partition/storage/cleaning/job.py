@@ -1,8 +1,8 @@
 """The messages between the node and its cleaning child process: lines of JSON.
 
 * to the child: one CleaningJob;
-* to the node: Progress, at least every few seconds, and GroupWritten for every group of segments
- whose new files are on disk; at the end CleaningDone or CleaningFailed.
+* to the node: Progress, at least every few seconds; GroupWritten for every group of segments
+  whose new files are on disk; at the end CleaningDone or CleaningFailed.
 """
 
 import json
@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 LINE_BYTES_MAX: Final = 64 << 20
-"""A job lists every segment and every active producer, at about 30 bytes each."""
+"""A job lists every segment and every active producer, about 30 bytes each."""
 
 UNREADABLE: Final = "unreadable"
 """This log cannot be cleaned: it is damaged, or one batch is too large."""
@@ -26,7 +26,7 @@ class CleaningJob:
 
     directory: str
     segments: Sequence[tuple[int, int, int]]
-    """(base offset, next segment's base offset, bytes) of each."""
+    """(base offset, next segment's base offset, bytes) of each segment."""
     index_bytes: Sequence[int]
     """The size of each segment's larger index."""
     first_dirty: int
@@ -39,14 +39,14 @@ class CleaningJob:
     index_bytes_max: int
     index_interval: int
     producers: Mapping[int, int]
-    """The last offset of every active producer's newest batch."""
+    """Producer id -> last offset of the producer's newest batch."""
     io_bytes_per_s: int = 0
     """Limit for reading and writing together; 0 is no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The child works."""
+    """The child is working."""
 
     nbytes: int
     """Bytes read so far."""
@@ -54,7 +54,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupWritten:
-    """`<first of bases>.*.cleaned` is to replace these neighbouring segments."""
+    """`<bases[0]>.*.cleaned` is ready to replace these adjacent segments."""
 
     bases: Sequence[int]
     bytes_before: int
@@ -91,7 +91,7 @@ _NAMES: Final = {report: name for name, report in _REPORTS.items()}
 
 
 def encode_job(job: CleaningJob) -> bytes:
-    """Encodes a job as one line."""
+    """Encode a job as one line."""
     return json.dumps(asdict(job)).encode() + b"\n"
 
 
@@ -104,7 +104,7 @@ def decode_job(line: bytes) -> CleaningJob:
 
 
 def encode_report(report: Report) -> bytes:
-    """Encodes a report as one line."""
+    """Encode a report as one line."""
     return json.dumps({"report": _NAMES[type(report)], **asdict(report)}).encode() + b"\n"
 
 

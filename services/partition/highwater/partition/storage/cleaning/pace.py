@@ -10,11 +10,11 @@ from typing import Final
 SLEEP_S_MAX: Final = 1.0
 """The longest pause between two calls of `alive`."""
 SAVED_S_MAX: Final = 1.0
-"""The longest idle time that may be caught up; more would be a burst."""
+"""The longest idle time that may be made up for; more would be a burst."""
 
 
 class Pace:
-    """Allows this many bytes per second, and one second's bytes as a burst; 0 is no limit."""
+    """Allows so many bytes per second, and one second's bytes as a burst; 0 is no limit."""
 
     def __init__(
         self,
@@ -30,10 +30,10 @@ class Pace:
         self._now = now
         self._sleep = sleep
         self._due = now()
-        """When the bytes passed so far are within the limit."""
+        """Time at which the bytes so far are within the limit."""
 
     def passed(self, nbytes: int) -> None:
-        """Counts bytes read or written; returns when the next may follow."""
+        """Count bytes that were read or written; return when the next may follow."""
         if not self._bytes_per_s:
             return
         self._due = max(self._due, self._now() - SAVED_S_MAX) + nbytes / self._bytes_per_s

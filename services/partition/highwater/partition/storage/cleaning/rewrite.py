@@ -1,7 +1,7 @@
 """One pass over a log in the child process: fills the offset map, then writes new files.
 
-It reads sealed segments and writes `<base>.*.cleaned`; the node does everything else. The files of
-a group are on disk when the group is reported.
+It reads sealed segments and writes `<base>.*.cleaned`; the node does everything else. A group is
+reported when its files are on disk.
 """
 
 import os
@@ -39,18 +39,18 @@ from highwater.partition.storage.segment.segment import Segment, SegmentFactory,
 from highwater.partition.storage.segment.time_index import NO_TIMESTAMP
 
 WRITE_BYTES: Final = 1 << 20
-"""Bytes gathered before a write."""
+"""Bytes that are gathered before a write."""
 PROGRESS_BYTES: Final = 4 << 20
-"""Bytes read between two reports; takes less than a second, whatever the disk."""
+"""Bytes that are read between two reports; takes less than a second on any disk."""
 _OPEN_MAX: Final = 8
 
 
 class MapTooSmallError(StorageError):
-    """A single batch may hold more keys than the offset map takes."""
+    """A single batch may have more keys than the offset map takes."""
 
 
 class LogCleaner:
-    """Carries out one job; used once."""
+    """Runs one job; used once."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class LogCleaner:
         )
 
     def run(self) -> CleaningDone:
-        """Runs the whole pass.
+        """Run the whole pass.
 
         Raises OSError, CorruptLogError, RecordsError (a batch whose records cannot be read) and
         MapTooSmallError; groups reported before stay valid.
@@ -125,7 +125,7 @@ class LogCleaner:
                             f"records, the offset map takes {self._job.keys_max} keys"
                         )
                     return offsets
-            # An earlier pass has seen the records of a gap at the segment's end.
+            # Records of a gap at the segment's end were in the map of an earlier pass.
             offsets.latest = max(offsets.latest, following - 1)
         return offsets
 
@@ -173,7 +173,7 @@ class LogCleaner:
         )
 
     def _newest_change(self, group: Iterable[SegmentSpan]) -> int:
-        """When the newest of the old files was written, in nanoseconds; it dates the new file."""
+        """When the newest of the old files was written, in nanoseconds; the new file's mtime."""
         paths = [offset_file(span.base_offset, LOG_SUFFIX) for span in group]
         return max(
             self._filesystem.stat(os.path.join(self._job.directory, path)).st_mtime_ns
@@ -182,7 +182,7 @@ class LogCleaner:
 
 
 class _NewFile:
-    """A segment being written, with both indexes."""
+    """A segment that is being written, with both indexes."""
 
     def __init__(
         self, filesystem: FileSystem, segment: Segment, index_interval: int, pace: Pace
@@ -206,9 +206,9 @@ class _NewFile:
         return self._written + self._waiting_bytes
 
     def add(self, batch: bytes) -> None:
-        """Appends a batch."""
+        """Append a batch."""
         view = RecordBatchView(batch, 0, len(batch))
-        # As in Kafka: a header without records is nothing that a timestamp could lead to.
+        # As in Kafka: no search by timestamp should lead to a header without records.
         timestamp = view.max_timestamp if view.record_count else NO_TIMESTAMP
         self._builder.add(self.size, len(batch), view.last_offset, timestamp)
         self._waiting.append(batch)
@@ -225,7 +225,7 @@ class _NewFile:
         self._waiting_bytes = 0
 
     def finish(self, changed_ns: int) -> None:
-        """Writes the rest and syncs all files."""
+        """Write the rest and sync all files."""
         self._write()
         os.utime(self._fd, ns=(changed_ns, changed_ns))
         self._segment.seal()
@@ -237,5 +237,5 @@ class _NewFile:
                 self._filesystem.close(fd)
 
     def close(self) -> None:
-        """Closes the file, finished or not."""
+        """Close the file, finished or not."""
         self._filesystem.close(self._fd)

@@ -15,7 +15,7 @@ WINDOW_BYTES: Final = 1 << 20
 def batches_of(
     filesystem: FileSystem, path: str, size: int, *, from_offset: int = 0
 ) -> Iterator[RecordBatchView]:
-    """Batches that end at or after `from_offset`; each view keeps its read buffer alive.
+    """Yield batches that end at or after `from_offset`; each view keeps its read buffer alive.
 
     Raises CorruptLogError if a batch is not whole or its checksum does not match (damage must not
     get a new checksum), OSError.

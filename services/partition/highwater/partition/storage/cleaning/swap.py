@@ -1,9 +1,9 @@
 """Tracks one cleaning of a log on the node, and puts its new segments into the log.
 
 Renames run on the owner's loop, as for deletion, and the syncs between them on the directory's
-worker. The order is that of `compaction_swap.swap` but for one step: the log takes over the new
-segment under its `.swap` name, in the same turn in which the old files are renamed, so that a
-reader always finds a file. The segment gets its own name after the next sync.
+worker. The order is that of `compaction_swap.swap` except for one step: the log takes over the new
+segment under its `.swap` name in the same turn in which the old files are renamed, so that a reader
+always finds a file. The segment gets its final name after the next sync.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ from highwater.partition.storage.names import (
 from highwater.partition.storage.segment.segment import Segment, SegmentFactory
 
 SYNC_S_MAX: Final = 120.0
-"""For the directory's worker to run the job; a disk that hangs longer fails elsewhere."""
+"""Limit for one sync on the directory's worker; other code notices a disk that hangs longer."""
 _T = TypeVar("_T")
 _SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
-"""The log file comes first: without it the indexes mean nothing."""
+"""The log file comes first: without it the indexes are useless."""
 
 
 def _nothing() -> None:
-    """Follows a sync after which nothing is to be done."""
+    """Do nothing after the sync."""
 
 
 class AbortedError(Exception):
@@ -65,7 +65,7 @@ class CleaningRun:
         """Base offset of new files that count after a crash but are not in the log yet."""
 
     def abort(self) -> None:
-        """See `Cleaning`. Removes the new files that a crash would make part of the log.
+        """See `Cleaning`. Remove new files that would become part of the log after a crash.
 
         Raises LogDirFailure.
         """
@@ -88,7 +88,7 @@ class CleaningRun:
                 raise LogDirFailure(log.directory, error) from error
 
     async def swap(self, group: GroupWritten, *, index_bytes: int) -> None:
-        """Puts the new files of a group into the log in place of its segments.
+        """Replace a group's segments in the log by its new files.
 
         Raises AbortedError, TimeoutError.
         """
@@ -96,7 +96,7 @@ class CleaningRun:
         await self.replace(group.bases, index_bytes=index_bytes)
 
     async def replace(self, bases: Sequence[int], *, index_bytes: int) -> None:
-        """Puts `<first of bases>.*.cleaned` in the place of the segments with these base offsets.
+        """Replace the segments with these base offsets by `<bases[0]>.*.cleaned`.
 
         Raises AbortedError, TimeoutError.
         """
@@ -110,7 +110,7 @@ class CleaningRun:
         for suffix in _SUFFIXES[1:]:
             self._guarded(partial(self._rename, base, suffix))
         await self._sync()
-        # From this rename on, the new files are the log after a crash.
+        # From this rename on, the new files count after a crash.
         self._guarded(partial(self._rename, base, LOG_SUFFIX))
         await self._sync()
         new = self._guarded(partial(self._take_over, base, old, index_bytes))
@@ -136,7 +136,7 @@ class CleaningRun:
         return new
 
     def _finish(self, new: Segment) -> None:
-        """Gives the new segment its own name, unless it was removed; also after `abort`."""
+        """Give the new segment its final name, unless it was removed; also after `abort`."""
         if new.deleted:
             return
         rename = self.entry.directory.filesystem.rename
@@ -149,12 +149,12 @@ class CleaningRun:
         new.without_suffix(SWAP_SUFFIX)
 
     def check(self) -> None:
-        """Raises AbortedError if the cleaning was aborted."""
+        """Raise AbortedError if the cleaning was aborted."""
         if self.aborted.done():
             raise AbortedError
 
     def _guarded(self, work: Callable[[], _T]) -> _T:
-        """Runs `work` on the files, unless the cleaning was aborted."""
+        """Run `work` on the files, unless the cleaning was aborted."""
         self.check()
         try:
             return work()
@@ -166,7 +166,7 @@ class CleaningRun:
             raise AbortedError from error
 
     async def _sync(self, then: Callable[[], None] = _nothing) -> None:
-        """Waits until the directory's names are on disk; first runs `then`, even if aborted."""
+        """Wait until the directory's names are on disk; run `then` after that, even if aborted."""
         log, filesystem = self.entry.log, self.entry.directory.filesystem
         path = log.directory
         synced: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""What is known of a group of batches when it is appended (Kafka's `LogAppendInfo`)."""
+"""A group of batches and its fields, for an append (Kafka's `LogAppendInfo`)."""
 
 from collections.abc import Sequence
 
@@ -8,9 +8,9 @@ Buffer = bytes | bytearray | memoryview
 class LogAppendInfo:
     """One group of whole batches of one leader epoch; it lives as long as its append.
 
-    Whoever checks the batches makes one for each group, fills in all fields, and hands it to
-    `LogWriter.append`. There is no constructor with arguments on purpose: this is the hot path,
-    and eight arguments cost more than eight assignments.
+    The code that checks the batches makes one per group, sets all fields, and passes it to
+    `LogWriter.append`. It has no constructor with arguments on purpose: on the hot path eight
+    arguments cost more than eight assignments.
     """
 
     __slots__ = (
@@ -25,17 +25,17 @@ class LogAppendInfo:
     )
 
     base_offsets: list[int]
-    """Of each batch."""
+    """One per batch."""
     buffers: Sequence[Buffer]
-    """The batches' bytes, offsets and epoch already set, in as many pieces as the caller likes."""
+    """The batches' bytes, with offsets and epoch set, in any number of pieces."""
     leader_epoch: int
-    """All batches have the same."""
+    """The same for all batches."""
     max_timestamp: int
-    """The group's largest, in milliseconds; -1 if there is none."""
+    """The largest timestamp of the group, in milliseconds; -1 if there is none."""
     max_timestamp_offset: int
-    """The last offset of the first batch that has the largest timestamp."""
+    """The last offset of the first batch with the largest timestamp."""
     nbytes: int
-    """In all buffers."""
+    """Size of all buffers."""
     next_offset: int
     """The offset that follows the last batch: the log end offset after the append."""
     sizes: list[int]

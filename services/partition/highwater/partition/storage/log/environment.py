@@ -1,4 +1,4 @@
-"""What a log needs around it: files, limits on open handles, and work done on other threads."""
+"""What a log gets from outside: files, limits on open handles, and work on other threads."""
 
 import errno
 import os
@@ -13,13 +13,13 @@ from highwater.partition.storage.segment.handles import HandleClock
 OPEN_FILES_DEFAULT = 4096
 OPEN_MAPS_DEFAULT = 1024
 REMOVALS_MAX: Final = 3
-"""Attempts at a deleted log's directory: a snapshot that was under way may come into it, or get its
-name, just then (`producer_snapshots.SnapshotJob`)."""
+"""Attempts to remove a deleted log's directory: a snapshot that is just being written
+(`producer_snapshots.SnapshotJob`) may add or rename a file in it."""
 _DISTURBED: Final = frozenset({errno.ENOENT, errno.ENOTEMPTY})
 
 
 class LogEnvironment(Protocol):
-    """Shared by the logs of one directory. Called by the logs' owner thread only."""
+    """The logs of one directory share it. Only the logs' owner thread calls it."""
 
     filesystem: FileSystem
     files: HandleClock
@@ -27,30 +27,30 @@ class LogEnvironment(Protocol):
     stall: StallMonitor
 
     def write_later(self, work: Callable[[], None], done: Callable[[], None]) -> None:
-        """As `run_later`, on a thread that does nothing but writes to stalled logs."""
+        """As `run_later`, on a thread that only writes to stalled logs."""
         ...
 
     def run_later(self, work: Callable[[], None], done: Callable[[], None]) -> None:
-        """Runs `work` on another thread, then `done` on the owner's.
+        """Run `work` on another thread, then `done` on the owner's.
 
-        `work` touches files only, never a log's fields. If it raises `LogDirFailure` the
-        directory goes offline and `done` is not called.
+        `work` uses files only, never a log's fields. If it raises `LogDirFailure`, the directory
+        goes offline and `done` is not called.
         """
         ...
 
     def delete_later(self, paths: Sequence[str], delay_ms: int) -> None:
-        """Removes files or whole directories on another thread, not before `delay_ms` is over."""
+        """Remove files or whole directories on another thread, at least `delay_ms` from now."""
         ...
 
     def checkpoint_soon(self) -> None:
-        """A log was cut or is gone: what the checkpoints on disk say of it must not be believed
-        of the records that come in its place.
+        """Write the checkpoints soon: a log was truncated or is gone, and what they say of it is
+        not true of the records that take the same offsets.
         """
         ...
 
 
 class InlineEnvironment:
-    """Does everything at once on the caller's thread: for tools and tests of a single log."""
+    """Does everything at once on the caller's thread; for tools and tests of a single log."""
 
     def __init__(
         self,
@@ -59,33 +59,33 @@ class InlineEnvironment:
         open_files: int = OPEN_FILES_DEFAULT,
         open_maps: int = OPEN_MAPS_DEFAULT,
     ) -> None:
-        """Limits are numbers of descriptors and of mapped indexes."""
+        """`open_files` limits descriptors, `open_maps` mapped indexes."""
         self.filesystem = filesystem or FileSystem()
         self.files = HandleClock(open_files)
         self.maps = HandleClock(open_maps)
         self.stall = StallMonitor()
 
     def run_later(self, work: Callable[[], None], done: Callable[[], None]) -> None:
-        """Runs both now."""
+        """Run both now."""
         work()
         done()
 
     def write_later(self, work: Callable[[], None], done: Callable[[], None]) -> None:
-        """Runs both now."""
+        """Run both now."""
         work()
         done()
 
     def delete_later(self, paths: Sequence[str], delay_ms: int) -> None:  # noqa: ARG002  # the port's
-        """Removes now, whatever the delay."""
+        """Remove now, whatever the delay."""
         for path in paths:
             remove(path)
 
     def checkpoint_soon(self) -> None:
-        """A single log has no checkpoints."""
+        """Do nothing: a single log has no checkpoints."""
 
 
 def remove(path: str) -> None:
-    """Removes a file or a whole directory; fine if it is gone already. Raises OSError."""
+    """Remove a file or a whole directory, unless it is gone already. Raises OSError."""
     attempts = REMOVALS_MAX
     while os.path.isdir(path):
         attempts -= 1

@@ -1,4 +1,4 @@
-"""Making a log durable without holding up its owner's thread."""
+"""Syncs a log on another thread, so that its owner's thread need not wait."""
 
 import os
 
@@ -9,10 +9,10 @@ from highwater.partition.storage.segment.segment import Segment
 
 
 class FlushJob:
-    """One fsync of everything up to `offset`: begun and completed by the owner, run anywhere.
+    """One fsync of all up to `offset`. The owner begins and completes it; any thread runs it.
 
-    `run` touches no field of a log; the segments it syncs stay pinned until completion, so their
-    descriptors cannot be closed or reused meanwhile.
+    `run` uses no field of a log. The segments stay pinned until completion, so that their
+    descriptors are not closed or reused meanwhile.
     """
 
     __slots__ = (
@@ -39,9 +39,9 @@ class FlushJob:
         life: LogLife,
         epochs: str | None = None,
     ) -> None:
-        """The first `sealed` segments will not grow: their indexes are synced, too, since nobody
-        checks them after a crash. `directory` is synced if given: files were made in it. `epochs`
-        is the leader epoch checkpoint if that has changed.
+        """The first `sealed` segments will not grow. Their indexes are synced, too, since recovery
+        does not check them. `directory` is given if files were made in it, `epochs` (the leader
+        epoch checkpoint) if that has changed; both are then synced.
         """
         self.segments = segments
         self.offset = offset
@@ -58,12 +58,12 @@ class FlushJob:
         ]
 
     def run(self) -> None:
-        """Syncs the files. Raises LogDirFailure; a failed sync must never be tried again."""
+        """Sync the files. Raises LogDirFailure; a failed sync must never be tried again."""
         path = self.segments[0].file if self.segments else self._directory or ""
         try:
             for segment, fd in zip(self.segments, self._descriptors, strict=True):
                 if segment.deleted:
-                    continue  # By retention, while the job waited: nobody will read it again.
+                    continue  # By retention, while the job waited: the file is not needed.
                 path = segment.file
                 self._filesystem.fdatasync(fd)
             for path in self._indexes:
@@ -83,8 +83,8 @@ class FlushJob:
         try:
             fd = self._filesystem.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            # The segment was deleted by retention meanwhile, or has no index yet; a log without
-            # records has no epochs.
+            # Retention deleted the segment meanwhile, or it has no index yet; or the log has no
+            # records, and so no epochs.
             return
         try:
             self._filesystem.fdatasync(fd)
@@ -92,7 +92,7 @@ class FlushJob:
             self._filesystem.close(fd)
 
     def release(self) -> None:
-        """Ends the pins, on the owner's thread, whether or not `run` succeeded."""
+        """Unpin the segments, on the owner's thread, whether or not `run` succeeded."""
         for segment in self.segments:
             segment.unpin()
         self.segments = []

@@ -1,6 +1,6 @@
-"""Appends to a log whose directory hangs: written by the directory's writer thread.
+"""Appends to a log whose directory is stalled: the directory's writer thread writes them.
 
-`stall.py` says when a directory hangs.
+`stall.py` decides when a directory is stalled.
 """
 
 from collections.abc import Callable
@@ -45,18 +45,17 @@ class LateWriter:
         self._producers = producers
         self._writer = writer
         self.writing = False
-        """Whether the writer thread is at work: then nothing else may change the log."""
+        """Whether the writer thread is writing; until it ends nothing else may change the log."""
 
     def append(self, info: LogAppendInfo, done: Callable[[], None]) -> bool:
-        """`LogWriter.append` on the directory's writer thread; `done` is called when the group is in
-        the log.
+        """As `LogWriter.append`, on the directory's writer thread; then `done` is called.
 
-        One at a time: while `writing` is true nothing else may change this log. Reads go on. The
-        buffers stay as they are until then. `done` is never called if the write fails, then the
-        directory goes offline, nor if the log was closed or deleted meanwhile.
+        While `writing` is true nothing else may change this log, and the buffers must not change;
+        reads go on. `done` is never called if the write fails (the directory then goes offline), or
+        if the log was closed or deleted meanwhile.
 
-        Returns False if the group is in the log already: one that goes across the end of a
-        segment, which is rare, is written here and now. A roll before it is made here, too.
+        Returns False if the group is in the log already: a group that spans two segments, which is
+        rare, is written at once on this thread. So is a roll before the group.
         """
         assert not self.writing
         roll = self._roll
@@ -72,7 +71,7 @@ class LateWriter:
 
         def written() -> None:
             if not segment.size:
-                self._lookup.first_timestamp(segment)  # Its pages are still in memory.
+                self._lookup.first_timestamp(segment)  # The segment's pages are still in memory.
             self._writer.grown(segment, info)
             self._producers.take_due_snapshot()
             done()
@@ -81,7 +80,7 @@ class LateWriter:
         return True
 
     def _write(self, segment: Segment, info: LogAppendInfo, written: Callable[[], None]) -> None:
-        """Writes at the end of the segment on the thread; `written` if the log is there still."""
+        """Write at the end of the segment on the thread; call `written` if the log still exists."""
         seconds = 0.0
         position = segment.size
         place = self._place
@@ -112,9 +111,9 @@ class LateWriter:
         place.environment.write_later(write, finish)
 
     def _make_room(self, info: LogAppendInfo) -> bool:
-        """Notes a new epoch and rolls if that is due; whether the group then fits as a whole.
+        """Record a new epoch, and roll if due; return whether the whole group then fits.
 
-        No space is reserved ahead: that is another call that may hang.
+        No disk space is reserved ahead: that call might hang, too.
         """
         base_offsets, sizes, roll = info.base_offsets, info.sizes, self._roll
         if info.leader_epoch != self._epochs.appended:

@@ -1,17 +1,17 @@
-"""A partition's log: the segments of one directory, appended to and read by one thread.
+"""A partition's log: the segments of one directory, which one thread appends to and reads.
 
 Lifecycle: `PartitionLog.open` (which recovers) -> append, read, truncate, roll ... -> `close` or
-`closing.delete`. No method waits for the network or for another thread. Where the operating system
-refuses I/O they raise `LogDirFailure`, after which the log must not be used any more.
+`closing.delete`. No method waits for the network or for another thread. On a failed I/O call they
+raise `LogDirFailure`, and the log must not be used any more.
 
 Invariants: batches are whole; offsets are contiguous over batches and segments (compacted logs
-have gaps); `log_start_offset <= log_end_offset`. What is above the high watermark may be
-truncated; roles and the high watermark's rules live with the replica, not here.
+have gaps); `log_start_offset <= log_end_offset`. Records above the high watermark may be
+truncated. The replica decides about roles and the high watermark.
 
-The log is put together from parts, each of which owns what it holds (Kafka's `UnifiedLog` has
-`LogSegments`, `ProducerStateManager`, `LeaderEpochFileCache` in the same way). Callers take the part
-that they need: `log.reader.read(...)`, `log.durability.flush()`. `PartitionLog` itself has what
-concerns several parts, or what the log has and no part knows, such as the high watermark.
+The log consists of parts, each of which owns its state (Kafka's `UnifiedLog` has `LogSegments`,
+`ProducerStateManager` and `LeaderEpochFileCache` in the same way). Callers use the part that they
+need: `log.reader.read(...)`, `log.durability.flush()`. `PartitionLog` itself has what concerns
+several parts or none of them, such as the high watermark.
 """
 
 import os
@@ -32,8 +32,8 @@ from highwater.partition.storage.segment.segment import SegmentFactory
 class PartitionLog:
     """One replica's log; see the module for its lifecycle and invariants.
 
-    Attributes are for reading. Only `high_watermark` is set from outside, by the replica, so that
-    the writer of the checkpoint finds it here.
+    Callers only read its attributes. The one exception is `high_watermark`: the replica sets it,
+    for the writer of the checkpoint.
     """
 
     __slots__ = (
@@ -63,7 +63,7 @@ class PartitionLog:
     )
 
     def __init__(self, loaded: LoadedLog, parts: LogParts, *, topic: str, partition: int) -> None:
-        """Of what `LogLoader` found, and parts that were made of it."""
+        """Made of what `LogLoader` found, and of parts that were made of the same."""
         self.topic = topic
         self.partition = partition
         self.high_watermark = loaded.log_start_offset
@@ -73,12 +73,12 @@ class PartitionLog:
         self.life = parts.place.life
         """For work on other threads."""
         self.stall = parts.place.environment.stall
-        """Whether writes to the log's directory hang: then `late_writer` instead of `writer`."""
+        """Whether writes to the log's directory hang; if so, `late_writer` replaces `writer`."""
         self.extent = parts.segments
-        """The segments, and the offsets between which the log has records."""
+        """The segments, the log start offset and the log end offset."""
         self.reader = parts.reader
         self.search = parts.search
-        """By timestamp."""
+        """Search by timestamp."""
         self.writer = parts.writer
         self.late_writer = parts.late_writer
         """While its `writing` is true nothing else may change this log. Reads go on."""
@@ -111,13 +111,13 @@ class PartitionLog:
         cache_intact: bool = False,
         on_loss: Callable[[], None] = lambda: None,
     ) -> Self:
-        """Opens a partition's directory, which is created if there is none, and recovers it.
+        """Open a partition's directory, made if it is missing, and recover its log.
 
-        `clean` says that the log directory was shut down in order; `recovery_point`,
-        `log_start_offset` and `first_dirty` come from its checkpoints; `compacted` says that the
-        cleaner's has the log, so that offsets may be missing. `cache_intact`: the process that had
-        it ended, the kernel has not, so that nothing it wrote is lost (see `recovery`). `on_loss`:
-        see `LogLoader`. Raises LogDirFailure, CorruptLogError, UnsupportedFormatError.
+        `clean`: the log directory had a clean shutdown. `recovery_point`, `log_start_offset` and
+        `first_dirty` come from its checkpoints. `compacted`: the cleaner's checkpoint has the log,
+        so offsets may be missing. `cache_intact`: the last process ended but the kernel did not, so
+        that no write is lost (see `recovery`). `on_loss`: see `LogLoader`. Raises LogDirFailure,
+        CorruptLogError, UnsupportedFormatError.
         """
         environment = environment or InlineEnvironment()
         path = os.fspath(directory)
@@ -149,19 +149,19 @@ class PartitionLog:
         parts = LogParts(place, loaded, factory=factory, first_dirty=first_dirty)
         return cls(loaded, parts, topic=topic, partition=partition)
 
-    # -- what it is -----------------------------------------------------------------------------
+    # -- views ----------------------------------------------------------------------------------
 
     @property
     def directory(self) -> str:
-        """Where the log lies; it changes when the log is deleted."""
+        """The log's directory; its name changes when the log is deleted."""
         return self._place.directory
 
     @property
     def config(self) -> LogConfig:
-        """The topic's configs, as of the last `reconfigure`."""
+        """The topic's configs as of the last `reconfigure`."""
         return self._place.config
 
-    # The hot paths of Produce, Fetch and replication ask `extent`: a property costs 60 ns more.
+    # The hot paths of Produce, Fetch and replication use `extent`: a property costs 60 ns more.
 
     @property
     def log_start_offset(self) -> int:
@@ -175,13 +175,13 @@ class PartitionLog:
 
     @property
     def rotten(self) -> bool:
-        """Whether records that may be asked for are known to be damaged."""
+        """Whether records that may be read are known to be damaged."""
         return self.lost.any_from(self.extent.start_offset)
 
-    # -- what concerns several parts ------------------------------------------------------------
+    # -- for several parts ----------------------------------------------------------------------
 
     def reconfigure(self, config: LogConfig) -> None:
-        """Follows changed topic configs; segments that exist keep their index sizes."""
+        """Take changed topic configs; existing segments keep their index sizes."""
         if not config.compact:
             self.cleaning.stop()
         self._place.config = config
@@ -190,20 +190,20 @@ class PartitionLog:
         self.durability.set_flush_offset()
 
     def roll(self) -> None:
-        """Begins a new segment at the log end offset, unless the active one is empty."""
+        """Begin a new segment at the log end offset, unless the active one is empty."""
         assert not self.late_writer.writing
         if self.extent.active.size:
             self._roll.roll(self.extent.end_offset)
             self.producers.take_due_snapshot()
 
     def shorten_tail(self) -> None:
-        """Writes what a start after kill -9 would have to find out from the batches: index entries,
-        producers. Nothing is synced, and nothing written while there is little of it.
+        """Write index entries and producers that a start after kill -9 would otherwise take from
+        the batches. Nothing is synced, and nothing is written if it would be little.
 
         Raises LogDirFailure.
         """
         if self.life.ended or self.late_writer.writing or self.stall.stalled:
-            return  # The producers are ahead of a log that is being written.
+            return  # During a write the producer states are ahead of the log.
         try:
             self.extent.active.shorten_unindexed_tail()
             self.producers.write_recent(lambda: self.high_watermark)
@@ -211,35 +211,34 @@ class PartitionLog:
             raise LogDirFailure(self.directory, error) from error
 
     def truncate_to(self, offset: int) -> int:
-        """Cuts the log so that it ends at or before `offset`, at a batch boundary; the new end.
+        """Truncate the log to end at or before `offset`, at a batch boundary; return the new end.
 
-        In place: the caller guarantees that nothing below the high watermark goes. Epochs that
-        begin at or after `offset` go even if no batch does (see `LogTruncation`). Raises
-        LogDirFailure.
+        The caller makes sure that nothing below the high watermark is lost. Epochs that begin at or
+        after `offset` are removed even if no batch is (see `LogTruncation`). Raises LogDirFailure.
         """
         assert not self.late_writer.writing
         return self._truncation.truncate_to(offset, high_watermark=self.high_watermark)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drops everything; the log is then empty and begins and ends at `offset`.
+        """Remove all records; the log is then empty and begins and ends at `offset`.
 
-        Nothing is known of producers then, as in Kafka (`ProducerStateManager`, same name).
+        Producer states are removed, too, as in Kafka (`ProducerStateManager`, same name).
         Raises LogDirFailure.
         """
         self._truncation.start_at(offset, high_watermark=self.high_watermark)
 
     def apply_retention(self) -> int:
-        """Deletes segments that have outlived the topic's retention, unless the writer thread or
-        the cleaner is at work; returns how many.
+        """Delete segments that have outlived the topic's retention, and return how many. Do nothing
+        while the writer thread or the cleaner works.
         """
         if self.late_writer.writing or self.cleaning.running is not None:
             return 0
         return self.deletion.apply_retention(high_watermark=self.high_watermark, roll=self.roll)
 
     def close(self, *, clean: bool) -> None:
-        """Releases all files. `clean` first completes what is on disk and syncs it, so that the
-        next `open` may skip recovery if the whole log directory was closed like that. A log that
-        is still being written (`late_writer`) cannot be closed clean.
+        """Close all files. With `clean`, complete and sync the files first, so that the next `open`
+        may skip recovery if the whole log directory was closed so. A log that is being written
+        (`late_writer`) cannot be closed clean.
         """
         assert not (clean and self.late_writer.writing)
         self.closing.close(clean=clean)

@@ -1,7 +1,7 @@
-"""What compaction does to a log: sealed segments give way to one that was made of them.
+"""Compaction, as the log sees it: one new segment replaces the sealed segments it was made of.
 
-`recovery.compaction_swap` has the order of renames that a crash may cut off, `storage.cleaning` does
-the work.
+`recovery.compaction_swap` has the order of renames, which a crash may interrupt;
+`storage.cleaning` does the work.
 """
 
 from collections.abc import Sequence
@@ -19,18 +19,18 @@ from highwater.partition.storage.segment.segment import Segment, SegmentSpan
 
 
 class Cleaning(Protocol):
-    """A cleaning of a log that is under way, as the log sees it."""
+    """A running cleaning of a log."""
 
     end_offset: int
-    """It concerns what lies before."""
+    """It cleans segments before this offset."""
 
     def abort(self) -> None:
-        """Ends it, at once and for good: segments that it has to do with change or go."""
+        """End it at once and for good, because its segments change or are removed."""
         ...
 
 
 class LogCleaning:
-    """How far one log is cleaned, whether offsets may be missing in it, and the swap of segments."""
+    """How far one log is cleaned, whether it may have gaps, and the replacement of segments."""
 
     __slots__ = (
         "_durability",
@@ -52,21 +52,21 @@ class LogCleaning:
         removal: SegmentRemoval,
         first_dirty: int,
     ) -> None:
-        """`first_dirty` comes from the cleaner's checkpoint, 0 if it has none."""
+        """`first_dirty` comes from the cleaner's checkpoint; 0 if it has none."""
         self._place = place
         self._segments = segments
         self._lookup = lookup
         self._durability = durability
         self._removal = removal
         self.running: Cleaning | None = None
-        """Set by the cleaner as long as it is at work here."""
+        """Set by the cleaner while it cleans this log."""
         self.first_dirty = min(first_dirty, segments.end_offset)
-        """Where the last cleaning has ended; what lies behind it was never cleaned."""
+        """The end of the last cleaning; records from here on were never cleaned."""
 
     def spans(self) -> list[SegmentSpan]:
         """The sealed segments, oldest first. Raises LogDirFailure, CorruptLogError.
 
-        Their largest timestamps are looked up only if min.compaction.lag.ms asks for them.
+        Their largest timestamps are read only if min.compaction.lag.ms is set.
         """
         timed = self._place.config.min_compaction_lag_ms > 0
         return [
@@ -86,9 +86,9 @@ class LogCleaning:
         ]
 
     def waiting_since(self, first_dirty: int, end: int) -> int | None:
-        """The oldest timestamp that dirty segments before `end` begin with; None if none has one.
+        """The oldest first timestamp of the dirty segments before `end`; None if none has one.
 
-        What max.compaction.lag.ms counts from (Kafka's `LogCleanerManager.maxCompactionDelay`).
+        max.compaction.lag.ms counts from it (Kafka's `LogCleanerManager.maxCompactionDelay`).
         """
         begins = (
             self._lookup.first_timestamp(segment)
@@ -98,9 +98,9 @@ class LogCleaning:
         return min((timestamp for timestamp in begins if timestamp > 0), default=None)
 
     def mark_gaps(self) -> None:
-        """Notes in the directory that offsets may be missing, before the first one does.
+        """Write the marker that the log may have gaps, before the first gap is written.
 
-        Recovery would otherwise take a gap for a loss and cut the log there. Raises LogDirFailure.
+        Without it recovery would take a gap for a loss and truncate there. Raises LogDirFailure.
         """
         if self._segments.gaps:
             return
@@ -112,7 +112,7 @@ class LogCleaning:
         self._durability.names_changed()
 
     def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
-        """Puts `new`, whose files are in the directory, in the place of sealed neighbours.
+        """Replace adjacent sealed segments by `new`, whose files are in the directory.
 
         Raises LogDirFailure.
         """
@@ -125,13 +125,13 @@ class LogCleaning:
             raise LogDirFailure(self._place.directory, error) from error
 
     def stop(self, offset: int = 0) -> None:
-        """Segments that lie, in part or whole, at or behind `offset` are about to change."""
+        """Abort a cleaning of records at or behind `offset`: their segments are about to change."""
         if self.running is not None and offset < self.running.end_offset:
             running, self.running = self.running, None
             running.abort()
 
     def cut(self, end: int) -> None:
-        """The log was cut at `end`."""
+        """The log was truncated to `end`."""
         self.first_dirty = min(self.first_dirty, end)
 
     def emptied(self, offset: int) -> None:

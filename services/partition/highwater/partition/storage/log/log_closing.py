@@ -1,4 +1,4 @@
-"""The end of a log: closed, deleted, or set aside."""
+"""The end of a log: it is closed, deleted, or set aside."""
 
 import os
 
@@ -12,7 +12,7 @@ from highwater.partition.storage.names import damaged_directory, deleted_directo
 
 
 class LogClosing:
-    """Ends one log: nothing else is done with it then. All methods raise LogDirFailure."""
+    """Ends one log, which is not used afterwards. All methods raise LogDirFailure."""
 
     __slots__ = ("_cleaning", "_durability", "_place", "_producers", "_segments")
 
@@ -33,7 +33,7 @@ class LogClosing:
         self._cleaning = cleaning
 
     def close(self, *, clean: bool) -> None:
-        """Releases all files. `PartitionLog.close` says what `clean` does, and is what to call."""
+        """Close all files. Call `PartitionLog.close` instead, which also explains `clean`."""
         self._producers.tail.close()
         try:
             self._cleaning.stop()
@@ -48,20 +48,20 @@ class LogClosing:
                 segment.close()
 
     def delete(self, token: str) -> None:
-        """Renames the directory to `<name>.<token>-delete`, to be removed after the delay.
+        """Rename the directory to `<name>.<token>-delete`; it is removed after the delay.
 
-        `token` is 32 hexadecimal digits that nobody used before. Pinned segments stay readable.
+        `token` is 32 hexadecimal digits, never used before. Pinned segments stay readable.
         """
         place = self._place
         self._move(deleted_directory(os.path.basename(place.directory), token))
         place.environment.delete_later([place.directory], place.config.file_delete_delay_ms)
 
     def set_aside(self, token: str) -> None:
-        """Renames the directory to `<name>.<token>-stray`, where it stays; else as `delete`."""
+        """As `delete`, but the directory becomes `<name>.<token>-stray` and is not removed."""
         self._move(stray_directory(os.path.basename(self._place.directory), token))
 
     def set_damaged_aside(self, token: str) -> None:
-        """Renames the directory to `<name>.<token>-damaged`, where it stays; else as `delete`."""
+        """As `delete`, but the directory becomes `<name>.<token>-damaged` and is not removed."""
         self._move(damaged_directory(os.path.basename(self._place.directory), token))
 
     def _move(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Deletes a log from its start: DeleteRecords, and retention by time and size."""
+"""Deletes records at the start of a log: DeleteRecords, and retention by time and size."""
 
 from collections.abc import Callable, Sequence
 
@@ -20,7 +20,7 @@ from highwater.partition.storage.segment.time_index import NO_TIMESTAMP
 
 
 class LogDeletion:
-    """Moves one log's start forward."""
+    """Moves one log's start offset forward."""
 
     __slots__ = ("_cleaning", "_lookup", "_place", "_removal", "_segments", "_told")
 
@@ -34,7 +34,7 @@ class LogDeletion:
         cleaning: LogCleaning,
         told: Sequence[FollowsStart],
     ) -> None:
-        """All belong to the log. `told` follow the log start offset."""
+        """All belong to the log. `told` are notified of each new log start offset."""
         self._place = place
         self._segments = segments
         self._lookup = lookup
@@ -43,7 +43,7 @@ class LogDeletion:
         self._cleaning = cleaning
 
     def advance_start(self, offset: int) -> None:
-        """Nothing before `offset` is to be read any more; segments wholly before it are deleted.
+        """Set the log start offset to `offset` if that is higher; delete segments wholly before it.
 
         The caller keeps `offset` at or below the high watermark. Raises OffsetOutOfRange if it is
         behind the log end offset, LogDirFailure.
@@ -57,10 +57,10 @@ class LogDeletion:
         self.delete_before(offset)
 
     def delete_before(self, offset: int) -> int:
-        """Deletes the sealed segments that end at or before `offset`; returns how many.
+        """Delete the sealed segments that end at or before `offset`; return how many.
 
-        Files are renamed now and removed after file.delete.delay.ms, so that readers who hold
-        them can finish. Raises LogDirFailure.
+        Files are renamed now and removed after file.delete.delay.ms, so that readers that have
+        them open can finish. Raises LogDirFailure.
         """
         segments = self._segments
         count = segments.number_of(offset)
@@ -81,9 +81,9 @@ class LogDeletion:
             part.start_moved(offset)
 
     def apply_retention(self, *, high_watermark: int, roll: Callable[[], None]) -> int:
-        """Deletes segments that have outlived the topic's retention; returns how many.
+        """Delete segments that have outlived the topic's retention; return how many.
 
-        `roll` begins a new segment; it is called if the active one is among them.
+        `roll` begins a new segment; it is called first if the active one is to be deleted.
         """
         segments = self._segments
         count = expired_segments(
@@ -101,8 +101,8 @@ class LogDeletion:
         return self.delete_before(segments.all[count].base_offset)
 
     def _timestamp(self, segment: Segment) -> int:
-        """A damaged segment ages by its file: it must not hold up its log's retention, nor the pass
-        over all others.
+        """The segment's largest timestamp; the file's age counts if it is damaged, so that one
+        segment does not stop the retention of its log, nor of all others.
         """
         try:
             return self._lookup.largest_timestamp(segment)

@@ -1,7 +1,7 @@
-"""What of a log is on disk for certain: fsync and the recovery point.
+"""What part of a log is surely on disk: fsync and the recovery point.
 
-Order for a power cut: an epoch's entry in the checkpoint is on disk before the recovery point passes
-the epoch's first record, because recovery does not look for epochs in the batches below that point.
+Order, for a power cut: an epoch's entry in the checkpoint is synced before the recovery point
+passes the epoch's first record, because recovery reads no epochs from batches below that point.
 """
 
 from highwater.partition.storage.config import NEVER
@@ -34,26 +34,26 @@ class LogDurability:
         recovery_point: int,
         files_created: bool,
     ) -> None:
-        """`files_created`: names in the directory may not be on disk yet."""
+        """`files_created`: new file names in the directory may not be on disk yet."""
         self._place = place
         self._segments = segments
         self._epochs = epochs
         self._names_changed = files_created
         self.recovery_point = recovery_point
-        """Everything before this offset is on disk for certain."""
+        """Everything before this offset is surely on disk."""
         self.flush_at_offset = NEVER
-        """Once the log end offset reaches it, flush.messages asks for a flush."""
+        """When the log end offset reaches it, flush.messages asks for a flush."""
         self.flushed_ms = place.clock.monotonic_ms()
-        """When the last flush ended, by the monotonic clock."""
+        """When the last flush ended, on the monotonic clock."""
         self.set_flush_offset()
 
     def names_changed(self) -> None:
-        """Files were made in the directory, or renamed: the next flush syncs it."""
+        """Note that files were made or renamed: the next flush syncs the directory."""
         self._names_changed = True
 
     def begin_flush(self, up_to: int | None = None) -> FlushJob | None:
-        """Prepares an fsync up to an offset (the log end offset if not given); None if it is done
-        or the log is deleted. Run the job anywhere, then `complete_flush` it on the owner's thread.
+        """Prepare an fsync up to an offset (default: the log end offset); None if it is done
+        or the log is deleted. Run the job on any thread, then `complete_flush` on the owner's.
         """
         end = self._segments.end_offset
         offset = end if up_to is None else min(up_to, end)
@@ -66,7 +66,7 @@ class LogDurability:
             for segment in self._segments.from_offset(self.recovery_point)
             if segment.base_offset < offset
         ]
-        # A checkpoint that was written is a new file under its name.
+        # A changed checkpoint is a new file under the same name.
         names_changed = self._names_changed or epochs.unsynced
         epochs_path = epochs.path if epochs.unsynced else None
         self._names_changed = epochs.unsynced = False
@@ -85,7 +85,7 @@ class LogDurability:
             raise LogDirFailure(self._place.directory, error) from error
 
     def complete_flush(self, job: FlushJob) -> None:
-        """Moves the recovery point to what `job` made durable, unless the log was cut since."""
+        """Move the recovery point to the end of `job`, unless the log was truncated since."""
         job.release()
         self.flushed_ms = self._place.clock.monotonic_ms()
         if job.truncations == self._place.life.truncations and job.offset > self.recovery_point:
@@ -93,26 +93,27 @@ class LogDurability:
         self.set_flush_offset()
 
     def flush(self, up_to: int | None = None) -> None:
-        """Makes the log durable up to an offset, on this thread. Raises LogDirFailure."""
+        """Sync the log up to an offset, on this thread. Raises LogDirFailure."""
         job = self.begin_flush(up_to)
         if job is not None:
             job.run()
             self.complete_flush(job)
 
     def flush_later(self, up_to: int) -> None:
-        """The same on another thread."""
+        """As `flush`, on another thread."""
         job = self.begin_flush(up_to)
         if job is not None:
             self._place.environment.run_later(job.run, lambda: self.complete_flush(job))
 
     def rolled(self, base_offset: int) -> None:
-        """The segment before `base_offset` is sealed: it is synced elsewhere."""
+        """The segment before `base_offset` is sealed: sync it on another thread."""
         self._names_changed = True
         self.flush_later(base_offset)
 
     def cut(self, end: int) -> None:
-        """The log was cut at `end`."""
-        # The recovery point must not pass names that a power cut may bring back.
+        """The log was truncated to `end`."""
+        # A power cut may bring removed files back: sync the directory before the recovery point
+        # passes them.
         self._names_changed = True
         self.recovery_point = min(self.recovery_point, end)
         self.set_flush_offset()
@@ -124,6 +125,6 @@ class LogDurability:
         self.set_flush_offset()
 
     def set_flush_offset(self) -> None:
-        """After the recovery point or flush.messages has changed."""
+        """Set `flush_at_offset` after a change of the recovery point or of flush.messages."""
         messages = self._place.config.flush_messages
         self.flush_at_offset = NEVER if messages == NEVER else self.recovery_point + messages

@@ -1,8 +1,8 @@
-"""Puts a log together: which part knows which.
+"""Makes the parts of a log, and connects them.
 
-Parts at the top know nothing but where the log lies; each one knows only parts above it. Those that
-follow a roll, a truncation or the log start offset (`log_events`) are listed here, in the order in
-which they are told.
+Each part knows only parts that are made before it; the first one has just the log's place. Parts
+that depend on a roll, a truncation or the log start offset (`log_events`) are listed here, in the
+order in which they are notified.
 """
 
 from highwater.partition.storage.log.late_writer import LateWriter
@@ -32,7 +32,7 @@ class LogParts:
     def __init__(
         self, place: LogPlace, loaded: LoadedLog, *, factory: SegmentFactory, first_dirty: int
     ) -> None:
-        """`first_dirty` comes from the cleaner's checkpoint, 0 if it has none."""
+        """`first_dirty` comes from the cleaner's checkpoint; 0 if it has none."""
         files_created = loaded.files_created
         self.place = place
         self.segments = segments = LogSegments(

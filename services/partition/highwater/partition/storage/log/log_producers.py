@@ -1,7 +1,7 @@
-"""A log's producers and the snapshots of them (Kafka's `ProducerStateManager`).
+"""A log's producer states and their snapshots (Kafka's `ProducerStateManager`).
 
-A snapshot is taken when a segment ends. In between, a recent one is replaced from time to time, for a
-start on the same kernel after kill -9: see `producer_recovery`.
+A snapshot is taken when a segment ends. In between, a recent one is replaced from time to time,
+for a start on the same kernel after kill -9: see `producer_recovery`.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ from highwater.partition.storage.recovery.producer_recovery import (
 
 
 class LogProducers:
-    """The producers of one log, and which of them the files in its directory have."""
+    """The producer states of one log, and which of them the files in its directory have."""
 
     __slots__ = (
         "_place",
@@ -39,11 +39,11 @@ class LogProducers:
         *,
         files_created: bool,
     ) -> None:
-        """`states` are as of the log end offset. `files_created`: the log was not closed clean."""
+        """`states` belong to the log end offset. `files_created`: the log was not closed clean."""
         self._place = place
         self._segments = segments
         self.states = states
-        """As long as the log: a truncation rebuilds them in place."""
+        """The same object as long as the log lives: a truncation rebuilds it in place."""
         active = segments.active
         self.tail = ProducerTail(
             place.environment,
@@ -54,18 +54,18 @@ class LogProducers:
         self._snapshot_due = False
 
     def expire(self) -> Iterator[int]:
-        """Forgets producers that have been silent for too long; see `ProducerStates.expire`."""
+        """Remove producers that were silent for too long; see `ProducerStates.expire`."""
         place = self._place
         return self.states.expire(place.clock.wall_ms(), place.config.producer_id_expiration_ms)
 
     # -- snapshots ------------------------------------------------------------------------------
 
     def rolled(self, _base_offset: int) -> None:
-        """A snapshot is due, once the log has caught up with the states (`take_due_snapshot`)."""
+        """Note that a snapshot is due; the log must first catch up (`take_due_snapshot`)."""
         self._snapshot_due = True
 
     def take_due_snapshot(self) -> None:
-        """Has the states written as of the log end offset, on another thread, if that is due.
+        """If a snapshot is due, write the states at the log end offset, on another thread.
 
         Raises LogDirFailure.
         """
@@ -86,7 +86,7 @@ class LogProducers:
         place.environment.run_later(job.run, _nothing)
 
     def write_snapshot(self) -> None:
-        """Writes the states as of the log end offset, here and now. Raises OSError."""
+        """Write the states at the log end offset, on this thread. Raises OSError."""
         directory = self._place.directory
         producer_snapshots.write(
             self._place.filesystem,
@@ -95,9 +95,9 @@ class LogProducers:
         )
 
     def write_recent(self, high_watermark: Callable[[], int]) -> None:
-        """Has the recent snapshot replaced if the log has grown enough since, on another thread.
+        """Replace the recent snapshot on another thread, if the log has grown enough since.
 
-        The states are as of the log end offset. Raises OSError.
+        The states belong to the log end offset. Raises OSError.
         """
         active = self._segments.active
         self.tail.follow(
@@ -110,7 +110,7 @@ class LogProducers:
     # -- truncation -----------------------------------------------------------------------------
 
     def cut(self, end: int) -> None:
-        """The log was cut at `end`: the states are rebuilt from the newest snapshot and the log.
+        """The log was truncated to `end`: rebuild the states from the newest snapshot and the log.
 
         Raises OSError, CorruptLogError.
         """
@@ -128,13 +128,13 @@ class LogProducers:
         replay(place.filesystem, segments.all, self.states, start=start, end=end)
 
     def emptied(self, offset: int) -> None:
-        """The log was emptied, and `remove_snapshots` called before: nothing is known any more."""
+        """The log was emptied, and `remove_snapshots` called before: no state is left."""
         self.cut(offset)
 
     def remove_snapshots(self) -> None:
-        """Removes all that the directory has of producers. Raises OSError."""
+        """Remove all producer files of the directory. Raises OSError."""
         remove_snapshots(self._place.filesystem, self._place.directory)
 
 
 def _nothing() -> None:
-    """There is nothing to do on the owner's thread."""
+    """Do nothing: the owner's thread has nothing to complete."""

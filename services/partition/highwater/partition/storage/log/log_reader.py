@@ -1,4 +1,4 @@
-"""Reads of a log: from an offset to a place in a segment's file. The hot path of Fetch."""
+"""Reads of a log: find the place of an offset in a segment's file. The hot path of Fetch."""
 
 from collections import deque
 from collections.abc import Callable
@@ -27,15 +27,15 @@ from highwater.partition.storage.segment.batches import (
 from highwater.partition.storage.segment.segment import Segment
 
 POSITIONS_KEPT: Final = 256
-"""Remembered places where readers stopped; all are forgotten when there are more."""
+"""Limit of remembered places where readers stopped; if there are more, all are forgotten."""
 
 EMPTY_SEGMENTS_MAX: Final = 64
-"""So many segments without a record does a read pass over, with `pass_empty`: the loop waits."""
+"""With `pass_empty`, a read skips at most so many segments without a record: the loop waits."""
 
 
 class LogReader:
-    """Reads one log. A consumer that goes on where it stopped costs no look-up: the places where
-    readers stopped are remembered (`LogSegments.positions`).
+    """Reads one log. The places where readers stopped are remembered (`LogSegments.positions`), so
+    a consumer that continues needs no look-up.
     """
 
     __slots__ = ("_filesystem", "_lookup", "_lost", "_place", "_segments")
@@ -59,16 +59,16 @@ class LogReader:
         min_one_batch: bool = True,
         pass_empty: bool = False,
     ) -> LogSlice | None:
-        """Where the batches from the one that holds `offset` on lie, up to `end_offset`.
+        """Find the batches from the one that holds `offset` on, up to `end_offset`.
 
-        `end_offset` is exclusive: the high watermark or the last stable offset. At most
-        `max_bytes` of whole batches, but with `min_one_batch` at least the first one. None if
-        there is nothing to give. Raises OffsetOutOfRange, CorruptLogError, LogDirFailure, and
+        `end_offset` is exclusive: the high watermark or the last stable offset. The result has at
+        most `max_bytes` of whole batches, but with `min_one_batch` at least the first one. None if
+        there is nothing to read. Raises OffsetOutOfRange, CorruptLogError, LogDirFailure, and
         DamagedRecordsError where records are lost.
 
-        `pass_empty` is for consumers: a sealed segment that holds only headers, which compaction
-        has left, is given only if nothing follows it. librdkafka takes many answers in a row
-        without a record for a sign that a message does not fit. Replicas copy the headers.
+        `pass_empty` is for consumers: it skips a sealed segment in which compaction has left only
+        headers, unless nothing follows it. librdkafka takes many answers in a row without a record
+        for a sign that a message does not fit. Replicas copy the headers.
         """
         segments = self._segments
         lost = self._lost
@@ -88,7 +88,7 @@ class LogReader:
                 try:
                     found = self._read(segment, offset, max_bytes, end_offset, min_one_batch)
                 except (CorruptIndexError, CorruptLogError):
-                    # Once more, after a look at the segment: its indexes may be wrong, not it.
+                    # Once more after `repair`: only the indexes may be wrong, not the segment.
                     self._lookup.repair(segment)
                     found = self._read(segment, offset, max_bytes, end_offset, min_one_batch)
                 if found is None:
@@ -107,15 +107,15 @@ class LogReader:
             if ended or passed == EMPTY_SEGMENTS_MAX:
                 break
         if empty is None and lost.ranges:
-            # There is nothing before the damage, so the reader would wait for ever.
+            # Nothing is readable before the damage; without an error the reader waits for ever.
             lost.readable_end(offset, end_offset)
         return empty
 
     def _read(
         self, segment: Segment, offset: int, max_bytes: int, end_offset: int, min_one_batch: bool
     ) -> LogSlice | None:
-        """What a segment has. A slice of length 0 if it is sealed and holds no batch from `offset`
-        on, which compaction may do to it.
+        """Read from one segment. The slice has length 0 if the segment is sealed and has no batch
+        from `offset` on, which happens after compaction.
         """
         segment.referenced = True
         segments = self._segments
@@ -123,7 +123,7 @@ class LogReader:
         positions = segments.positions
         position = 0 if offset == segment.base_offset else positions.get(offset)
         base_offset = offset
-        # At the tail, where most read, the first header is not looked at.
+        # At the log's end, where most readers are, the first header is not checked.
         unseen = not active or not position
         if position is None:
             found = self._lookup.find(segment, offset)
@@ -147,7 +147,7 @@ class LogReader:
             self._check_at(segment, position, end_offset)
         if length <= 0:
             if position >= segment.size:
-                # Remembered as the place behind the last batch; what follows it was compacted.
+                # A remembered place behind the last batch; the next batches were compacted away.
                 return self._nothing_more(segment, offset)
             return None
         if len(positions) >= POSITIONS_KEPT:
@@ -158,10 +158,10 @@ class LogReader:
         return LogSlice(segment, position, length, base_offset, following)
 
     def load(self, found: LogSlice, done: Callable[[bytes], None]) -> None:
-        """Reads a slice on the directory's thread, then calls `done` with its bytes.
+        """Read a slice on the directory's thread, then call `done` with its bytes.
 
-        Fewer bytes come if the log was cut meanwhile. If the disk fails, the directory goes
-        offline and `done` is never called. Raises LogDirFailure if the file cannot be opened.
+        They are fewer bytes if the log was truncated meanwhile. If the disk fails, the directory
+        goes offline and `done` is not called. Raises LogDirFailure if the file cannot be opened.
         """
         segment, position, length = found.segment, found.position, found.length
         try:
@@ -183,8 +183,8 @@ class LogReader:
         return LogSlice(segment, segment.size, 0, offset, self._segments.end_of(segment))
 
     def _check_gap(self, segment: Segment, offset: int, position: int) -> None:
-        """Raises DamagedHeaderError if there may be no gap at `offset`, in front of `position`: the
-        batch before it may have had more records, or a length that did not go over others.
+        """Raise DamagedHeaderError if the gap between `offset` and `position` may not be one: the
+        batch before it may have had more records, or a length that did not skip other batches.
         """
         pread = self._filesystem.pread
         fd = segment.open()
@@ -203,7 +203,7 @@ class LogReader:
         )
 
     def _check_at(self, segment: Segment, position: int, unread: int) -> None:
-        """As `_check_end`, for a batch of which nothing is known yet."""
+        """As `_check_end`, for a batch whose header was not read yet."""
         fd = segment.fd if segment.fd >= 0 else segment.open()
         nbytes, following = size_at(self._filesystem.pread, fd, position, segment.size)
         self._check_end(segment, position, following, nbytes, unread)
@@ -211,9 +211,9 @@ class LogReader:
     def _check_end(
         self, segment: Segment, position: int, following: int, nbytes: int, unread: int
     ) -> None:
-        """Raises CorruptLogError if a batch does not end where the next one, or the segment, says.
+        """Raise CorruptLogError if a batch does not end where the next one, or the segment, says.
 
-        What begins at `unread` or behind it is not to be read.
+        Batches that begin at or behind `unread` are not checked.
         """
         check_end(
             self._filesystem.pread,
@@ -227,7 +227,7 @@ class LogReader:
         )
 
     def _position_of_end(self, segment: Segment, end_offset: int) -> int:
-        """Where the batch begins that holds `end_offset`, which is the first not to be read."""
+        """Where the batch with `end_offset` begins, the first one that may not be read."""
         if end_offset == segment.base_offset:
             return 0
         position = self._segments.positions.get(end_offset)
@@ -241,7 +241,7 @@ class LogReader:
         return position
 
     def _position_behind(self, segment: Segment, end_offset: int) -> int:
-        """As `_position_of_end`, without a look at what stands there: it may be damaged."""
+        """As `_position_of_end`, but without reading the batch there, which may be damaged."""
         found = self._lookup.find(segment, end_offset - 1)
         if found is None:
             return segment.size
@@ -253,14 +253,14 @@ class LogReader:
     ) -> tuple[int, int]:
         """(length, next offset) of the batches from `position` on that fit into `max_bytes`.
 
-        What begins at `end_offset` is further away than that.
+        The caller knows that `end_offset` is further away than that.
         """
         pread = self._filesystem.pread
         fd = segment.fd if segment.fd >= 0 else segment.open()
         first = size_at(pread, fd, position, segment.size)
         if first[0] >= max_bytes:
             if first[0] > max_bytes:
-                # That many bytes may be a length that has changed; they go into memory.
+                # A damaged length may be this large, and so many bytes would be read into memory.
                 self._check_end(segment, position, first[1], first[0], end_offset)
             # Batches as large as the fetch are common (a full producer batch); no search then.
             return first if min_one_batch or first[0] == max_bytes else (0, position)

@@ -10,10 +10,10 @@ from highwater.partition.storage.segment.segment import Segment
 
 
 class LogSegments:
-    """Segments by base offset. There is always at least one, but while a log is being emptied.
+    """Segments by base offset. There is always at least one, except while a log is being emptied.
 
-    The attributes are for reading; `end_offset`, `start_offset` and `gaps` are also set by the parts
-    that move them: appends and truncation, deletion, compaction.
+    Callers only read its attributes. Exceptions are `end_offset`, `start_offset` and `gaps`: the
+    parts that move them (appends, truncation, deletion, compaction) also set them.
     """
 
     __slots__ = ("_bases", "_segments", "active", "end_offset", "gaps", "positions", "sealed_bytes",
@@ -22,22 +22,22 @@ class LogSegments:
     def __init__(
         self, segments: list[Segment], *, start_offset: int, end_offset: int, gaps: bool = False
     ) -> None:
-        """Takes over `segments`, which ascend by base offset; the last is the active one."""
+        """Take over `segments`, in order of base offset; the last one is the active segment."""
         self._segments = segments
         self._bases = [segment.base_offset for segment in segments]
         self.active = segments[-1]
-        """The segment that is appended to."""
+        """The segment that gets appends."""
         self.sealed_bytes = 0
-        """Bytes in all segments but the active one."""
+        """Bytes in all segments except the active one."""
         self.start_offset = start_offset
         """The log start offset; it may lie inside the first segment."""
         self.end_offset = end_offset
         """The log end offset."""
         self.gaps = gaps
-        """Whether offsets may be missing, by the marker in the directory."""
+        """Whether offsets may be missing, according to the marker in the directory."""
         self.positions: dict[int, int] = {}
-        """Where some batches begin, by base offset: places where readers stopped. One holds for the
-        segment that has the offset; a segment's own base is always at 0."""
+        """Base offset -> position of some batches, where readers stopped. A position belongs to the
+        segment that has the offset; a segment's own base offset is always at position 0."""
         self.count_sealed()
 
     def __len__(self) -> int:
@@ -45,12 +45,12 @@ class LogSegments:
 
     @property
     def all(self) -> Sequence[Segment]:
-        """All segments, oldest first; not to be changed."""
+        """All segments, oldest first; callers must not change the list."""
         return self._segments
 
     @property
     def first_base(self) -> int:
-        """Where the first segment begins."""
+        """The base offset of the first segment."""
         return self._bases[0]
 
     @property
@@ -63,7 +63,7 @@ class LogSegments:
         return bisect_right(self._bases, offset) - 1
 
     def holding(self, offset: int) -> Segment:
-        """The segment that has `offset`, which is not before the first one."""
+        """The segment that has `offset`, which must not be before the first segment."""
         return self._segments[bisect_right(self._bases, offset) - 1]
 
     def from_offset(self, offset: int) -> Sequence[Segment]:
@@ -71,34 +71,34 @@ class LogSegments:
         return self._segments[max(bisect_right(self._bases, offset) - 1, 0) :]
 
     def sealed(self) -> Iterator[tuple[Segment, int]]:
-        """The segments that are not appended to any more, each with the offset that follows it."""
+        """The segments without the active one, each with the offset that follows it."""
         return zip(self._segments, self._bases[1:], strict=False)
 
     def end_of(self, segment: Segment) -> int:
-        """The offset that follows a segment."""
+        """The offset that follows the segment."""
         if segment is self.active:
             return self.end_offset
         following = bisect_right(self._bases, segment.base_offset)
-        # None follows while the log is being cut.
+        # It may be the last one while the log is being truncated.
         return self._bases[following] if following < len(self._bases) else self.end_offset
 
     def add(self, segment: Segment) -> None:
-        """Appends a segment; it becomes the active one with `activate_last`."""
+        """Append a segment; it becomes the active one with `activate_last`."""
         self._segments.append(segment)
         self._bases.append(segment.base_offset)
 
     def remove(self, segment: Segment) -> None:
-        """Forgets a segment; `count_sealed` follows, or `activate_last` if it was the active one."""
+        """Remove a segment; then `count_sealed`, or `activate_last` if it was the active one."""
         number = self._bases.index(segment.base_offset)
         del self._bases[number], self._segments[number]
 
     def activate_last(self) -> None:
-        """After a roll or a truncation: what is appended goes into the last segment from now on."""
+        """Make the last segment the active one, after a roll or a truncation."""
         self.active = self._segments[-1]
         self.count_sealed()
 
     def replace(self, old: Sequence[Segment], new: Segment) -> None:
-        """Puts `new` in the place of sealed neighbours."""
+        """Replace adjacent sealed segments by `new`."""
         first = self._segments.index(old[0])
         stop = first + len(old)
         assert self._segments[first:stop] == list(old)
@@ -109,5 +109,5 @@ class LogSegments:
         self.positions.clear()
 
     def count_sealed(self) -> None:
-        """After the removal of segments."""
+        """Count `sealed_bytes` anew, after segments were removed."""
         self.sealed_bytes = sum(segment.size for segment in self._segments[:-1])

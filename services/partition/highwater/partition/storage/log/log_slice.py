@@ -1,4 +1,4 @@
-"""A part of a log, as a read finds it."""
+"""The part of a log that a read finds."""
 
 from typing import Final
 
@@ -6,15 +6,15 @@ from highwater.partition.storage.segment.batches import HEADER_BYTES, Pread, onl
 from highwater.partition.storage.segment.segment import Segment
 
 HEADERS_MAX: Final = 64
-"""Of batches without a record, that are looked for: one small read."""
+"""Limit of batches without a record that `is_rest_without_records` checks: one small read."""
 
 
 class LogSlice:
     """Whole batches in a segment file: `length` bytes at `position`, the first at `base_offset`.
 
-    `next_offset` is where the batch after them begins, or will begin. Valid until the log's owner
-    runs again; to keep it longer, `segment.pin()` it and `segment.unpin()` it in the end, both on
-    the owner's thread.
+    `next_offset` is where the next batch begins, or will begin. A slice is valid until the log's
+    owner runs again; to keep it longer, `segment.pin()` and later `segment.unpin()`, both on the
+    owner's thread.
     """
 
     __slots__ = ("base_offset", "length", "next_offset", "position", "segment")
@@ -29,7 +29,7 @@ class LogSlice:
         self.next_offset = next_offset
 
     def is_rest_without_records(self, pread: Pread) -> bool:
-        """Whether it reaches to the end of its segment, which is open, and holds headers alone."""
+        """Whether it reaches the end of its (open) segment and has only headers, no records."""
         if self.length > HEADERS_MAX * HEADER_BYTES or self.length % HEADER_BYTES:
             return False
         if self.position + self.length != self.segment.size:

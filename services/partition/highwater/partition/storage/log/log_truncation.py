@@ -1,4 +1,4 @@
-"""Cuts a log, and brings everything that is derived from its batches in line with the new end."""
+"""Truncates a log, and brings everything that is derived from its batches in line."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -21,7 +21,7 @@ from highwater.partition.storage.segment.time_index import NO_TIMESTAMP
 
 
 class LogTruncation:
-    """Truncates one log, and tells the parts that hold something about its end."""
+    """Truncates one log, and notifies the parts that depend on its end."""
 
     __slots__ = (
         "_cleaning",
@@ -50,7 +50,7 @@ class LogTruncation:
         cleaning: LogCleaning,
         told: Sequence[FollowsEnd],
     ) -> None:
-        """All belong to the log. `told` follow its end, among them those that are named, too."""
+        """All belong to the log. `told` depend on its end; some of them are named here, too."""
         self._place = place
         self._segments = segments
         self._lookup = lookup
@@ -63,11 +63,11 @@ class LogTruncation:
         self._told = told
 
     def truncate_to(self, offset: int, *, high_watermark: int) -> int:
-        """`PartitionLog.truncate_to`. `high_watermark` is what the checkpoint may say.
+        """See `PartitionLog.truncate_to`; the checkpoint may have `high_watermark`.
 
-        Producers are rebuilt from the newest snapshot and the log. Epochs that begin at or after
-        `offset` hold nothing, and while they stay a leader that never had them finds the logs
-        divergent (Kafka's `UnifiedLog.truncateTo` removes them, too).
+        Producer states are rebuilt from the newest snapshot and the log. Epochs that begin at or
+        after `offset` are removed, even if they have no records (as by Kafka's
+        `UnifiedLog.truncateTo`): a leader without them would find the logs divergent.
         """
         segments = self._segments
         if offset >= segments.end_offset:
@@ -84,12 +84,12 @@ class LogTruncation:
         return segments.end_offset
 
     def start_at(self, offset: int, *, high_watermark: int) -> None:
-        """`PartitionLog.truncate_fully_and_start_at`; `high_watermark` as in `truncate_to`."""
+        """See `PartitionLog.truncate_fully_and_start_at`; `high_watermark` as in `truncate_to`."""
         self._cleaning.stop()
-        # Before the snapshots go: one that is being written now must not stay (`LogLife`).
+        # First, so that a snapshot that is being written now does not stay either (`LogLife`).
         self._place.life.truncations += 1
         try:
-            # Those up to `offset`, too: they tell of what was here, whatever is before it elsewhere.
+            # All, even those up to `offset`: they describe this log's old records.
             self._producers.remove_snapshots()
             self._removal.drop(self._segments.all[::-1])
             self._roll.restart(offset)
@@ -123,7 +123,7 @@ class LogTruncation:
             part.cut(end)
 
     def _find_largest_timestamp(self, segment: Segment) -> None:
-        """After a cut: the last time index entry does not cover the batches after it."""
+        """Find it after a truncation: batches behind the last time index entry need a look, too."""
         timestamp, offset = segment.time_index.last_entry()
         if timestamp > NO_TIMESTAMP and segment.timestamp_of_batch(offset) != timestamp:
             raise CorruptIndexError(f"{segment.time_index.file.path}: the last entry is wrong")
@@ -135,7 +135,7 @@ class LogTruncation:
         )
 
     def _ends_at(self, end: int) -> None:
-        """After the files were cut at `end`, and the segments behind it dropped."""
+        """Set offsets and the active segment after the files were truncated or removed."""
         segments = self._segments
         self._place.life.truncations += 1
         segments.positions.clear()
@@ -145,8 +145,8 @@ class LogTruncation:
         self._roll.set_limits()
 
     def _checkpoint_if_behind(self, end: int, high_watermark: int) -> None:
-        """What checkpoints say of offsets behind `end` is not true of what will be written there:
-        a start would take it for synced, cleaned or deleted.
+        """Write the checkpoints soon if one may name an offset behind `end`: a start would take new
+        records there for synced, cleaned or deleted.
         """
         known = (
             self._durability.recovery_point,

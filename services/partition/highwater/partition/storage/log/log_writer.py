@@ -1,6 +1,6 @@
 """Appends to a log: the hot path of Produce and of replication.
 
-One object for each group (`LogAppendInfo`), one writev, no call for each batch.
+One object per group (`LogAppendInfo`), one writev, no call per batch.
 """
 
 import errno
@@ -63,14 +63,15 @@ class LogWriter:
         self._index_interval = place.config.index_interval_bytes
 
     def reconfigured(self, index_interval: int) -> None:
-        """Takes over index.interval.bytes."""
+        """Take a new index.interval.bytes."""
         self._index_interval = index_interval
 
     def append(self, info: LogAppendInfo) -> None:
-        """Writes one group of whole batches at the log end offset, in one writev.
+        """Write one group of whole batches at the log end offset, in one writev.
 
-        The caller has recorded idempotent batches in the producers before. Rolls first, or between
-        batches, where that is due. Raises LogDirFailure; nothing of the group is in the log then.
+        The caller has already recorded idempotent batches in the producer states. If a roll is due,
+        it happens before the group or between its batches. Raises LogDirFailure; then nothing of
+        the group is in the log.
         """
         segments = self._segments
         roll = self._roll
@@ -114,7 +115,7 @@ class LogWriter:
             self._index_group(segment, position, info.base_offsets, info.sizes, next_offset)
 
     def append_with_care(self, info: LogAppendInfo) -> None:
-        """`append` where a roll, a new epoch or a very long list of buffers may be at hand."""
+        """As `append`, for a group that may need a roll, a new epoch or more than one writev."""
         base_offsets, sizes = info.base_offsets, info.sizes
         roll = self._roll
         if info.leader_epoch != self._epochs.appended:
@@ -141,9 +142,9 @@ class LogWriter:
         self._producers.take_due_snapshot()
 
     def _append_run(self, run: LogAppendInfo) -> None:
-        """Writes batches that go into the active segment, whatever the number of buffers.
+        """Write batches that fit into the active segment, with any number of buffers.
 
-        Its largest timestamp is that of the whole group, which may belong to another run.
+        The run has the whole group's largest timestamp, which may belong to another run.
         """
         segment = self._segments.active
         position = segment.size
@@ -169,7 +170,7 @@ class LogWriter:
         self.grown(segment, run)
 
     def grown(self, segment: Segment, run: LogAppendInfo) -> None:
-        """Takes note of batches that were written at the end of the active segment.
+        """Update the active segment after batches were written at its end.
 
         Raises LogDirFailure.
         """
@@ -190,15 +191,15 @@ class LogWriter:
         sizes: Sequence[int],
         next_offset: int,
     ) -> None:
-        """Adds index entries for a group that was written at `position`, by Kafka's rule: for
-        every batch before which more than the interval was written since the last entry.
+        """Add index entries for a group that was written at `position`. By Kafka's rule a batch
+        gets one if more than the interval was written before it since the last entry.
         """
         interval = self._index_interval
         since = segment.bytes_since_index
         ends = list(accumulate(sizes))
         count = len(ends)
         entry_end = 0
-        """Bytes of the group up to and without the batch of the newest entry."""
+        """Bytes of the group before the batch of the newest entry."""
         batch = 0 if since > interval else bisect_right(ends, interval - since) + 1
         try:
             while batch < count:
@@ -218,10 +219,10 @@ class LogWriter:
     def write_rest(
         self, segment: Segment, buffers: Sequence[Buffer], written: int, position: int
     ) -> None:
-        """Writes what is left of `buffers` after `written` bytes, by as many calls as it takes.
+        """Write the rest of `buffers` after their first `written` bytes, in one or more calls.
 
-        `position` is where the first of them goes. Touches no state, so that another thread may
-        call it. Raises OSError.
+        `position` is where the first buffer begins. No state is changed, so another thread may call
+        this. Raises OSError.
         """
         _, views = _split([memoryview(buffer) for buffer in buffers], written)
         position += written
@@ -233,7 +234,7 @@ class LogWriter:
             _, views = _split(views, written)
 
     def _write_failed(self, segment: Segment, error: OSError) -> LogDirFailure:
-        """Cuts off what a failed write left behind, if the file still lets us."""
+        """Remove what a failed write left in the file, if possible; return the error to raise."""
         failure = LogDirFailure(segment.file, error)
         try:
             if segment.fd >= 0:

@@ -1,4 +1,4 @@
-"""Offsets of records that are known to be damaged: they are not read, and the next start knows it."""
+"""Offsets of records that are known to be damaged: no read gives them, even after a restart."""
 
 import os
 
@@ -10,7 +10,7 @@ from highwater.partition.storage.names import DAMAGE
 
 
 class LostRanges:
-    """The damaged ranges of one log, kept in a file of its directory. As a rule there are none."""
+    """The damaged ranges of one log, stored in a file of its directory. Usually there are none."""
 
     __slots__ = ("_place", "ranges")
 
@@ -21,8 +21,8 @@ class LostRanges:
         """[first, end) offsets."""
 
     def add(self, first: int, end: int) -> None:
-        """Notes that the records from `first` up to `end` are damaged: they are not read any more, and
-        the next start knows it. Raises LogDirFailure.
+        """Note that the records from `first` up to `end` are damaged: no read gives them, not even
+        after a restart. Raises LogDirFailure.
         """
         self.ranges = (*self.ranges, (first, end))
         self._write()
@@ -35,7 +35,7 @@ class LostRanges:
         self._write()
 
     def cut(self, end: int) -> None:
-        """The log was cut at `end`: what comes there now is not what was damaged.
+        """The log was truncated to `end`: ranges behind it end with their records.
 
         Raises LogDirFailure.
         """
@@ -45,7 +45,7 @@ class LostRanges:
             self._write()
 
     def emptied(self, _offset: int) -> None:
-        """The log was emptied: no record is left. Raises LogDirFailure."""
+        """The log was emptied: there are no records. Raises LogDirFailure."""
         if self.ranges:
             self.ranges = ()
             self._write()
@@ -59,9 +59,9 @@ class LostRanges:
         return any(first <= offset < end for first, end in self.ranges)
 
     def readable_end(self, offset: int, end_offset: int) -> int:
-        """Where a read from `offset` has to end, at `end_offset` at the latest.
+        """The first offset after `offset` that a read may not return, at most `end_offset`.
 
-        Raises DamagedRecordsError if it cannot begin.
+        Raises DamagedRecordsError if the record at `offset` is lost.
         """
         for first, end in self.ranges:
             if first <= offset < end:

@@ -1,4 +1,4 @@
-"""What the parts of one log share: where it lies, how it is configured, what is around it."""
+"""What the parts of one log share: directory, configs, environment."""
 
 from highwater.model.time import Clock
 from highwater.partition.storage.config import LogConfig
@@ -7,14 +7,14 @@ from highwater.partition.storage.log_life import LogLife
 
 
 class LogPlace:
-    """Lives as long as its log. `directory` and `config` are set by `PartitionLog` alone."""
+    """Lives as long as its log. Only `PartitionLog` and `LogClosing` set its attributes."""
 
     __slots__ = ("clock", "config", "directory", "environment", "filesystem", "life")
 
     def __init__(
         self, directory: str, *, config: LogConfig, clock: Clock, environment: LogEnvironment
     ) -> None:
-        """Of a log that was just opened."""
+        """For a log that was just opened."""
         self.directory = directory
         self.config = config
         self.clock = clock

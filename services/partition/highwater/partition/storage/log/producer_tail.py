@@ -1,14 +1,14 @@
-"""Keeps `.highwater_producers` close behind the end of a log, for a start after kill -9.
+"""Keeps `.highwater_producers` close to the end of a log, for a start after kill -9.
 
-The file is made on the directory's worker and gets its name on the owner's thread, which also cuts
-the log: so whatever has the name tells of batches that are in the log, all of those before its offset
-and none behind it, at whatever moment the process ends.
+The directory's worker writes the file; the owner's thread, which also truncates the log, gives it
+its name. So a file with that name describes exactly the batches in the log before its offset, no
+matter when the process ends.
 
-* What it holds is gathered between appends, when the producers are as the log is.
-* Whoever cuts the log removes files that tell of more (`load_newest_snapshot`) before anything new is
-  written there. A file that was under way then never gets the name: `LogLife.truncations` has grown.
-* The worker writes to a descriptor of the directory, under a name that every start removes. If the log
-  is deleted meanwhile, and one of the same name made, that one never sees the file.
+* Its content is taken between appends, when the producer states match the log.
+* A truncation removes files that describe more (`load_newest_snapshot`) before anything new is
+  written. A file that was being written then never gets the name: `LogLife.truncations` has grown.
+* The worker writes through a descriptor of the directory, under a name that every start removes. If
+  the log is deleted and another one of the same name is made meanwhile, that one has no such file.
 """
 
 import contextlib
@@ -29,33 +29,33 @@ from highwater.partition.storage.names import (
 from highwater.partition.storage.recovery.producer_recovery import encode_recent
 
 ENTRIES_MIN: Final = 128
-"""Index entries after which the producers are written again: 512 KiB and more, of which a start reads
-headers only."""
+"""Index entries after which the producers are written again: 512 KiB and more of records, of which
+a start reads only the headers."""
 PRODUCERS_PER_ENTRY: Final = 8
-"""So many producers put it off by one more index entry, so that at the most half as much is written of
-producers as of records: 46 bytes for each of five batches, 4 KiB for an entry."""
+"""So many producers delay it by one more index entry. So at most half as many bytes of producers
+are written as of records: 46 bytes for each of five batches, 4 KiB for an entry."""
 
 Place = tuple[int, int]
-"""Base offset of the active segment, and its index entries."""
+"""Base offset of the active segment, and how many index entries it has."""
 
 
 class ProducerTail:
-    """One log's; see the module. Owned by the owner of the log, until `close`."""
+    """One log's; see the module. The log's owner owns it, until `close`."""
 
     __slots__ = ("_directory", "_end", "_environment", "_job", "_life", "_written")
 
     def __init__(
         self, environment: LogEnvironment, directory: str, life: LogLife, *, written: Place
     ) -> None:
-        """`written`: up to where a file that is there may be taken to reach."""
+        """`written`: how far an existing file may reach at most."""
         self._environment = environment
         self._directory = directory
         self._life = life
         self._written = written
         self._end = 0
-        """The offset of the file that this object has written; 0 if none, or it is gone since."""
+        """The offset of the file that this object wrote; 0 if there is none, or none any more."""
         self._job: _TailJob | None = None
-        """Under way: at most one."""
+        """The job under way: at most one."""
 
     def follow(
         self,
@@ -65,10 +65,10 @@ class ProducerTail:
         end_offset: int,
         high_watermark: Callable[[], int],
     ) -> None:
-        """Begins to write the producers if the log has grown enough since. Raises OSError.
+        """Begin to write the producers if the log has grown enough since. Raises OSError.
 
         `producers` are those of the log up to `end_offset`, its present end. `high_watermark` is
-        asked when the file is there: what it replaces is kept if it was committed.
+        called when the file is written: the file that it replaces is kept if it was committed.
         """
         if self._job is not None:
             return
@@ -84,12 +84,12 @@ class ProducerTail:
         self._environment.run_later(job.run, lambda: self._publish(job, high_watermark()))
 
     def cut(self, end_offset: int) -> None:
-        """The log was cut to end at an offset: files that tell of more are gone."""
+        """The log was truncated to `end_offset`; files that describe more are removed."""
         if self._end > end_offset:
             self._end = 0
 
     def close(self) -> None:
-        """Nothing gets its name any more."""
+        """Make sure that no file gets its name any more."""
         self._job = None
 
     def _publish(self, job: "_TailJob", high_watermark: int) -> None:
@@ -97,13 +97,13 @@ class ProducerTail:
             return
         self._job = None
         if job.truncations != self._life.truncations or self._environment.stall.stalled:
-            return  # The next one takes the same temporary name.
+            return  # The next job uses the same temporary name.
         rename = self._environment.filesystem.rename
         recent = os.path.join(self._directory, RECENT_PRODUCERS)
         try:
             if self._end <= high_watermark:
-                # A log is not cut below it; a truncation then need not read headers from the last
-                # roll on.
+                # A log is not truncated below the high watermark. So a later truncation need not
+                # read the headers since the last roll.
                 with contextlib.suppress(FileNotFoundError):
                     rename(recent, os.path.join(self._directory, COMMITTED_PRODUCERS))
             rename(recent + TEMPORARY_SUFFIX, recent)
@@ -113,7 +113,7 @@ class ProducerTail:
 
 
 class _TailJob:
-    """One file, to be written on another thread under its temporary name."""
+    """One file that another thread writes under its temporary name."""
 
     __slots__ = (
         "_directory",
@@ -133,7 +133,7 @@ class _TailJob:
         packed: Sequence[bytes],
         life: LogLife,
     ) -> None:
-        """On the owner's thread. Raises OSError."""
+        """Called on the owner's thread. Raises OSError."""
         self._filesystem = environment.filesystem
         self._directory = directory
         self._directory_fd = self._filesystem.open(
@@ -145,7 +145,7 @@ class _TailJob:
         self.truncations = life.truncations
 
     def run(self) -> None:
-        """Writes the file, not durably. Raises LogDirFailure."""
+        """Write the file, not durably. Raises LogDirFailure."""
         files = self._filesystem
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         try:

@@ -1,6 +1,6 @@
-"""Which segments have outlived retention (Kafka's `UnifiedLog.deleteOldSegments`), as a pure rule.
+"""The rule of retention: which segments are too old (Kafka's `UnifiedLog.deleteOldSegments`).
 
-Segments go oldest first and without gaps, and only if everything in them is committed.
+Segments are deleted oldest first, without gaps, and only if all their records are committed.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,10 +18,10 @@ def expired_segments(
     now_ms: int,
     timestamp_of: Callable[[Segment], int],
 ) -> int:
-    """How many of the oldest segments are to be deleted; it may be all of them.
+    """How many of the oldest segments must be deleted; it may be all of them.
 
-    `timestamp_of` gives a segment's largest timestamp in milliseconds, which may cost a read; it
-    is asked of no more segments than it takes. Then, if the active segment is among them, the
+    `timestamp_of` returns a segment's largest timestamp in milliseconds. That may cost a read, so
+    it is called for as few segments as possible. If the active segment is among them, the
     caller rolls first. An empty active segment stays.
     """
     if not config.delete_policy:

@@ -1,4 +1,4 @@
-"""Finds batches of a segment by its indexes, and rebuilds indexes that disagree with the segment."""
+"""Finds batches of a segment by its indexes, and rebuilds indexes that disagree with it."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -47,8 +47,8 @@ class SegmentLookup:
         return found
 
     def end_before(self, segment: Segment, position: int) -> int:
-        """The offset after the batch that ends at `position`: a log must not end with a gap, behind
-        which a reader would never get. Raises CorruptIndexError, CorruptLogError, OSError.
+        """The offset after the batch that ends at `position`. A log must not end with a gap,
+        because no reader could pass it. Raises CorruptIndexError, CorruptLogError, OSError.
         """
         if not position:
             return segment.base_offset
@@ -60,7 +60,7 @@ class SegmentLookup:
         return following
 
     def largest_timestamp(self, segment: Segment) -> int:
-        """`Segment.largest_timestamp`, of a segment whose indexes may be wrong."""
+        """As `Segment.largest_timestamp`, even if the segment's indexes are wrong."""
         return self.with_indexes(segment, segment.largest_timestamp)
 
     def first_timestamp(self, segment: Segment) -> int:
@@ -71,7 +71,7 @@ class SegmentLookup:
             raise LogDirFailure(segment.file, error) from error
 
     def with_indexes(self, segment: Segment, look_up: Callable[[], _T]) -> _T:
-        """Runs a look-up, and once more after rebuilding indexes that turn out to be wrong.
+        """Run a look-up; if the indexes turn out to be wrong, rebuild them and run it once more.
 
         Raises what `repair` and the look-up raise; OSError becomes LogDirFailure.
         """
@@ -85,9 +85,9 @@ class SegmentLookup:
             raise LogDirFailure(segment.file, error) from error
 
     def repair(self, segment: Segment) -> None:
-        """Rebuilds a segment's indexes, which disagree with it. If the segment itself is damaged,
+        """Rebuild a segment's indexes, which disagree with it. If the segment itself is damaged,
         raises DamagedHeaderError; its end is known if the segment is sealed. Indexes and largest
-        timestamp are then those of the batches before the damage. Raises OSError, too.
+        timestamp then cover the batches before the damage. Also raises OSError.
         """
         segments = self._segments
         segments.positions.clear()

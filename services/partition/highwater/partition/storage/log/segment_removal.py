@@ -1,6 +1,6 @@
-"""Takes segments' files out of a log; they are removed after file.delete.delay.ms.
+"""Removes segments' files from a log, after file.delete.delay.ms.
 
-They are renamed at once, so that a start does not find them, and readers who hold them can finish.
+They are renamed at once, so that a start does not find them. Readers with open files can finish.
 """
 
 from collections.abc import Sequence
@@ -23,10 +23,10 @@ class SegmentRemoval:
         self._segments = segments
 
     def drop(self, segments: Sequence[Segment]) -> None:
-        """Removes segments and the producer snapshots of their base offsets.
+        """Remove segments and the producer snapshots of their base offsets.
 
-        In the given order, so that a crash in between leaves a log without a hole: from the end
-        for truncation, from the start for retention.
+        This is done in the given order, so that a crash in between leaves no hole: truncation
+        begins at the log's end, retention at its start.
         """
         doomed: list[str] = []
         for segment in segments:
@@ -36,9 +36,9 @@ class SegmentRemoval:
         self._delete_later(doomed)
 
     def replace(self, old: Sequence[Segment], new: Segment) -> None:
-        """Puts `new`, whose files are in the directory, in the place of sealed neighbours.
+        """Replace adjacent sealed segments by `new`, whose files are in the directory.
 
-        Producer snapshots stay: they tell of offsets, not of files.
+        Producer snapshots stay: they belong to offsets, not to files.
         """
         self._segments.replace(old, new)
         doomed: list[str] = []
@@ -47,7 +47,7 @@ class SegmentRemoval:
         self._delete_later(doomed)
 
     def _rename_away(self, segment: Segment, *, snapshot: bool) -> list[str]:
-        """Renames a segment's files out of the way and closes it; their new paths."""
+        """Rename a segment's files and close it; return their new paths."""
         directory = self._place.directory
         paths = segment.paths()
         if snapshot:

@@ -21,10 +21,10 @@ _ALWAYS: Final = -(1 << 63)
 
 
 class SegmentRoll:
-    """What appends are compared with, and the roll. Lives as long as its log.
+    """The limits of the active segment, and the roll. Lives as long as its log.
 
-    An append that goes beyond one of the limits takes the careful way, which rolls or reserves disk
-    space if it must; so the hot path makes three comparisons and asks no more.
+    An append above one of the limits goes through `append_with_care`, which rolls or reserves disk
+    space if needed. So the hot path makes only three comparisons.
     """
 
     __slots__ = (
@@ -50,7 +50,7 @@ class SegmentRoll:
         factory: SegmentFactory,
         told: Sequence[FollowsRolls],
     ) -> None:
-        """All belong to the log; `factory` makes its segments. `told` follow each roll."""
+        """All belong to the log; `factory` makes its segments. `told` are notified of each roll."""
         self._place = place
         self._segments = segments
         self._lookup = lookup
@@ -59,15 +59,15 @@ class SegmentRoll:
         self._factory = factory
         self._growth = GrowthMonitor(place.clock.monotonic_ms())
         self.size_limit = 0
-        """Bytes up to which the active segment may grow; -1 if nothing may be appended."""
+        """Maximal size of the active segment in bytes; -1 if nothing may be appended."""
         self.timestamp_limit = _ALWAYS
-        """The largest timestamp that it may have."""
+        """The largest timestamp that the active segment may have."""
         self.offset_limit = 0
-        """The largest offset that may follow its last record."""
+        """The largest offset that may follow the active segment's last record."""
         self.set_limits()
 
     def set_limits(self) -> None:
-        """After a change of the active segment, or of the configs."""
+        """Set the limits after a change of the active segment, or of the configs."""
         segment = self._segments.active
         config = self._place.config
         full = segment.index.is_full() or segment.time_index.is_full()
@@ -80,16 +80,16 @@ class SegmentRoll:
             self.timestamp_limit = first + config.segment_ms - config.segment_jitter_ms
 
     def index_full(self) -> None:
-        """The active segment's indexes take no more entries: the next append rolls."""
+        """The active segment's indexes are full: let the next append roll."""
         self.size_limit = -1
 
     def reconfigured(self) -> None:
-        """After new configs; segments that exist keep the size of their indexes."""
+        """Take new configs; existing segments keep the size of their indexes."""
         self._factory.index_bytes = self._place.config.segment_index_bytes
         self.set_limits()
 
     def due(self, nbytes: int, max_timestamp: int, next_offset: int) -> bool:
-        """Whether a batch of `nbytes` that ends before `next_offset` goes into a new segment."""
+        """Whether a batch of `nbytes` that ends before `next_offset` needs a new segment."""
         segment = self._segments.active
         config = self._place.config
         if not segment.size:
@@ -106,7 +106,7 @@ class SegmentRoll:
         return waited > config.segment_ms - config.segment_jitter_ms
 
     def fitting(self, sizes: Sequence[int], ends: Sequence[int], first: int) -> int:
-        """How far the batches from `first` on go into the active segment; at least one does."""
+        """Index after the last batch, from `first` on, that fits; at least one does."""
         active = self._segments.active
         room = self._place.config.segment_bytes - active.size - sizes[first]
         limit = active.base_offset + RELATIVE_OFFSET_MAX + 1
@@ -117,7 +117,7 @@ class SegmentRoll:
         return stop
 
     def reserve(self, segment: Segment, end: int) -> None:
-        """Reserves the next chunk of disk space if the segment grows fast, or is to be whole."""
+        """Reserve disk space: the whole segment if preallocate is set, a chunk if it grows fast."""
         config = self._place.config
         room = config.segment_bytes - segment.size
         if config.preallocate and not segment.size:
@@ -128,8 +128,8 @@ class SegmentRoll:
         growth.enabled = segment.preallocate(min(CHUNK_BYTES + end - segment.size, room))
 
     def leave_damaged(self, base_offset: int) -> None:
-        """Closes the active segment if its batches cannot be walked over, and notes what is lost:
-        what is appended from `base_offset` on can then be found, and the rest is for a repair.
+        """If the active segment's batches cannot be walked over, note what is lost and roll. Then
+        batches from `base_offset` on can be found, and a repair can restore the rest.
         """
         segment = self._segments.active
         seen = segment.max_timestamp is not None and segment.first_timestamp is not None
@@ -143,17 +143,17 @@ class SegmentRoll:
             self.roll(base_offset)
 
     def roll(self, base_offset: int) -> None:
-        """Seals the active segment and begins one at `base_offset`; syncs the old one elsewhere.
+        """Seal the active segment and begin one at `base_offset`; sync the old one elsewhere.
 
-        The producer snapshot follows once the log has caught up with the producers' states.
-        Raises LogDirFailure.
+        The producer snapshot follows when the log has caught up with the producer states. Raises
+        LogDirFailure.
         """
         place = self._place
         try:
             old = self._segments.active
             old.seal()
             if self._segments.gaps:
-                # Segments join one another: recovery takes anything else for a hole.
+                # Segments must be contiguous: recovery takes anything else for a hole.
                 end = segment_end(place.filesystem, old)
                 base_offset = end if isinstance(end, int) else base_offset
             segment = self._factory.create(base_offset, now_ms=place.clock.wall_ms())
@@ -167,5 +167,5 @@ class SegmentRoll:
         self.set_limits()
 
     def restart(self, offset: int) -> None:
-        """Begins an empty segment at `offset`, where there is none. Raises OSError."""
+        """Begin an empty segment at `offset` in a log without segments. Raises OSError."""
         self._segments.add(self._factory.create(offset, now_ms=self._place.clock.wall_ms()))

@@ -1,7 +1,7 @@
 """Finds records by timestamp in a segment (Kafka's `LogSegment.findOffsetByTimestamp`).
 
-The time index and the batch headers lead to one batch; only that batch is decoded. What lies behind
-damage that is known is not looked at.
+The time index and the batch headers lead to one batch; only that batch is decoded. Batches behind
+known damage are not read.
 """
 
 from typing import Final
@@ -18,14 +18,14 @@ from highwater.partition.storage.segment.batches import Pread, headers
 from highwater.partition.storage.segment.segment import Segment
 
 DECOMPRESSED_BYTES_MAX: Final = 64 << 20
-"""A batch that unpacks to more is answered by its header alone."""
+"""A batch that decompresses to more is answered from its header."""
 
 
 def first_at_or_after(
     pread: Pread, segment: Segment, timestamp: int, start_offset: int
 ) -> tuple[int, int, int] | None:
-    """(timestamp, offset, leader epoch) of the first record, from `start_offset` on, that is not
-    older than `timestamp`; None if the segment has none.
+    """(timestamp, offset, leader epoch) of the first record, from `start_offset` on, with at least
+    `timestamp`; None if the segment has none.
     """
     _, indexed_offset = segment.time_index.floor(timestamp)
     position = segment.index.floor(max(indexed_offset, start_offset))
@@ -42,8 +42,8 @@ def first_at_or_after(
 def first_with_largest(pread: Pread, segment: Segment) -> tuple[int, int] | None:
     """(timestamp, offset) of the first record with the segment's largest timestamp.
 
-    Of a compacted segment the newest record may be gone, its batch's header not: then the largest
-    timestamp of a batch that holds records.
+    Compaction may have removed that record but not its batch's header. Then the largest timestamp
+    of a batch with records counts.
     """
     largest = segment.largest_timestamp()
     if largest < 0:
@@ -80,8 +80,8 @@ def _in_batch(
 ) -> tuple[int, int, int] | None:
     """The first such record of one batch.
 
-    A batch whose records cannot be unpacked within the limit is answered as if its first record
-    had its largest timestamp: never too late an offset, so a consumer misses nothing.
+    If the records cannot be decompressed within the limit, the answer is the batch's first offset
+    and largest timestamp. That offset is never too late, so a consumer misses nothing.
     """
     header = BatchHeader._make(fields)
     data = pread(segment.open(), header.batch_length + LENGTH_OVERHEAD, position)

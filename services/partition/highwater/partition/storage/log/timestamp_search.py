@@ -32,7 +32,7 @@ class TimestampSearch:
         self._lost = lost
 
     def first_at_or_after(self, timestamp: int) -> tuple[int, int, int] | None:
-        """(timestamp, offset, leader epoch) of the first record that is not older than `timestamp`.
+        """(timestamp, offset, leader epoch) of the first record with at least `timestamp`.
 
         Searches up to the log end offset; the caller discards what is not committed. None if all
         records are older.
@@ -56,15 +56,15 @@ class TimestampSearch:
         )
         for segment in newest_first:
             if segment.largest_timestamp() <= best[0]:
-                break  # As a rule after the first one; batches that are empty need another look.
+                break  # Usually after the first one; more are searched if a segment has no records.
             found = self._in(segment, partial(first_with_largest, pread, segment))
             if found is not None and found[0] > best[0]:
                 best = found
         return best
 
     def _in(self, segment: Segment, look_up: Callable[[], _T]) -> _T:
-        """Looks something up. Damage that is known is no error: what lies behind it, in its segment,
-        is not looked at.
+        """Run a look-up in a segment. Known damage is no error: batches behind it in the segment
+        are skipped.
         """
         try:
             return self._lookup.with_indexes(segment, look_up)

@@ -1,1 +1,1 @@
-"""Turns the files of a directory into a usable log."""
+"""Opens the files of a directory as a usable log."""

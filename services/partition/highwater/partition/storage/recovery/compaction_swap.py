@@ -1,11 +1,11 @@
-"""The steps that put a cleaned segment in place of the old ones, safe against a power cut.
+"""The steps that replace old segments by a cleaned one, safe against a power cut.
 
 New files are new inodes under Kafka's names; nothing is written in place:
 
-    <base>.log.cleaned    being written; worth nothing after a crash
-   <base>.log.swap       whole and on disk; from now on it counts, and will replace
+    <base>.log.cleaned    being written; removed after a crash
+    <base>.log.swap       whole and on disk; a crash no longer undoes the swap
     <base>.log            the segment
-   <base>.log.deleted    replaced; current readers may finish, a crash removes it
+    <base>.log.deleted    replaced; current readers may finish; removed after a crash
 
 The rename of the `.log` file to `.swap` decides: it follows the renames of the indexes, which are
 on disk by then. Before it the old segments are the log, after it the new one is, and `recovery`
@@ -30,7 +30,7 @@ from highwater.partition.storage.names import (
 
 _INDEXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 _FILES: Final = (*_INDEXES, LOG_SUFFIX)
-"""The log comes last: when it is there, the others are."""
+"""The log file comes last: when it has a name, the indexes have theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +50,23 @@ class Unlink:
 
 @dataclass(frozen=True, slots=True)
 class SyncFile:
-    """Its bytes are on disk before the next step."""
+    """The file's bytes must be on disk before the next step."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class SyncDirectory:
-    """All present names are on disk before the next step."""
+    """All present names must be on disk before the next step."""
 
 
 Step = Rename | Unlink | SyncFile | SyncDirectory
 
 
 def swap(bases: Sequence[int]) -> list[Step]:
-    """The steps after the `.cleaned` files of the first of `bases` were written, in order.
+    """The steps after the `.cleaned` files of `bases[0]` were written, in order.
 
-    The new segment replaces the neighbouring segments with these base offsets. The caller removes
+    The new segment replaces the adjacent segments with these base offsets. The caller removes
     the `.deleted` files once nobody reads them.
     """
     base = bases[0]
@@ -110,7 +110,7 @@ def recovery(names: Iterable[str], end_of: Callable[[int], int]) -> list[Step]:
         end = end_of(new)
         for name in present:
             base = _segment_file(name)
-            # Renamed indexes of the new segment are removed too, and rebuilt.
+            # If the new segment's indexes are already renamed, they are removed, too, and rebuilt.
             if base is not None and new <= base < end:
                 steps.append(Unlink(name))
         steps.append(SyncDirectory())

@@ -23,7 +23,7 @@ def read_epochs(filesystem: FileSystem, path: str) -> tuple[LeaderEpochCache, bo
 
 
 def rebuild_epochs(filesystem: FileSystem, segments: Sequence[Segment]) -> LeaderEpochCache:
-    """Epochs from the batches; skips a segment if its neighbours have the same epoch.
+    """Read the epochs from the batches; skip a segment if the next one begins in the same epoch.
 
     Raises OSError, CorruptLogError.
     """

@@ -4,21 +4,22 @@
     -------------------------------------------------  --------------------------  --------------
     each segment ends where the next one begins        nothing                     no
     offsets missing between segments
-      which lie before the log start offset            what is before goes         no: deleted
+      before the log start offset                      segments before it go       no: deleted
       in a log whose marker allows it (Kafka's)        nothing                     no: compacted
       anywhere else: a segment is missing or empty,    the log ends at the hole    yes
       or ends early at a batch boundary
-    offsets missing inside of a segment
+    offsets missing inside a segment
       in a log with any marker                         nothing                     no: compacted
-      in another                                       the log ends at the hole    yes
-    a closed segment ends inside of a batch            cut behind the last whole   yes
+      in a log without one                             the log ends at the hole    yes
+    a closed segment ends inside a batch               cut behind the last whole   yes
                                                        batch, the log ends there
     a closed segment has bytes that are no batch, or
     offsets that do not rise up to the next segment
-      before the recovery point                        left to readers, scrubber   they say so
+      before the recovery point                        nothing: readers and the    they report it
+                                                       scrubber find it
       behind it                                        cut, the log ends there     yes
     the next segment begins before this one ends,
-    behind the recovery point                          what begins there goes      yes
+    behind the recovery point                          the next segment goes       yes
     the first segment begins behind the first epoch
       while a deletion of older ones was under way     nothing                     no: deleted
       otherwise                                        the log begins anew, empty  yes
@@ -34,8 +35,8 @@
 
 "Lost" means that more is gone than a killed process leaves unwritten. Before anything is cut, the
 node records that its directories no longer prove the records of earlier incarnations
-(`NodeLineage.record_loss`), so that the controller removes its replicas from the ISRs and does not elect
-them. After a power cut the directories prove nothing anyway, and the record changes nothing.
+(`NodeLineage.record_loss`), so that the controller removes its replicas from the ISRs and does not
+elect them. After a power cut the directories prove nothing anyway; the record changes nothing.
 
 Records that are dropped although no power cut explains it (after an orderly stop, on a kernel that
 kept running, or before the recovery point) are set aside, not deleted: they may be the only copy.
@@ -50,7 +51,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Findings:
-    """Sums of one recovery of one log."""
+    """Totals of one recovery of one log."""
 
     recovered_segments: int = 0
     """How many segments were checked batch by batch."""

@@ -2,14 +2,14 @@
 
 In this order:
 
-1. `partition_files`: an interrupted cleaning or deletion is completed or undone.
+1. `partition_files` completes or undoes an interrupted cleaning or deletion.
 2. The front: does the log begin where its leader epochs say?
 3. `segment_ends`: does each segment that need not be read end where the next one begins? After a
   clean stop, or if the kernel kept running, only a doubtful segment is read.
 4. The tail: after a clean stop the headers after the last index entry are read; if the kernel kept
   running, the batches there are checked; after a power cut everything from the recovery point on.
-5. Producers come from the newest snapshot within the log and the headers after it, leader epochs
-  from their checkpoint and the headers that were read.
+5. Producer states come from the newest snapshot within the log and the headers after it, leader
+  epochs from their checkpoint and the headers that were read.
 
 `findings` has the table of findings and their meaning.
 """
@@ -62,10 +62,10 @@ from highwater.partition.storage.segment.segment import Segment, SegmentFactory
 
 @dataclass(slots=True, kw_only=True)
 class LoadedLog:
-    """What `load` found; the log takes over these objects."""
+    """The result of `load`; the log takes over these objects."""
 
     segments: list[Segment]
-    """Ascending by base offset, at least one; the last is active."""
+    """In order of base offset, at least one; the last is active."""
     log_start_offset: int
     log_end_offset: int
     recovery_point: int
@@ -80,9 +80,9 @@ class LoadedLog:
     truncated_bytes: int
     """Bytes cut off after the last whole batch, in all segments."""
     damaged: bool
-    """Whether more is gone than a killed process leaves unwritten (see `findings`)."""
+    """Whether more is missing than a killed process leaves unwritten (see `findings`)."""
     lost: tuple[tuple[int, int], ...]
-    """[first, end) offsets of records that were found damaged before."""
+    """[first, end) offsets of records that were found damaged earlier."""
 
 
 class LogLoader:
@@ -104,8 +104,8 @@ class LogLoader:
     ) -> None:
         """`recovery_point` and `log_start_offset` come from the checkpoints, 0 if unknown.
 
-        `compacted`: the cleaner's checkpoint lists the log. `cache_intact`: every completed write
-        of the last process is there. `on_loss` is called, at most once, before records are cut off
+        `compacted`: the cleaner's checkpoint lists the log. `cache_intact`: no completed write of
+        the last process is lost. `on_loss` is called, at most once, before records are cut off
         whose loss the node must report; it may raise LogDirFailure.
         """
         self._directory = directory
@@ -126,10 +126,10 @@ class LogLoader:
         self._first_base = 0
         """The first segment's base offset."""
         self._whole_up_to = 0
-        """Position in the last segment up to which its index proves that everything was written."""
+        """Position in the last segment up to which its index proves that nothing is missing."""
 
     def load(self) -> LoadedLog:
-        """Reads the directory.
+        """Read the directory.
 
         Raises OSError, CorruptLogError, UnsupportedFormatError, and LogDirFailure from `on_loss`.
         """
@@ -171,7 +171,7 @@ class LogLoader:
         epochs.truncate_from_end(end)
         epochs.truncate_from_start(start)
         if epochs.entries() != before:
-            # Also if the scan found new epochs: the next start may not read those batches.
+            # Even if the scan only found new epochs: the next start may not read those batches.
             self._write_epochs(epochs)
         return LoadedLog(
             segments=segments,
@@ -188,13 +188,13 @@ class LogLoader:
             lost=self._lost(end) if DAMAGE in files.names else (),
         )
 
-    # -- what is read ---------------------------------------------------------------------------
+    # -- reading --------------------------------------------------------------------------------
 
     def _front_missing(self, epochs: LeaderEpochCache) -> bool:
-        """Whether segments before the first one are missing that were not deleted.
+        """Whether segments before the first one are missing although nobody deleted them.
 
         A deletion also drops the epochs of the deleted segments. If it was interrupted before
-        that, files still wait to be removed; the epochs are then dropped before those files.
+        that, renamed files still wait to be removed; then the epochs are dropped here.
         """
         first, base = next(iter(epochs.entries()), None), self._files.first_base()
         if first is None:
@@ -210,7 +210,7 @@ class LogLoader:
         return False
 
     def _read_gaps(self) -> None:
-        """Reads the marker; creates one if only the cleaner's checkpoint lists the log.
+        """Read the marker; create one if only the cleaner's checkpoint lists the log.
 
         That checkpoint was written by Kafka or an earlier version and may get lost.
         """
@@ -220,7 +220,7 @@ class LogLoader:
             write_gaps(self._filesystem, self._directory, self._gaps)
 
     def _find_end(self, segments: list[Segment], batch_replay: BatchReplay) -> int:
-        """The log end offset. Drops segments after a hole and brings producers up to the end."""
+        """The log end offset. Drops segments after a hole; replays producers up to the end."""
         if not segments:
             return self._log_start_offset
         self._drop_deleted(segments)
@@ -247,7 +247,7 @@ class LogLoader:
         return self._check_segments(segments, unchecked, batch_replay)
 
     def _drop_deleted(self, segments: list[Segment]) -> None:
-        """Drops segments before a hole in deleted records; the remaining log has no hole."""
+        """Drop segments before a hole in deleted records, so that the log has no hole."""
         for number in range(len(segments) - 2, -1, -1):
             following = segments[number + 1].base_offset
             if following <= self._log_start_offset and (
@@ -281,12 +281,12 @@ class LogLoader:
             if (self._clean or number < recovery) and self._bytes_changed(
                 segments[number], end, following
             ):
-                continue  # Readers and the scrubber find it, and other replicas may heal it.
+                continue  # Readers and the scrubber find it; other replicas may repair it.
             return number
         return len(segments) if self._clean else stop
 
     def _bytes_changed(self, segment: Segment, end: int | End, following: int) -> bool:
-        """Whether a segment that was whole on disk has changed, without becoming shorter."""
+        """Whether a segment was whole on disk and has changed since, without becoming shorter."""
         if not isinstance(end, int):
             return end is End.UNREADABLE
         return end > following or not offsets_rise(self._filesystem, segment)
@@ -308,7 +308,7 @@ class LogLoader:
     def _check_segments(
         self, segments: list[Segment], unchecked: int, batch_replay: BatchReplay
     ) -> int:
-        """Checks segments from number `unchecked` on, drops all after a hole; the end offset."""
+        """Check segments from number `unchecked` on, drop all after a hole; return the end."""
         expected = segments[unchecked].base_offset
         for number in range(unchecked, len(segments)):
             segment = segments[number]
@@ -325,13 +325,13 @@ class LogLoader:
                 self._cut(segment, end_position, expected, last=last)
                 self._drop_from(segments, number + 1, hole=expected)
                 break
-            segment.preallocated = True  # It may be; sealing it frees the reserved space.
+            segment.preallocated = True  # Perhaps; sealing frees reserved space.
             segment.seal()
         return expected
 
     def _check_tail(self, segments: list[Segment], batch_replay: BatchReplay) -> int | None:
-        """Checks the last segment after its last index entry; the end offset, or None if that
-        entry is unreliable. Leaves the segment ready for appends.
+        """Check the last segment after its last index entry; return the end offset, or None if that
+        entry is unreliable. Leave the segment ready for appends.
         """
         segment = segments[-1]
         start = resume_point(self._filesystem, segment)
@@ -350,7 +350,7 @@ class LogLoader:
             return None
         if end_position < segment.size:
             self._cut(segment, end_position, end, last=True)
-        segment.preallocated = True  # It may be; sealing it frees the reserved space.
+        segment.preallocated = True  # Perhaps; sealing frees reserved space.
         return end
 
     def _recover(
@@ -367,9 +367,9 @@ class LogLoader:
         )
 
     def _complete_indexes(self, segment: Segment, following: int | None) -> None:
-        """Rebuilds the indexes of an unchecked segment, if files are missing.
+        """Rebuild the indexes of an unchecked segment if files are missing.
 
-        With another segment after it, at offset `following`, readers find damage later.
+        `following` is the next segment's base offset; if there is one, damage is left to readers.
         """
         if not segment.size:
             segment.index.reset()
@@ -389,16 +389,16 @@ class LogLoader:
                     raise
             segment.seal()
 
-    # -- what is cut off ------------------------------------------------------------------------
+    # -- cutting --------------------------------------------------------------------------------
 
     def _note_loss(self) -> None:
-        """Reports, before the cut, that more is gone than a killed process leaves unwritten."""
+        """Report, before the cut, that more is missing than a killed process leaves unwritten."""
         if not self._found.lost:
             self._found.lost = True
             self._on_loss()
 
     def _cut(self, segment: Segment, end_position: int, expected: int, *, last: bool) -> None:
-        """Cuts a segment after its last whole batch, which ends at offset `expected`."""
+        """Cut a segment after its last whole batch, which ends at offset `expected`."""
         torn = last and not self._stopped_clean and end_position >= self._whole_up_to
         if not torn or not looks_torn(self._filesystem, segment, end_position, expected):
             self._note_loss()
@@ -412,9 +412,9 @@ class LogLoader:
         del segments[number:]
 
     def _discard(self, segments: list[Segment], *, hole: int) -> None:
-        """Removes segments from the log, which ends at offset `hole`.
+        """Remove segments from the log, which ends at offset `hole`.
 
-        They are kept beside it if no power cut explains the hole.
+        If a power cut cannot explain the hole, their files are set aside.
         """
         if not segments:
             return
@@ -425,7 +425,7 @@ class LogLoader:
         else:
             self._files.remove(segments)
 
-    # -- what is derived ------------------------------------------------------------------------
+    # -- derived state --------------------------------------------------------------------------
 
     def _load_snapshot(self, producers: ProducerStates, limit: int | None) -> int:
         return load_newest_snapshot(
@@ -459,7 +459,7 @@ class LogLoader:
         try:
             ranges = checkpoint.read_ranges(self._filesystem, self._files.path(DAMAGE))
         except CorruptCheckpointError:
-            return ((0, end),)  # Something is lost, but it is not known where.
+            return ((0, end),)  # Something is lost, but its place is unknown.
         return tuple(found for found in ranges if found[0] < end)
 
     def _write_epochs(self, epochs: LeaderEpochCache) -> None:

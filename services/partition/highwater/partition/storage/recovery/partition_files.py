@@ -33,7 +33,7 @@ class PartitionFiles:
     """One partition's directory while it is loaded."""
 
     def __init__(self, directory: str, factory: SegmentFactory) -> None:
-        """Lists the directory. Raises OSError."""
+        """List the directory. Raises OSError."""
         self.directory = directory
         self.filesystem: FileSystem = factory.filesystem
         self._factory = factory
@@ -42,7 +42,7 @@ class PartitionFiles:
     def deleted_before(self, offset: int) -> bool:
         """Whether a deletion of segments with a base offset below `offset` was interrupted.
 
-        Their files wait under another name. Call it before `finish_cleaning`, which removes them.
+        Their files are renamed already. Call it before `finish_cleaning`, which removes them.
         """
         for name in self.names:
             base = parse_offset_file(name, LOG_SUFFIX + DELETED_SUFFIX)
@@ -51,15 +51,15 @@ class PartitionFiles:
         return False
 
     def first_base(self) -> int | None:
-        """The first segment's base offset by its name, or by that of a cleaned one that replaces
-        it; None if there is no segment.
+        """The first segment's base offset, by the name of its file or of a cleaned one that
+        replaces it; None if there is no segment.
         """
         suffixes = (LOG_SUFFIX, LOG_SUFFIX + SWAP_SUFFIX)
         bases = (parse_offset_file(name, suffix) for name in self.names for suffix in suffixes)
         return min((base for base in bases if base is not None), default=None)
 
     def finish_cleaning(self) -> None:
-        """Completes or undoes a cut-off cleaning or deletion. Raises OSError, CorruptLogError."""
+        """Complete or undo an interrupted cleaning or deletion. Raises OSError, CorruptLogError."""
         steps = compaction_swap.recovery(self.names, self._end_of_swapped)
         for step in steps:
             match step:
@@ -77,7 +77,7 @@ class PartitionFiles:
             self.names = self.filesystem.listdir(self.directory)
 
     def segments(self) -> list[Segment]:
-        """The segments by base offset; removes half-written files and indexes without a segment."""
+        """List the segments by base offset; remove unfinished files, and indexes without `.log`."""
         bases: list[int] = []
         present = set(self.names)
         for name in self.names:
@@ -93,18 +93,18 @@ class PartitionFiles:
         return [self._factory.existing(base) for base in sorted(bases)]
 
     def remove(self, segments: Sequence[Segment]) -> None:
-        """Removes the files of segments that no longer belong to the log. Raises OSError."""
+        """Remove the files of segments that no longer belong to the log. Raises OSError."""
         for segment in segments:
             segment.close()
             for path in segment.paths():
                 unlink_if_present(self.filesystem, path)
 
     def set_aside(self, segments: Sequence[Segment], hole: int) -> None:
-        """Moves segments' files into a directory beside this one, for an operator to examine.
+        """Move segments' files into a directory beside this one, for an operator to examine.
 
-        `hole` is the offset where the log now ends. The directory is named like that of a deleted
-        topic's log and stays until somebody removes it. A second loss at the same offset uses it
-        again. Raises OSError.
+        `hole` is the offset where the log now ends. The directory is named like that of a stray
+        log and stays until somebody removes it. A second loss at the same offset uses the same
+        directory. Raises OSError.
         """
         parent, name = os.path.split(self.directory)
         aside = os.path.join(parent, stray_directory(name, f"{hole:032x}"))
@@ -124,7 +124,7 @@ class PartitionFiles:
         return os.path.join(self.directory, name)
 
     def unlink(self, name: str) -> None:
-        """Removes a file of the directory, if it is there. Raises OSError."""
+        """Remove a file of the directory, if it is there. Raises OSError."""
         unlink_if_present(self.filesystem, self.path(name))
 
     def _end_of_swapped(self, base: int) -> int:

@@ -1,10 +1,10 @@
 """Restores a partition's producer state from the newest snapshot and the batches after it.
 
 A snapshot is taken when a segment is rolled, perhaps a gigabyte ago. `.highwater_producers` is a
-snapshot that is replaced every few hundred KiB and never synced: it serves a start after a killed
-process, on the same kernel. After a power cut it may describe batches that are gone, and is
+snapshot that is replaced every few hundred KiB and never synced: it is for a start after a killed
+process, on the same kernel. After a power cut it may describe batches that are gone, so it is
 removed. Its newest version with a committed offset is kept beside it, for truncations.
-`log.producer_tail` writes them.
+`log.producer_tail` writes both.
 
    uint32 CRC-32C of the rest, int64 offset, then the content of a snapshot file
 """
@@ -40,7 +40,7 @@ _OFFSET: Final = Struct(">q")
 
 
 def replay_batch(producers: ProducerStates, fields: Sequence[int]) -> None:
-    """Applies one batch, as `batches.HEADER` unpacks it; only idempotent ones count."""
+    """Apply one batch, as `batches.HEADER` unpacks it, if it is idempotent."""
     producer_id, sequence = fields[9], fields[11]
     if producer_id >= 0 and sequence >= 0:
         base_offset, delta = fields[0], fields[6]
@@ -65,12 +65,12 @@ def load_newest_snapshot(
     first: int = 0,
     names: Sequence[str] | None = None,
 ) -> int:
-    """Sets `producers` to the newest readable snapshot from `first` up to `limit`; returns its
+    """Set `producers` to the newest readable snapshot from `first` up to `limit`; return its
     offset, 0 if there is none.
 
-    Removes snapshots beyond `limit`: they describe batches that are not in the log. Ignores those
-    before `first`, the first segment's base offset: the batches in between are unknown, and a
-    producer with an old sequence would be refused (OUT_OF_ORDER), while an unknown one may go on.
+    Snapshots beyond `limit` are removed: they describe batches that are not in the log. Those
+    before `first`, the first segment's base offset, are ignored: batches in between are unknown. A
+    producer with an old sequence would be refused (OUT_OF_ORDER), an unknown one may continue.
     `names` are the directory's files, if the caller has listed them.
     """
     producers.clear()
@@ -100,7 +100,7 @@ def load_newest_snapshot(
 
 
 def remove_snapshots(filesystem: FileSystem, directory: str) -> None:
-    """Removes all files of producer state from a directory. Raises OSError."""
+    """Remove all files of producer state from a directory. Raises OSError."""
     names = filesystem.listdir(directory)
     for offset in producer_snapshots.offsets(names):
         unlink_if_present(filesystem, os.path.join(directory, offset_file(offset, SNAPSHOT_SUFFIX)))
@@ -110,7 +110,7 @@ def remove_snapshots(filesystem: FileSystem, directory: str) -> None:
 
 
 def encode_recent(offset: int, packed: Sequence[bytes]) -> bytes:
-    """The content of `.highwater_producers`: producers as they are before `offset`."""
+    """The content of `.highwater_producers`: the producer states before `offset`."""
     content = _OFFSET.pack(offset) + producer_snapshots.encode_history(packed)
     return _CRC.pack(crc32c(content)) + content
 
@@ -118,7 +118,7 @@ def encode_recent(offset: int, packed: Sequence[bytes]) -> bytes:
 def _recent(
     filesystem: FileSystem, directory: str, name: str, limit: int | None
 ) -> tuple[bytes, int]:
-    """The producers in a file of `RECENT`, and its offset; (nothing, 0) if it is unusable."""
+    """The producers in a file of `RECENT`, and its offset; (b"", 0) if it is unusable."""
     path = os.path.join(directory, name)
     try:
         data = read_file(filesystem, path, limit=producer_snapshots.FILE_BYTES_MAX)
@@ -143,7 +143,7 @@ def replay(
     end: int,
     limit: int | None = None,
 ) -> None:
-    """Applies the batches of `segments` from offset `start` on. The last segment ends at offset
+    """Apply the batches of `segments` from offset `start` on. The last segment ends at offset
     `end`, which is at position `limit` in it (None: at the file's end).
     """
     for number, segment in enumerate(segments):

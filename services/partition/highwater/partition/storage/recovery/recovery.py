@@ -2,12 +2,12 @@
 
 After a power cut every byte after the recovery point is in doubt, and is read. A killed process
 leaves every completed write in the kernel's memory; only its last write may be torn. While the
-kernel is the same (`core.lineage.cache_intact`), recovery reads only what follows the last index
-entry on disk, which was written after its batch and after everything that recovery derives from
-earlier batches (`resume_point`). Damage before it does not come from a crash; the scrubber and
-readers find it.
+same kernel runs (`core.lineage.cache_intact`), recovery reads only what follows the last index
+entry on disk. That entry was written after its batch, and after everything that recovery derives
+from earlier batches (`resume_point`). Damage before it does not come from a crash; the scrubber
+and readers find it.
 
-Files are read, not mapped: a bad sector is then an error of one log, not a signal.
+Files are read, not mapped, so that a bad sector is an error of one log and not a signal.
 """
 
 import zlib
@@ -52,7 +52,7 @@ _OLD_SIZE_MIN: Final = 14
 class BatchReplay:
     """Applies batch headers, in order, to the state derived from them.
 
-    Producers take batches from `producers_from` on; earlier ones are in their snapshot.
+    Producers get batches from `producers_from` on; their snapshot has the earlier ones.
     """
 
     __slots__ = ("epochs", "epochs_agree", "producers", "producers_from")
@@ -63,17 +63,17 @@ class BatchReplay:
         """`epochs` and `producers` are changed in place."""
         self.epochs = epochs
         self.epochs_agree = True
-        """False once a batch has another epoch than `epochs` has for its offset."""
+        """False if a batch has another epoch than `epochs` has for its offset."""
         self.producers = producers
         self.producers_from = producers_from
 
     def batch(self, fields: tuple[int, ...]) -> None:
-        """Applies one batch, as `HEADER` unpacks it."""
+        """Apply one batch, as `HEADER` unpacks it."""
         epoch = fields[2]
         if epoch > self.epochs.latest:
             self.epochs.assign(epoch, fields[0])
         elif epoch < self.epochs.latest:
-            # `epochs` has nothing before its first entry: older records may have been deleted.
+            # `epochs` may begin behind the first record, since older records may be deleted.
             known = self.epochs.epoch_for(fields[0])
             self.epochs_agree &= known in (epoch, NO_EPOCH)
         if fields[0] >= self.producers_from:
@@ -94,7 +94,7 @@ class ResumePoint:
 def resume_point(filesystem: FileSystem, segment: Segment) -> ResumePoint | None:
     """Where checking may begin if no completed write was lost; None: at the segment's beginning.
 
-    An index entry is on disk only after its batch and after the time index up to there. An entry
+    An index entry is on disk only after its batch, and after the time index up to there. An entry
     that does not match its batch proves nothing. Raises OSError.
     """
     try:
@@ -134,13 +134,13 @@ def recover_segment(
     replay: BatchReplay,
     start: ResumePoint | None = None,
 ) -> tuple[int, int]:
-    """Checks structure and CRC of every batch and rebuilds both indexes.
+    """Check structure and CRC of every batch and rebuild both indexes.
 
     Returns (end position, next offset) of the valid prefix; the caller cuts the rest. The first
-    batch begins at `expected_offset` and each next one where the one before ends, or later if
-    gaps are allowed. With `start`, earlier batches and index entries are trusted; an end at
-    `start.position` then means that they cannot be. Raises UnsupportedFormatError for messages of
-    format 0 or 1 with a valid checksum, which must not be cut off as torn, and OSError.
+    batch begins at `expected_offset`, each other one where the one before ends, or later if gaps
+    are allowed. With `start`, earlier batches and index entries are trusted; if the returned end
+    is `start.position`, they must not be. Raises OSError, and UnsupportedFormatError for messages
+    of format 0 or 1 with a valid checksum, which must not be cut off as torn.
     """
     builder = IndexBuilder(segment, index_interval, start)
     end, following = (0, expected_offset) if start is None else (start.position, start.base_offset)
@@ -163,7 +163,7 @@ def recover_segment(
 def looks_torn(filesystem: FileSystem, segment: Segment, position: int, expected: int) -> bool:
     """Whether the bytes after a valid prefix may be the beginning of the next batch.
 
-    A killed process leaves nothing else; anything else is damage. Raises OSError.
+    A killed process leaves nothing else behind a valid prefix. Raises OSError.
     """
     left = segment.size - position
     if left < HEADER_BYTES:
@@ -176,21 +176,21 @@ def looks_torn(filesystem: FileSystem, segment: Segment, position: int, expected
 def rebuild_indexes(
     filesystem: FileSystem, segment: Segment, *, index_interval: int, end_offset: int = ANYWHERE
 ) -> None:
-    """Rebuilds both indexes from headers alone, up to the first damage.
+    """Rebuild both indexes from headers alone, up to the first damage.
 
-    Batches must follow one another up to the segment's end, and their offsets rise and stay below
+    Batches must be contiguous up to the segment's end; their offsets must rise and stay below
     `end_offset`, the next segment's base offset. Raises DamagedHeaderError, OSError.
     """
     builder = IndexBuilder(segment, index_interval)
     fd = segment.open()
     sound, first = 0, segment.base_offset
     last: tuple[int, ...] | None = None
-    """The batch before; it is trusted once another batch begins where it ends."""
+    """The previous batch; it is trusted once another batch begins where it ends."""
     try:
         for position, fields in headers(filesystem.pread, fd, position=0, limit=segment.size):
             following = first if last is None else last[0] + last[6] + 1
             if fields[0] < following and last is not None and last[0] > first:
-                last = None  # There is a gap, so one of the two is wrong.
+                last = None  # There is a gap before the previous batch: one of the two is wrong.
             if fields[0] < following or fields[0] + fields[6] >= end_offset:
                 raise CorruptLogError(
                     f"offsets {fields[0]} to {fields[0] + fields[6]} at position {position}, "
@@ -236,13 +236,13 @@ def checksum_holds(filesystem: FileSystem, fd: int, position: int, fields: tuple
 class IndexBuilder:
     """Applies Kafka's rule for index entries to the batches of a segment.
 
-    It begins at the segment's start, or at a batch that has an entry already.
+    It begins at the segment's start, or at a batch that already has an entry.
     """
 
     __slots__ = ("_doubted", "_first_known", "_interval", "_segment")
 
     def __init__(self, segment: Segment, interval: int, start: ResumePoint | None = None) -> None:
-        """Empties the segment's indexes unless `start` is given."""
+        """Empty the segment's indexes unless `start` is given."""
         segment.bytes_since_index = 0
         segment.first_timestamp = None
         if start is None:
@@ -255,12 +255,12 @@ class IndexBuilder:
             segment.max_timestamp_offset = start.max_timestamp_offset
         self._first_known = start is not None
         self._doubted = start
-        """Until its batch was read, the stored largest timestamp is unproven."""
+        """Unproven largest timestamp; set until the batch with it was read."""
         self._segment = segment
         self._interval = interval
 
     def add(self, position: int, nbytes: int, last_offset: int, max_timestamp: int) -> None:
-        """Adds the next batch."""
+        """Add the next batch."""
         segment = self._segment
         if not self._first_known:
             self._first_known = True
@@ -282,7 +282,7 @@ class IndexBuilder:
         segment.bytes_since_index += nbytes
 
     def finish(self) -> None:
-        """Call it after the last batch. An unproven largest timestamp is looked up when needed."""
+        """Call it after the last batch. An unproven largest timestamp is read when needed."""
         segment, doubted = self._segment, self._doubted
         if doubted is not None and segment.max_timestamp == doubted.max_timestamp:
             segment.max_timestamp = None
@@ -291,7 +291,7 @@ class IndexBuilder:
 def _whole_batches(
     filesystem: FileSystem, segment: Segment, position: int
 ) -> Iterator[tuple[int, memoryview]]:
-    """(position, bytes) of batches by their length field, up to the first that is not whole."""
+    """(position, bytes) of batches by their length field; ends at the first that is not whole."""
     fd = segment.open()
     pread: Callable[[int, int, int], bytes] = filesystem.pread
     size = segment.size

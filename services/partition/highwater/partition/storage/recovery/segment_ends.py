@@ -1,7 +1,7 @@
-"""Finds where segments end, from the headers after their last index entries, and whether they join.
+"""Finds where segments end, from the headers after their last index entries, and if they join.
 
-The next segment begins where the log ends at a roll, and a cleaner keeps the last header of what it
-replaces, so every segment ends exactly where the next one begins. Kafka and earlier versions may
+A roll begins the next segment where the log ends, and a cleaner keeps the last header of what it
+replaces. So every segment ends exactly where the next one begins. Kafka and earlier versions may
 have rolled after a gap; their logs have an empty marker (see `Gaps`).
 """
 
@@ -27,11 +27,11 @@ from highwater.partition.storage.segment.segment import Segment
 
 _MARKER_BYTES_MAX: Final = 64
 _LEFT_BYTES_MAX: Final = 4 << 20
-"""Read of a batch that seems to be cut: four times Kafka's default batch size."""
+"""Limit of bytes read of a batch that seems cut: four times Kafka's default batch size."""
 _MAGIC_AT: Final = 16
 _OFFSET_MAX: Final = (1 << 63) - 1
 INSIDE_ONLY: Final = b"inside\n"
-"""The marker's content if segments join one another."""
+"""The marker's content if segments are contiguous."""
 
 
 class Gaps(enum.Enum):
@@ -40,15 +40,15 @@ class Gaps(enum.Enum):
     NOWHERE = enum.auto()
     """There is no marker."""
     INSIDE = enum.auto()
-    """Within segments, which join one another: the marker holds `INSIDE_ONLY`."""
+    """Only within segments, which are contiguous: the marker holds `INSIDE_ONLY`."""
     ANYWHERE = enum.auto()
     """Between segments, too: Kafka or an earlier version wrote the log; the marker is empty."""
 
 
 def read_gaps(filesystem: FileSystem, directory: str, names: Sequence[str]) -> Gaps:
-    """Reads the marker in a partition's directory. Raises OSError.
+    """Read the marker in a partition's directory. Raises OSError.
 
-    A marker that a power cut emptied allows too many gaps: a hole is then not noticed, but no
+    If a power cut emptied the marker, it allows too many gaps: a hole is then not noticed, but no
     intact record is cut off.
     """
     if GAPS_MARKER not in names:
@@ -62,7 +62,7 @@ def read_gaps(filesystem: FileSystem, directory: str, names: Sequence[str]) -> G
 
 
 def write_gaps(filesystem: FileSystem, directory: str, gaps: Gaps) -> None:
-    """Creates the marker, before the first gap; does not make it durable. Raises OSError."""
+    """Create the marker, before the first gap; do not sync it. Raises OSError."""
     assert gaps is not Gaps.NOWHERE
     path = os.path.join(directory, GAPS_MARKER)
     fd = filesystem.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -79,7 +79,7 @@ class End(enum.Enum):
     CUT = enum.auto()
     """The file is shorter than its last batch says."""
     UNREADABLE = enum.auto()
-    """The bytes where a batch should be are no batch, though long enough for one."""
+    """There are enough bytes for the next batch, but they are no batch."""
 
 
 def segment_end(filesystem: FileSystem, segment: Segment) -> int | End:
@@ -98,7 +98,7 @@ def segment_end(filesystem: FileSystem, segment: Segment) -> int | End:
     try:
         found = _end_behind(filesystem, fd, start, segment)
         if found is End.UNREADABLE and start:
-            found = _end_behind(filesystem, fd, 0, segment)  # The entry may be wrong instead.
+            found = _end_behind(filesystem, fd, 0, segment)  # Perhaps only the entry is wrong.
     finally:
         filesystem.close(fd)
     return found
@@ -116,7 +116,7 @@ def _end_behind(filesystem: FileSystem, fd: int, position: int, segment: Segment
 
 
 def _is_whole(left: bytes) -> bool:
-    """Whether a batch that seems to be cut is whole: then its length is wrong, not the file's."""
+    """Whether a batch that seems cut is whole: then its length field is wrong."""
     if len(left) < HEADER_BYTES:
         return False
     fields = HEADER.unpack_from(left)
@@ -128,7 +128,8 @@ def _is_whole(left: bytes) -> bool:
 
 
 def offsets_rise(filesystem: FileSystem, segment: Segment) -> bool:
-    """Whether each batch begins at or after the end of the one before; checksums skip base offsets.
+    """Whether each batch begins at or after the end of the one before. A checksum does not cover
+    the base offset.
 
     Reads all headers; used only if a segment does not end where the next one begins. Raises
     OSError.
@@ -149,8 +150,8 @@ def offsets_rise(filesystem: FileSystem, segment: Segment) -> bool:
 def shorter_than_indexed(filesystem: FileSystem, segment: Segment) -> bool:
     """Whether the index on disk points beyond the end of the file, so that batches are missing.
 
-    This is proven only if one of the index's last two entries within the file matches its batch;
-    the last one's header may be cut. Raises OSError.
+    This counts only if one of the index's last two entries within the file matches its batch; the
+    header of the last one may be cut. Raises OSError.
     """
     try:
         last = segment.index.last_entry() if segment.size else None

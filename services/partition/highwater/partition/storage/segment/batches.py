@@ -15,14 +15,14 @@ HEADER: Final = BATCH_HEADER
 max timestamp, producer id, producer epoch, base sequence, record count."""
 HEADER_BYTES: Final = HEADER_SIZE
 BATCH_BYTES_MAX: Final = 256 << 20
-"""Far above any max.message.bytes; a length beyond it is damage that should not fill memory."""
+"""Far above any max.message.bytes; a larger length is damage and must not fill the memory."""
 
 _START: Final = Struct(">qiiBIhi")
 """The fields that a walk needs: up to the last offset delta."""
 ANYWHERE: Final = 1 << 63
-"""Behind every position, and every offset."""
+"""Larger than every position and every offset."""
 _WINDOW_BYTES: Final = 8192
-"""Read at once: an index interval of small batches and the header after it."""
+"""Bytes of one read: an index interval of small batches and the header after it."""
 
 Pread = Callable[[int, int, int], bytes]
 
@@ -33,8 +33,8 @@ def find_batch(
     """The first batch from `position` on that ends at or after `offset`.
 
     Returns (position, base offset, next offset, bytes), or None if there is none before `limit`,
-    which is the end of the last batch. Raises CorruptLogError if what stands at a batch boundary
-    is no batch, or one that does not fit.
+    which is the end of the last batch. Raises CorruptLogError if there is no batch at a batch
+    boundary, or one that does not fit.
     """
     window = b""
     start = position
@@ -81,7 +81,7 @@ def headers(
 ) -> Iterator[tuple[int, tuple[int, ...]]]:
     """(position, fields of `HEADER`) of every batch in [position, limit).
 
-    `limit` is the end of the last one. Raises CorruptLogError as `find_batch` does.
+    `limit` is the end of the last batch. Raises CorruptLogError as `find_batch` does.
     """
     window = b""
     start = position
@@ -97,7 +97,7 @@ def headers(
 
 
 def only_headers(data: bytes) -> bool:
-    """Whether these batches are headers alone: compaction has left no record of them."""
+    """Whether these batches are only headers: compaction has removed all their records."""
     length = (HEADER_BYTES - LENGTH_OVERHEAD).to_bytes(4)
     return all(data[at + 8 : at + 12] == length for at in range(0, len(data), HEADER_BYTES))
 
@@ -113,12 +113,12 @@ def check_end(
     end_offset: int,
     unread: int,
 ) -> None:
-    """Raises CorruptLogError unless the batch at `position` ends where another one begins, or where
-    its segment does.
+    """Raise CorruptLogError unless the batch at `position` ends where the next one begins, or where
+    its segment ends.
 
-    No checksum covers a batch's length, and nobody has looked at that of its other header fields.
-    `nbytes` and `following` are what the batch says of itself; the segment ends at position `limit`
-    and offset `end_offset`. What begins at offset `unread` is not looked at: it may be known to be
+    No checksum covers a batch's length, and the other header fields' checksum was not checked.
+    `nbytes` and `following` come from the batch's header; the segment ends at position `limit` and
+    offset `end_offset`. A batch that begins at offset `unread` is not read: it may be known to be
     damaged.
     """
     behind = position + nbytes
@@ -141,7 +141,7 @@ def _not_rising(base_offset: int, following: int, position: int) -> CorruptLogEr
 
 
 def _check_nothing_left(position: int, limit: int) -> None:
-    """A length that has changed leads to a place from which fewer bytes than a header are left."""
+    """Raise if fewer bytes than a header are left: some batch has a wrong length."""
     if position < limit:
         raise CorruptLogError(f"{limit - position} bytes at position {position} are no batch")
 
@@ -149,7 +149,7 @@ def _check_nothing_left(position: int, limit: int) -> None:
 def _batch_at(
     window: bytes, relative: int, position: int, limit: int = ANYWHERE
 ) -> tuple[int, int, int]:
-    """(base offset, bytes, next offset) of the batch whose header stands at `relative`; it must end
+    """(base offset, bytes, next offset) of the batch whose header is at `relative`; it must end
     at or before `limit`.
     """
     if relative + HEADER_BYTES > len(window):

@@ -1,9 +1,9 @@
 """Limits how many file descriptors and index maps are open at once.
 
-Ten thousand replicas have far more segments than a process may have descriptors, and most of
-them are cold. Whatever opens a descriptor or a map enters it here; when there are too many, the
-ones that were not used since the hand last passed are released (the CLOCK approximation of LRU,
-which costs a user one attribute store and no reordering).
+Ten thousand replicas have far more segments than a process may have descriptors, and most of them
+are not in use. Code that opens a descriptor or a map enters it here. If there are too many, those
+that were not used since the last round are released. This CLOCK approximation of LRU costs one
+attribute store per use, and no reordering.
 """
 
 from collections import deque
@@ -11,21 +11,21 @@ from typing import Protocol
 
 
 class Evictable(Protocol):
-    """Something that holds a descriptor or a map and can open it again when it is needed."""
+    """An object with a descriptor or a map that it can open again when needed."""
 
     pins: int
-    """Users that rely on it being open right now; never evicted while > 0."""
+    """Users that need it open right now; it is not evicted while > 0."""
     referenced: bool
-    """Set by every use, cleared by the passing hand."""
+    """Set by every use, cleared when `HandleClock` passes it."""
     entered: bool
-    """True while the object stands in a `HandleClock`; the clock alone changes it."""
+    """Whether the object is in a `HandleClock`, which alone changes this."""
 
     def is_open(self) -> bool:
-        """False once it was released for another reason (deleted, closed)."""
+        """False after it was released for another reason (deleted, closed)."""
         ...
 
     def release(self) -> None:
-        """Closes the descriptor or the map."""
+        """Close the descriptor or the map."""
         ...
 
 
@@ -35,7 +35,7 @@ class HandleClock:
     __slots__ = ("_ring", "capacity", "evictions")
 
     def __init__(self, capacity: int) -> None:
-        """`capacity` is exceeded only while everything is pinned."""
+        """More than `capacity` are open only while all are pinned."""
         assert capacity > 0
         self.capacity = capacity
         self.evictions = 0
@@ -45,7 +45,7 @@ class HandleClock:
         return len(self._ring)
 
     def enter(self, handle: Evictable) -> None:
-        """Takes note of a handle that was just opened, and evicts another if it is one too many."""
+        """Enter a handle that was just opened; evict another one if there are too many."""
         if not handle.entered:
             handle.entered = True
             self._ring.append(handle)
@@ -54,7 +54,7 @@ class HandleClock:
             self._evict(handle)
 
     def _evict(self, newcomer: Evictable) -> None:
-        """Passes the hand at most twice round: once to clear marks, once to find a victim."""
+        """Go round at most twice: once to clear `referenced`, once to find a handle to release."""
         ring = self._ring
         for _ in range(2 * len(ring)):
             handle = ring.popleft()

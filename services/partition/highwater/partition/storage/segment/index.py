@@ -1,11 +1,11 @@
 """The sparse index of a segment: `.index`, from offsets to positions (Kafka's `OffsetIndex`).
 
 On disk an entry is 8 bytes, big endian: int32 relative offset, int32 position. The entry's offset
-is the last offset of the batch that starts at the position. Read as one int64 an entry sorts by
-offset and by position alike, which is how it is kept and searched here.
+is the last offset of the batch that starts at the position. Entries are kept and searched as
+int64, which sorts by offset and by position alike.
 
-The newest entries wait in memory (`index_file` says why). After a crash the missing ones are rebuilt
-together with those that Kafka would not trust either.
+The newest entries stay in memory for a while (`index_file` says why). After a crash recovery
+rebuilds the missing ones, together with those that Kafka would rebuild, too.
 """
 
 from array import array
@@ -25,7 +25,7 @@ _POSITION_MASK: Final = 0xFFFF_FFFF
 
 
 class OffsetIndex:
-    """One segment's offset index: what is in `file`, then what waits. One thread owns it."""
+    """One segment's offset index: entries in `file`, then those in memory. One thread owns it."""
 
     __slots__ = ("_tail", "base_offset", "before_flush", "file", "max_entries")
 
@@ -51,8 +51,8 @@ class OffsetIndex:
         self.base_offset = base_offset
         self.max_entries = max_bytes // ENTRY_BYTES
         self.before_flush: Callable[[], None] | None = None
-        """Called before entries are written: whatever recovery finds beside them in the file must
-        be there already (`recovery.resume_point`)."""
+        """Called before entries are written: other files that recovery relies on together with
+        them (`recovery.resume_point`) must be written first."""
         self._tail = array("q")
 
     def __len__(self) -> int:
@@ -64,16 +64,16 @@ class OffsetIndex:
 
     @property
     def waiting(self) -> int:
-        """Entries that are not in the file yet."""
+        """Number of entries that are not in the file yet."""
         return len(self._tail)
 
     @property
     def first_waiting(self) -> int:
-        """The position of the first of them; there must be one."""
+        """The position of the first entry that is not in the file yet; there must be one."""
         return self._tail[0] & _POSITION_MASK
 
     def append(self, last_offset: int, position: int) -> None:
-        """Adds the batch that ends with `last_offset` and starts at `position`."""
+        """Add an entry for the batch that ends with `last_offset` and starts at `position`."""
         tail = self._tail
         tail.append((last_offset - self.base_offset) << 32 | position)
         if len(tail) >= TAIL_ENTRIES_MAX:
@@ -115,7 +115,7 @@ class OffsetIndex:
             yield self.base_offset + (packed >> 32), packed & _POSITION_MASK
 
     def truncate(self, offset: int) -> None:
-        """Drops the entries whose batch ends at or after `offset`."""
+        """Drop the entries whose batch ends at or after `offset`."""
         limit = (offset - self.base_offset) << 32
         tail = self._tail
         del tail[bisect_right(tail, limit - 1) :]
@@ -123,12 +123,12 @@ class OffsetIndex:
             self.file.truncate(limit)
 
     def reset(self) -> None:
-        """Forgets everything, before the index is rebuilt from the segment."""
+        """Drop all entries, before the index is rebuilt from the segment."""
         del self._tail[:]
         self.file.clear()
 
     def flush(self) -> None:
-        """Writes the entries that wait in memory; creates the file if there is none."""
+        """Write the entries that are only in memory; create the file if there is none."""
         if self.before_flush is not None:
             self.before_flush()
         data = array("q", self._tail)

@@ -1,8 +1,8 @@
 """The file of a segment's index: entries of one size, added in pages and mapped for look-ups.
 
-Kafka's `AbstractIndex` is the comparison. It maps a preallocated file even while it grows. Here the
-newest entries wait in the memory of the index and are added a page at a time, so that a growing
-segment costs neither a map nor a descriptor nor ten sparse MiB.
+Kafka's `AbstractIndex` maps a preallocated file even while it grows. Here the newest entries stay
+in the index's memory and are added a page at a time. So a growing segment needs no map, no
+descriptor and no ten sparse MiB.
 """
 
 import mmap
@@ -17,16 +17,16 @@ from highwater.partition.storage.filesystem import FileSystem, write_all
 from highwater.partition.storage.segment.handles import HandleClock
 
 TAIL_ENTRIES_MAX: Final = 512
-"""Entries that an index holds back before it writes them: of the offset index one page of the file,
+"""Entries that an index gathers before it writes them: one page of the offset index, which covers
 2 MiB of log."""
 
 
 class IndexFile:
     """The entries of one index that are in its file. One thread owns it (`Evictable`).
 
-    It is opened when it is needed. Whether the entries are in order is checked when the file is first
-    mapped. All methods raise OSError; those that read raise CorruptIndexError if the file is shorter
-    than it was, or its entries are not in order.
+    The file is opened when needed. The order of entries is checked when the file is first mapped.
+    All methods raise OSError; those that read raise CorruptIndexError if the file has become
+    shorter, or its entries are not in order.
     """
 
     __slots__ = (
@@ -53,8 +53,8 @@ class IndexFile:
         filesystem: FileSystem,
         maps: HandleClock,
     ) -> None:
-        """`stored_bytes` is the file's present length, 0 for a file that does not exist. `ascend` says
-        of all entries' bytes, of which there are some, whether they are in order.
+        """`stored_bytes` is the file's present length; 0 if there is no file. `ascend` gets the
+        bytes of all entries (at least one) and returns whether they are in order.
         """
         self.path = path
         self.count = stored_bytes // entry.size
@@ -73,7 +73,7 @@ class IndexFile:
 
     def floor(self, limit: int, mask: int | None = None) -> tuple[Any, ...] | None:
         """The last entry whose first field is at most `limit`; None if there is none. With `mask`
-        only those bits of the field count, which have to ascend as well.
+        only these bits of the field count; they must ascend, too.
         """
         count = self.count
         if not count:
@@ -101,12 +101,12 @@ class IndexFile:
     # -- without a map --------------------------------------------------------------------------
 
     def last(self) -> tuple[Any, ...]:
-        """The newest entry; there must be one. It is not compared with the others."""
+        """The newest entry; there must be one. Its order is not checked."""
         size = self._entry.size
         return self._entry.unpack(self._read(size, (self.count - 1) * size))
 
     def append(self, data: bytes) -> None:
-        """Writes entries behind the last one; creates the file if there is none."""
+        """Write entries behind the last one; create the file if there is none."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
         fd = self._filesystem.open(self.path, flags, 0o644)
         try:
@@ -117,7 +117,7 @@ class IndexFile:
         self.release()
 
     def truncate(self, limit: int, *, field: int = 0) -> None:
-        """Drops the entries whose field is `limit` or more; the field must ascend."""
+        """Drop the entries whose field is `limit` or more; the field must ascend."""
         if not self.count:
             return
         view = self._map or self._open()
@@ -127,7 +127,7 @@ class IndexFile:
             self._cut(keep)
 
     def clear(self) -> None:
-        """Drops all entries, whatever they are."""
+        """Drop all entries, even unordered ones."""
         if self.count:
             self._cut(0)
         self._verified = True
@@ -139,7 +139,7 @@ class IndexFile:
         return self._map is not None
 
     def release(self) -> None:
-        """Unmaps the file; the next look-up maps it again (`Evictable`)."""
+        """Unmap the file; the next look-up maps it again (`Evictable`)."""
         if self._map is not None:
             self._map.close()
             self._map = None
@@ -147,7 +147,7 @@ class IndexFile:
     def _open(self) -> mmap.mmap:
         length = self.count * self._entry.size
         if not self._verified:
-            # Read, not mapped: a bad sector is then an error and not a signal.
+            # Read, not mapped, so that a bad sector is an error and not a signal.
             if not self._ascend(self._read(length, 0)):
                 raise CorruptIndexError(f"{self.path}: entries do not ascend")
             self._verified = True

@@ -1,44 +1,43 @@
-"""Disk space for segments that grow fast, reserved ahead of the writes.
+"""Reserves disk space for segments that grow fast, ahead of the writes.
 
-Appending into reserved blocks is up to 1.8 times as fast as growing a file. The file's size does
-not change (FALLOC_FL_KEEP_SIZE), so that nobody, Kafka's tools included, ever reads zeros behind
-the last batch; Kafka's `preallocate` makes the file as long as its segment may become. With that config
-a segment is reserved as a whole when it begins (`LogWriter`), otherwise a chunk at a time if it grows
-fast. What was reserved and not used is given back when the segment rolls or closes, or
-by recovery after a crash.
+Writing into reserved blocks is up to 1.8 times as fast as extending a file. The file's size does
+not change (FALLOC_FL_KEEP_SIZE), so that no reader, Kafka's tools included, sees zeros behind the
+last batch; Kafka's `preallocate` gives the file its maximal length. With that config a whole
+segment is reserved when it begins (`LogWriter`), otherwise a chunk at a time if it grows fast.
+Unused space is freed when the segment rolls or closes, or by recovery after a crash.
 """
 
 from typing import Final
 
 CHUNK_BYTES: Final = 8 << 20
-"""Reserved at a time, and how much a segment grows until it is looked at again."""
+"""Bytes reserved at a time; also how much a segment grows between two checks."""
 FAST_CHUNK_MS: Final = 1000
-"""A log that writes a chunk in less time gets the next one reserved."""
+"""A log that writes a chunk in less time gets the next chunk reserved."""
 
 
 class GrowthMonitor:
-    """Says when an active segment has grown enough to be looked at, and if it grows fast.
+    """Decides when to check an active segment's growth, and whether it grows fast.
 
-    `look_at` is the size beyond which `grown` is to be called; it costs the hot path nothing,
-    because the log folds it into the limit at which it rolls.
+    When the size passes `look_at`, `grown` must be called. That costs the hot path nothing, because
+    `look_at` is part of the size limit of a roll.
     """
 
     __slots__ = ("_looked_ms", "enabled", "look_at")
 
     def __init__(self, now_ms: int) -> None:
-        """Monotonic milliseconds."""
+        """`now_ms` is monotonic."""
         self.enabled = True
-        """False once the file system refused: then nothing is asked of it again."""
+        """False if the file system has refused; then it is not asked again."""
         self.look_at = CHUNK_BYTES
         self._looked_ms = now_ms
 
     def grown(self, size: int, now_ms: int) -> bool:
-        """Notes that the segment has `size` bytes; whether it took a chunk fast enough."""
+        """Note the segment's size; return whether the last chunk was filled fast enough."""
         fast = self.enabled and now_ms - self._looked_ms < FAST_CHUNK_MS
         self._looked_ms = now_ms
         self.look_at = size + CHUNK_BYTES
         return fast
 
     def rolled(self) -> None:
-        """A new segment begins, at the pace of the one before."""
+        """A new segment begins; its growth counts on."""
         self.look_at = CHUNK_BYTES

@@ -22,14 +22,14 @@ from highwater.partition.storage.segment.time_index import NO_TIMESTAMP, TimeInd
 CLOSED: Final = -1
 TAIL_ENTRIES: Final = 32
 TAIL_BYTES: Final = 1 << 20
-"""Behind the last index entry on disk; `shorten_unindexed_tail` writes when there is more. Small
+"""`shorten_unindexed_tail` writes if more than this lies behind the last index entry on disk. Small
 batches have an entry every 4 KiB: about 700 of them, a few milliseconds of recovery."""
 
 
 class Segment:
-    """One segment. One thread owns it; only `pins` of a live slice keeps `fd` open.
+    """One segment. One thread owns it. Only a pin keeps `fd` open.
 
-    `fd` is -1 while the file is closed, which it may be at any time that nobody pins it: use
+    `fd` is -1 while the file is closed, and without a pin it may be closed at any time: use
     `fd if fd >= 0 else open()`. The file is opened for reading and writing.
     """
 
@@ -71,25 +71,25 @@ class Segment:
         filesystem: FileSystem,
         handles: HandleClock,
     ) -> None:
-        """Describes a file that exists; opens nothing."""
+        """Describe an existing file; nothing is opened."""
         self.file = file
         self.path = relative_to_log_dir(file)
-        """The file's path relative to the log directory, as short-circuit readers want it."""
+        """The file's path relative to the log directory, for short-circuit readers."""
         self.base_offset = base_offset
         self.size = size
         self.inode = inode
         self.created_ms = created_ms
-        """When the segment was created or, after a restart, last written; for segment.ms."""
+        """For segment.ms: when the segment was created or, after a restart, last written."""
         self.index = index
         self.time_index = time_index
         self.bytes_since_index = 0
         self.first_timestamp: int | None = None
-        """Largest timestamp of the first batch; None until it is known (`load_first_timestamp`)."""
+        """Largest timestamp of the first batch; None until read (`load_first_timestamp`)."""
         self.max_timestamp: int | None = None
-        """Largest timestamp of all; None until it is read from the time index."""
+        """Largest timestamp of the segment; None until it is read from the time index."""
         self.max_timestamp_offset = base_offset
         self.damaged_at: int | None = None
-        """Position from which on there are no batches to be found, if somebody has noticed."""
+        """Position of known damage, behind which no batches can be found; None if there is none."""
         self.fd = CLOSED
         self.pins = 0
         self.referenced = False
@@ -98,32 +98,32 @@ class Segment:
         self.preallocated = False
         """Whether disk space was reserved behind the last batch."""
         self.indexes_missing = False
-        """True if an index file was not there when the segment was found on disk."""
+        """Whether an index file was missing when the segment was found on disk."""
         self._filesystem = filesystem
         self._handles = handles
 
     def index_files(self) -> tuple[IndexFile, ...]:
-        """The files beside the `.log`."""
+        """The files beside the `.log` file."""
         return self.index.file, self.time_index.file
 
     def paths(self) -> list[str]:
-        """Of all its files, the `.log` first; an index that is empty may have no file."""
+        """The paths of all its files, `.log` first; an empty index may have no file."""
         return [self.file, *(file.path for file in self.index_files())]
 
     def open(self) -> int:
-        """Opens the file and returns its descriptor. Raises OSError."""
+        """Open the file if needed and return its descriptor. Raises OSError."""
         if self.fd < 0:
             self.fd = self._filesystem.open(self.file, os.O_RDWR | os.O_CLOEXEC)
             self._handles.enter(self)
         return self.fd
 
     def pin(self) -> None:
-        """Keeps `fd` open, also when the segment is deleted, until `unpin`. Raises OSError."""
+        """Keep `fd` open until `unpin`, even if the segment is deleted. Raises OSError."""
         self.open()
         self.pins += 1
 
     def unpin(self) -> None:
-        """Ends one `pin`."""
+        """End one `pin`."""
         assert self.pins > 0
         self.pins -= 1
         if self.deleted and not self.pins:
@@ -134,7 +134,7 @@ class Segment:
         return self.fd >= 0
 
     def release(self) -> None:
-        """Closes the file; whoever needs it next opens it again (`Evictable`)."""
+        """Close the file; the next user opens it again (`Evictable`)."""
         if self.fd >= 0:
             fd, self.fd = self.fd, CLOSED
             self._filesystem.close(fd)
@@ -142,7 +142,7 @@ class Segment:
     def largest_timestamp(self) -> int:
         """The largest record timestamp, -1 if the segment is empty.
 
-        The first time it comes from the time index, compared with the batch that it names. Raises
+        It is first read from the time index and compared with the batch there. Raises
         CorruptIndexError or CorruptLogError if they differ, and OSError.
         """
         if self.max_timestamp is None:
@@ -170,16 +170,16 @@ class Segment:
 
     @property
     def walkable(self) -> int:
-        """Up to which position a walk over the batches may go."""
+        """The position up to which the batches can be read in order."""
         return self.size if self.damaged_at is None else self.damaged_at
 
     def truncate_indexes(self, end: int) -> None:
-        """Drops the index entries that lead to `end` or beyond. Raises CorruptIndexError, OSError."""
+        """Drop index entries of `end` and later offsets. Raises CorruptIndexError, OSError."""
         self.index.truncate(end)
         self.time_index.truncate(end)
 
     def forget_timestamps(self) -> None:
-        """After a truncation: what was known of the largest timestamp, or of damage, may be gone."""
+        """After a truncation: the largest timestamp and damage must be found anew."""
         self.max_timestamp = None
         self.damaged_at = None
         if not self.size:
@@ -188,17 +188,17 @@ class Segment:
             self.max_timestamp_offset = self.base_offset
 
     def preallocate(self, nbytes: int) -> bool:
-        """Reserves disk space behind the last batch; False if the file system cannot."""
+        """Reserve disk space behind the last batch; False if the file system cannot."""
         try:
             self._filesystem.fallocate(self.open(), FALLOC_FL_KEEP_SIZE, self.size, nbytes)
         except OSError:
-            # Not supported here, or the disk is too full for it; the write itself will tell.
+            # Not supported, or the disk is too full; then the write itself fails.
             return False
         self.preallocated = True
         return True
 
     def seal(self) -> None:
-        """Completes the indexes on disk and gives back reserved space: the segment is closed or
+        """Complete the indexes on disk and free reserved space, because the segment is closed or
         will not grow any more.
         """
         if self.preallocated:
@@ -210,8 +210,8 @@ class Segment:
         self.index.flush()
 
     def shorten_unindexed_tail(self) -> None:
-        """Writes the index entries that are not on disk yet, if there are many: a start after kill
-        -9 checks what is behind the last one. Nothing is synced. Raises OSError.
+        """Write the index entries that are not on disk yet, if there are many: a start after kill
+        -9 checks the batches behind the last entry. Nothing is synced. Raises OSError.
         """
         index = self.index
         waiting = index.waiting
@@ -219,7 +219,7 @@ class Segment:
             index.flush()
 
     def close(self) -> None:
-        """Releases the descriptor and the maps; a pinned descriptor stays until `unpin`."""
+        """Close the file and the maps; a pinned descriptor stays open until `unpin`."""
         self.deleted = True
         for file in self.index_files():
             file.release()
@@ -227,14 +227,14 @@ class Segment:
             self.release()
 
     def moved(self, directory: str, suffix: str = "") -> None:
-        """Takes note that the files were renamed to `<directory>/<name><suffix>`."""
+        """Note that the files were renamed to `<directory>/<name><suffix>`."""
         self.file = os.path.join(directory, os.path.basename(self.file) + suffix)
         self.path = relative_to_log_dir(self.file)
         for file in self.index_files():
             file.path = os.path.join(directory, os.path.basename(file.path) + suffix)
 
     def without_suffix(self, suffix: str) -> None:
-        """Takes note that the files have lost the end of their names."""
+        """Note that the files were renamed to names without `suffix`."""
         self.file = self.file.removesuffix(suffix)
         self.path = relative_to_log_dir(self.file)
         for file in self.index_files():
@@ -243,15 +243,15 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentSpan:
-    """The measures of a sealed segment, for those who plan what to do with it."""
+    """The size of a sealed segment and its offsets, for plans of a cleaning."""
 
     base_offset: int
     next_offset: int
-    """Where the following segment begins."""
+    """Where the next segment begins."""
     size: int
     index_bytes: int
     max_timestamp: int
-    """Milliseconds, -1 if it has none."""
+    """Milliseconds; -1 if there is none."""
 
 
 def relative_to_log_dir(file: str) -> str:
@@ -282,9 +282,9 @@ class SegmentFactory:
         self.maps = maps
 
     def create(self, base_offset: int, *, now_ms: int) -> Segment:
-        """Creates an empty segment's `.log` and opens it. Raises OSError.
+        """Create an empty segment's `.log` file and open it. Raises OSError.
 
-        A `.log` left over with this name is emptied: nothing at or above the log end offset counts.
+        An old file of this name is emptied: no record at or above the log end offset is valid.
         """
         file = os.path.join(self.directory, offset_file(base_offset, LOG_SUFFIX))
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
@@ -293,7 +293,7 @@ class SegmentFactory:
             file, base_offset, size=0, inode=self.filesystem.fstat(fd).st_ino, created_ms=now_ms
         )
         for index in segment.index_files():
-            # They come into being with their first page, or when the segment is sealed.
+            # The index files are made with their first page, or when the segment is sealed.
             unlink_if_present(self.filesystem, index.path)
         segment.forget_timestamps()
         segment.fd = fd
@@ -301,10 +301,10 @@ class SegmentFactory:
         return segment
 
     def existing(self, base_offset: int, suffix: str = "") -> Segment:
-        """Describes a segment that is on disk. Raises OSError if the `.log` is not there.
+        """Describe a segment that is on disk. Raises OSError if it has no `.log` file.
 
-        Missing indexes count as empty, which `recovery` takes as a reason to rebuild them.
-        `suffix` comes behind the names of the three files.
+        Missing indexes count as empty; `recovery` then rebuilds them. The names of all three files
+        end with `suffix`.
         """
         file = os.path.join(self.directory, offset_file(base_offset, LOG_SUFFIX) + suffix)
         status = self.filesystem.stat(file)
@@ -318,7 +318,7 @@ class SegmentFactory:
         )
 
     def empty(self, base_offset: int, suffix: str, *, now_ms: int) -> Segment:
-        """Describes a segment whose files are yet to be written. Raises OSError."""
+        """Describe a segment whose files are not written yet. Raises OSError."""
         file = os.path.join(self.directory, offset_file(base_offset, LOG_SUFFIX) + suffix)
         return self._segment(file, base_offset, size=0, inode=0, created_ms=now_ms, suffix=suffix)
 

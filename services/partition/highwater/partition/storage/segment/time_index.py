@@ -1,9 +1,8 @@
 """The sparse time index of a segment: `.timeindex`, from timestamps to offsets (`TimeIndex`).
 
-On disk an entry is 12 bytes, big endian: int64 timestamp, int32 relative offset. It says that no
-record up to and including the offset has a later timestamp, and that the batch which ends with
-the offset has exactly that one. As with the offset index, new entries wait in memory and are
-written in pages.
+On disk an entry is 12 bytes, big endian: int64 timestamp, int32 relative offset. No record up to
+and including that offset has a later timestamp, and the batch that ends with that offset has
+exactly this one. As in the offset index, new entries stay in memory and are written in pages.
 """
 
 from array import array
@@ -24,7 +23,7 @@ _ENTRY: Final = Struct(">qi")
 
 
 class TimeIndex:
-    """One segment's time index: what is in `file`, then what waits. One thread owns it."""
+    """One segment's time index: entries in `file`, then those in memory. One thread owns it."""
 
     __slots__ = (
         "_last_timestamp",
@@ -59,17 +58,17 @@ class TimeIndex:
         self._tail_timestamps = array("q")
         self._tail_offsets = array("q")
         self._last_timestamp: int | None = None if self.file.count else NO_TIMESTAMP
-        """Of the newest entry; None until it is read from the file."""
+        """The newest entry's timestamp; None until it is read from the file."""
 
     def __len__(self) -> int:
         return self.file.count + len(self._tail_timestamps)
 
     def is_full(self) -> bool:
-        """Whether only the entry that closes the segment still fits."""
+        """Whether only the last entry, which seals the segment, still fits."""
         return self.file.count + len(self._tail_timestamps) >= self.max_entries - 1
 
     def append(self, timestamp: int, offset: int) -> None:
-        """Adds (largest timestamp so far, last offset of its batch) unless it says nothing new."""
+        """Add (largest timestamp so far, last offset of its batch) if the timestamp is larger."""
         if self._last_timestamp is None:
             self._last_timestamp = self.last_entry()[0]
         if timestamp <= self._last_timestamp:
@@ -112,7 +111,7 @@ class TimeIndex:
             yield timestamp, self.base_offset + relative
 
     def truncate(self, offset: int) -> None:
-        """Drops the entries that point at or after `offset`."""
+        """Drop the entries that point at or after `offset`."""
         relative = offset - self.base_offset
         keep = bisect_right(self._tail_offsets, relative - 1)
         del self._tail_offsets[keep:]
@@ -122,7 +121,7 @@ class TimeIndex:
         self._last_timestamp = None if self.file.count or keep else NO_TIMESTAMP
 
     def reset(self) -> None:
-        """Forgets everything, before the index is rebuilt from the segment."""
+        """Drop all entries, before the index is rebuilt from the segment."""
         del self._tail_timestamps[:]
         del self._tail_offsets[:]
         self.file.clear()
@@ -134,7 +133,7 @@ class TimeIndex:
             self.flush()
 
     def flush(self) -> None:
-        """Writes the entries that wait in memory; creates the file if there is none."""
+        """Write the entries that are only in memory; create the file if there is none."""
         self.file.append(b"".join(map(_ENTRY.pack, self._tail_timestamps, self._tail_offsets)))
         del self._tail_timestamps[:]
         del self._tail_offsets[:]
