@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Iterator
@@ -99,7 +100,12 @@ def directories(up: Up) -> list[Path]:
 
 
 def size(directory: Path) -> int:
-    return sum(path.stat().st_size for path in directory.glob("*.log"))
+    """Of the segments; those that the node deletes meanwhile do not count."""
+    total = 0
+    for path in directory.glob("*.log"):
+        with contextlib.suppress(FileNotFoundError):
+            total += path.stat().st_size
+    return total
 
 
 def runs(child: psutil.Process) -> bool:
