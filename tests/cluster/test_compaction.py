@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from highwater.embed.kafka_client import KafkaClient
 from highwater.partition.storage.directory.lineage_file import LINEAGE_FILE
 from tests.cluster.runner import Up, is_alive
 from tests.support.process import wait_until
+from tests.support.segment_sizes import segment_bytes
 
 TOPIC = "table"
 CONFIGS = {
@@ -99,15 +99,6 @@ def directories(up: Up) -> list[Path]:
     return sorted(up.data_dir.rglob(f"{TOPIC}-0"))
 
 
-def size(directory: Path) -> int:
-    """Of the segments; those that the node deletes meanwhile do not count."""
-    total = 0
-    for path in directory.glob("*.log"):
-        with contextlib.suppress(FileNotFoundError):
-            total += path.stat().st_size
-    return total
-
-
 def runs(child: psutil.Process) -> bool:
     """False for zombies, too: the first process of some containers never reaps them."""
     try:
@@ -118,7 +109,7 @@ def runs(child: psutil.Process) -> bool:
 
 def wait_until_small(up: Up) -> None:
     wait_until(
-        lambda: all(size(directory) < SIZE_MAX for directory in directories(up)),
+        lambda: all(segment_bytes(directory) < SIZE_MAX for directory in directories(up)),
         timeout_s=60,
         what="compaction",
     )
@@ -212,7 +203,7 @@ def test_a_follower_that_begins_at_0_copies_what_is_left(up: Up) -> None:
     up.start()
     update(up, table, 1)
     wait_until(
-        lambda: (emptied / ".highwater_gaps").exists() and size(emptied) > 80_000,
+        lambda: (emptied / ".highwater_gaps").exists() and segment_bytes(emptied) > 80_000,
         timeout_s=60,
         what="the copy",
     )

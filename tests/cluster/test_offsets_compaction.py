@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from highwater.embed.kafka_client import KafkaClient
 from tests.cluster.runner import Up
 from tests.support.process import wait_until
+from tests.support.segment_sizes import segment_bytes
 
 OFFSETS = "__consumer_offsets"
 GROUP = "readers"
@@ -85,10 +86,7 @@ def make_it_roll_and_clean(up: Up) -> None:
 
 def replicas(up: Up) -> dict[Path, int]:
     """Directory -> bytes of its segments, without empty ones."""
-    sizes = {
-        directory: sum(path.stat().st_size for path in directory.glob("*.log"))
-        for directory in up.data_dir.rglob(f"{OFFSETS}-*")
-    }
+    sizes = {directory: segment_bytes(directory) for directory in up.data_dir.rglob(f"{OFFSETS}-*")}
     return {directory: size for directory, size in sizes.items() if size > 0}
 
 
