@@ -94,6 +94,13 @@ async def test_a_client_hears_of_new_leaders_before_the_former_one_is_gone():
     assert [b.node_id for b in later.brokers] == [2, 3], "it never knew the node"
 
 
+async def test_all_brokers_are_listed_if_all_are_fenced():
+    backend = FakeBackend(image_of(nodes=[node(1, fenced=True), node(2, fenced=True)]))
+    response = await Client(backend).call(ask(), 9)
+    assert [b.node_id for b in response.brokers] == [1, 2], "or a client would lose every address"
+    assert response.controller_id == -1
+
+
 async def test_a_node_that_is_fenced_again_is_told_of_once_more():
     backend = FakeBackend(image_of(nodes=[node(1), node(2, fenced=True)]))
     client = Client(backend)

@@ -15,7 +15,7 @@ Behaviour
 - Every node is a broker with the address of the gateway that the controller has assigned to it.
   Fenced nodes are not listed, though partitions still name them as replicas (offline ones, v5+).
   A fenced node is listed once more for a connection that got it before it was fenced, together with
-  the new leaders (`brokers_for`).
+  the new leaders (`brokers_for`). If all nodes are fenced, all are listed.
   The first live broker of the list is named as the controller.
 - Authorized operations (v8+) are sent if asked for: all of them, as there is no authorizer.
 

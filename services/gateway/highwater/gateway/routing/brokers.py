@@ -39,11 +39,16 @@ def brokers_for(
 
     So a client first learns the new leaders, and then that the fenced broker is gone. librdkafka
     2.16 sends nothing to a partition for up to a second if it learns both at once.
+    If all brokers are fenced, all are listed: a client that is told of none drops every address,
+    and gateways serve them all. In Kafka the broker that answers is always there.
     `fenced_at` has the revisions of the images in which nodes were fenced.
     """
+    registered = registered_brokers(image)
+    if all(broker.fenced for broker in registered):
+        return registered
     return [
         broker
-        for broker in registered_brokers(image)
+        for broker in registered
         if not broker.fenced or fenced_at.get(broker.node_id, image.revision) > told_revision
     ]
 
