@@ -14,7 +14,7 @@ from highwater.controller.service import ControllerService
 from highwater.controller.store.port import MetadataStore
 from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.endpoints import ControllerEndpoints
-from highwater.metadata.watch import ClusterWatch
+from highwater.metadata.watch import ClusterWatch, Watcher
 from highwater.model.cluster import ClusterImage, PartitionState
 
 START_TIMEOUT_S = 10.0
@@ -127,3 +127,12 @@ def partition_of(image: ClusterImage, name: str, number: int = 0) -> PartitionSt
 
 def node(client: ControllerClient, number: int, incarnation: str = "a") -> FakeNode:
     return FakeNode(client, f"127.0.0.1:{9300 + number}", f"{incarnation}{number}", number)
+
+
+async def die(endpoints: ControllerEndpoints, dead: FakeNode) -> None:
+    """The node's stream ends, as after kill -9."""
+    stream = ClusterWatch(endpoints, watcher=Watcher(node_id=dead.node_id, node_epoch=dead.epoch))
+    stream.start()
+    await stream.wait_for_revision(1, 5.0)
+    await stream.stop()
+    await asyncio.sleep(0.05)

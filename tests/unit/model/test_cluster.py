@@ -8,7 +8,7 @@ from highwater.model.cluster import (
     ClusterDelta,
     PartitionState,
     TopicState,
-    letting_go,
+    freeing_topics,
     replaced_topics,
     with_partitions,
 )
@@ -66,5 +66,5 @@ def test_what_a_delta_replaces_is_let_go_a_topic_at_a_time() -> None:
     replaced = replaced_topics(image, delta)
     assert sorted(topic.name for topic in replaced) == ["a", "b", "c"]
     assert d not in replaced
-    assert [len(replaced) for _ in letting_go(replaced)] == [2, 1, 0]
+    assert [len(replaced) for _ in freeing_topics(replaced)] == [2, 1, 0]
     assert delta.partition_count == 4

@@ -9,8 +9,8 @@ import pytest
 from highwater.runtime.collector import (
     FREEZE_PARTITIONS,
     THAW_PARTITIONS,
-    Permafrost,
-    at_rest,
+    FreezePolicy,
+    collection_paused,
 )
 
 
@@ -18,40 +18,40 @@ class Collector:
     def __init__(self) -> None:
         self.calls: list[str] = []
 
-    def permafrost(self) -> Permafrost:
-        return Permafrost(lambda: self.calls.append("freeze"), lambda: self.calls.append("thaw"))
+    def policy(self) -> FreezePolicy:
+        return FreezePolicy(lambda: self.calls.append("freeze"), lambda: self.calls.append("thaw"))
 
 
 def test_a_large_image_is_frozen_at_once_a_small_one_never() -> None:
     collector = Collector()
-    permafrost = collector.permafrost()
-    permafrost.took(new=FREEZE_PARTITIONS - 1)
+    policy = collector.policy()
+    policy.note_partitions(new=FREEZE_PARTITIONS - 1)
     assert collector.calls == []
-    collector.permafrost().took(new=FREEZE_PARTITIONS)
+    collector.policy().note_partitions(new=FREEZE_PARTITIONS)
     assert collector.calls == ["freeze"]
 
 
 def test_small_changes_add_up() -> None:
     collector = Collector()
-    permafrost = collector.permafrost()
+    policy = collector.policy()
     for _ in range(3 * 4 + 1):
-        permafrost.took(new=FREEZE_PARTITIONS // 4)
+        policy.note_partitions(new=FREEZE_PARTITIONS // 4)
     assert collector.calls == ["freeze"] * 3
 
 
 def test_what_belonged_to_deleted_partitions_can_be_collected() -> None:
     collector = Collector()
-    permafrost = collector.permafrost()
-    permafrost.took(new=0, removed=THAW_PARTITIONS - 1)
+    policy = collector.policy()
+    policy.note_partitions(new=0, removed=THAW_PARTITIONS - 1)
     assert collector.calls == []
-    permafrost.took(new=0, removed=1)
-    permafrost.took(new=0, removed=1)
+    policy.note_partitions(new=0, removed=1)
+    policy.note_partitions(new=0, removed=1)
     assert collector.calls == ["thaw"]
 
 
-def test_nothing_is_collected_while_the_collector_is_at_rest() -> None:
+def test_nothing_is_collected_while_collection_is_paused() -> None:
     def broken() -> None:
-        with at_rest():
+        with collection_paused():
             assert not gc.isenabled()
             raise ValueError("broken")
 
@@ -64,7 +64,7 @@ def test_nothing_is_collected_while_the_collector_is_at_rest() -> None:
 def test_a_collector_that_was_off_stays_off() -> None:
     gc.disable()
     try:
-        with at_rest():
+        with collection_paused():
             pass
         assert not gc.isenabled()
     finally:

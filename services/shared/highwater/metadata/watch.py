@@ -23,13 +23,13 @@ from highwater.model.cluster import (
     ClusterDelta,
     ClusterImage,
     TopicState,
-    letting_go,
+    freeing_topics,
     partitions_of,
     replaced_topics,
 )
 from highwater.model.errors import HighwaterError, UsageError
 from highwater.model.steps import Steps, finish
-from highwater.runtime.collector import Permafrost, at_rest
+from highwater.runtime.collector import FreezePolicy, collection_paused
 from highwater.runtime.logging import Logger, silent_logger
 from highwater.runtime.slices import Slices
 from highwater.runtime.tasks import TaskOwner
@@ -81,7 +81,7 @@ class ClusterWatch:
     ) -> None:
         """`cluster_id` is the stored one, if any; metadata of another cluster is refused."""
         self._slices = slices or Slices()
-        self._permafrost = Permafrost()
+        self._freezes = FreezePolicy()
         self._taking = asyncio.Lock()
         """Held while a change is converted and subscribers apply it, one change at a time."""
         self._stream_takes = False
@@ -238,10 +238,10 @@ class ClusterWatch:
 
     def _take(self, change: pb.ClusterChange) -> Steps[None]:
         if change.reset:
-            with at_rest():
+            with collection_paused():
                 snapshot = yield from snapshot_from_pb_steps(change)
                 yield from self._take_snapshot(snapshot)
-                self._permafrost.took(new=partitions_of(snapshot.topics.values()))
+                self._freezes.note_partitions(new=partitions_of(snapshot.topics.values()))
             return
         image = self._image
         assert image is not None, "the first change of a watch is a snapshot"
@@ -255,8 +255,8 @@ class ClusterWatch:
         removed = partitions_of(t for t in replaced if t.topic_id in delta.removed_topics)
         del image
         yield from self._publish(after, delta)
-        self._permafrost.took(new=delta.partition_count, removed=removed)
-        yield from letting_go(replaced)
+        self._freezes.note_partitions(new=delta.partition_count, removed=removed)
+        yield from freeing_topics(replaced)
 
     def _take_snapshot(self, image: ClusterImage) -> Steps[None]:
         known = self._image.cluster_id if self._image is not None else self._cluster_id
@@ -271,7 +271,7 @@ class ClusterWatch:
             replaced: list[TopicState] = [] if present is None else [*present.topics.values()]
             del present
             yield from self._publish(image, None)
-            yield from letting_go(replaced)
+            yield from freeing_topics(replaced)
 
     def _publish(self, image: ClusterImage, delta: ClusterDelta | None) -> Steps[None]:
         told: list[Subscriber] = []

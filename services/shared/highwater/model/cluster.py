@@ -211,16 +211,16 @@ def with_partitions(topic: TopicState, changed: Iterable[PartitionState]) -> Top
 
 
 def replaced_topics(before: ClusterImage, delta: ClusterDelta) -> list[TopicState]:
-    """The topics of `before` that are others, or gone, after the delta; see `letting_go`."""
+    """The topics of `before` that the delta changes or removes; see `freeing_topics`."""
     ids = (*(t.topic_id for t in delta.topics), *delta.partitions, *delta.removed_topics)
     return [before.topics[topic_id] for topic_id in ids if topic_id in before.topics]
 
 
-def letting_go(topics: list[TopicState]) -> Steps[None]:
-    """Empties the list in steps.
+def freeing_topics(topics: list[TopicState]) -> Steps[None]:
+    """Empties the list, a topic in each step.
 
-    Whoever drops the last reference to an image frees all its partitions at once. Who keeps those
-    that only that image has in such a list frees them a topic at a time.
+    Dropping the last reference to an image frees all its partitions at once, which stops the loop.
+    A list that still has the topics which only that image has spreads this over the steps.
     """
     while topics:
         topics.pop()

@@ -2,9 +2,9 @@
 
 An image of 100 000 partitions is more than a million objects. References alone free it, because
 nothing in it refers back, but each full collection would look at all of it: a quarter of a second,
-during which the event loop stands still. So what is there for long is frozen: taken out of the
-collector's sight (`gc.freeze`). It is still freed when the last reference to it goes; only a cycle
-among frozen objects is not, which is why there are few freezes, and thaws.
+during which the event loop stands still. So objects that stay are frozen: the collector ignores them
+(`gc.freeze`). They are still freed with the last reference to them, unless they are in a cycle.
+Therefore freezes are rare, and objects are thawed when many partitions were deleted.
 """
 
 import gc
@@ -25,8 +25,8 @@ THAW_PARTITIONS: Final = 1_000
 
 
 @contextmanager
-def at_rest() -> Iterator[None]:
-    """Nothing is collected meanwhile: for work that makes very many objects that stay."""
+def collection_paused() -> Iterator[None]:
+    """Collects nothing meanwhile: for work that makes very many objects that stay."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -36,8 +36,8 @@ def at_rest() -> Iterator[None]:
             gc.enable()
 
 
-class Permafrost:
-    """Decides when to freeze and thaw, by what its owner's image becomes. As old as its owner."""
+class FreezePolicy:
+    """Decides when to freeze and thaw, by the changes of its owner's image. Lives as its owner."""
 
     def __init__(
         self,
@@ -49,8 +49,8 @@ class Permafrost:
         self._new = 0
         self._removed = 0
 
-    def took(self, *, new: int, removed: int = 0) -> None:
-        """So many partitions of the owner's image are new or changed, and so many are gone."""
+    def note_partitions(self, *, new: int, removed: int = 0) -> None:
+        """Counts the partitions of the image that are new or changed, and those removed."""
         self._removed += removed
         if self._removed >= THAW_PARTITIONS:
             self._removed = 0

@@ -9,7 +9,7 @@ from highwater.controller.core.hand_over import (
     LeaderMove,
     finish_moves,
     leader_moves,
-    led_still,
+    still_led,
     waiting_moves,
 )
 from highwater.controller.core.membership import ElectionRules
@@ -125,9 +125,9 @@ def test_a_leader_of_a_later_epoch_has_not_been_asked() -> None:
     image = image_of(led_by(1, 1, 2))
     key = key_of(image)
     asked = [LeaderMove(key=key, leader=NodeId(1), leader_epoch=4, successor=NodeId(2))]
-    assert led_still(image, asked, {key}) == {key}
-    assert led_still(image, asked, set()) == frozenset()
+    assert still_led(image, asked, {key}) == {key}
+    assert still_led(image, asked, set()) == frozenset()
     later = image_of(replace(led_by(1, 1, 2), leader_epoch=LeaderEpoch(5)))
-    assert led_still(later, asked, {key}) == frozenset()
+    assert still_led(later, asked, {key}) == frozenset()
     gone = ClusterImage(revision=6, cluster_id="c")
-    assert led_still(gone, asked, {key}) == frozenset()
+    assert still_led(gone, asked, {key}) == frozenset()

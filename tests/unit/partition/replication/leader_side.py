@@ -17,6 +17,7 @@ from highwater.partition.replication.rows import Answered, Asked
 from highwater.partition.replication.throttle import Side, Throttle
 from highwater.partition.replication.traffic import ReplicaTraffic
 from highwater.partition.storage.log.log_slice import LogSlice
+from tests.support.log_batches import make_batch
 from tests.unit.hop.sinks import TOPIC
 from tests.unit.partition.data_plane.node import EPOCH, Node, Timer
 from tests.unit.partition.data_plane.roles import NODE, image_says
@@ -219,3 +220,17 @@ def partitions(rows: Iterable[Answered]) -> list[int]:
 def told(row: Answered) -> tuple[int, int, int, int]:
     """(error code, high watermark, log start offset, log end offset)."""
     return row.error_code, row.high_watermark, row.log_start_offset, row.log_end_offset
+
+
+def out_of_sync(
+    leader: Leader, partition: int = 0, count: int = 100, size: int = 900
+) -> PartitionReplica:
+    """A replica with `count` batches whose followers are not in sync."""
+    replica = leader.add_led(partition, isr=(NODE,))
+    leader.append(*[make_batch(value=b"v" * size) for _ in range(count)], partition=partition)
+    return replica
+
+
+def resign(replica: PartitionReplica) -> None:
+    """The next image has another leader."""
+    image_says(replica, leader=OTHER, epoch=EPOCH + 1, replicas=(NODE, FOLLOWER, OTHER))

@@ -52,7 +52,7 @@ from highwater.model.cluster import ClusterDelta, ClusterImage, InstanceState
 from highwater.model.ids import InstanceId, NodeId, TopicId
 from highwater.model.steps import Steps
 from highwater.model.time import Clock
-from highwater.runtime.collector import at_rest
+from highwater.runtime.collector import collection_paused
 from highwater.runtime.logging import Logger
 from highwater.runtime.slices import Slices
 
@@ -131,7 +131,7 @@ class ActiveController:
         Raises NotActiveError, StoreUnavailableError, OutcomeUnknownError, StoreWentBackError.
         """
         unclean = UncleanElections(log)
-        with at_rest():
+        with collection_paused():
             state = await slices.run(loading(await store.range("")))
             past.check(state.head)
             await past.accept(fence, state.head)

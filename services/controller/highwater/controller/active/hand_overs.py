@@ -13,7 +13,7 @@ from highwater.controller.core.hand_over import (
     LeaderMove,
     finish_moves,
     leader_moves,
-    led_still,
+    still_led,
     waiting_moves,
 )
 from highwater.controller.core.membership import ElectionRules
@@ -112,7 +112,7 @@ class HandOvers:
                 waiting -= new.keys()
                 lagging.update(key for key, ready in new.items() if not ready)
                 ready = {key for key, ready in new.items() if ready}
-                if present := led_still(self._writer.image, moves, ready):
+                if present := still_led(self._writer.image, moves, ready):
                     await elect(present)
                 continue
             try:
@@ -122,7 +122,7 @@ class HandOvers:
                 break
         if waiting:
             self._log.info("leaders_did_not_answer", partitions=len(waiting))
-            if present := led_still(self._writer.image, moves, waiting):
+            if present := still_led(self._writer.image, moves, waiting):
                 await elect(present)
         return lagging
 

@@ -56,7 +56,7 @@ def finding_leader_moves(
     return moves
 
 
-def led_still(
+def still_led(
     image: ClusterImage, moves: Iterable[LeaderMove], keys: Collection[PartitionKey]
 ) -> frozenset[PartitionKey]:
     """Those of the partitions whose leader is still in the epoch in which it was asked.

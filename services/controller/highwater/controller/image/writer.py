@@ -31,14 +31,14 @@ from highwater.controller.store.port import (
 from highwater.model.cluster import (
     ClusterDelta,
     ClusterImage,
-    letting_go,
+    freeing_topics,
     partitions_of,
     replaced_topics,
 )
 from highwater.model.errors import LimitExceededError
 from highwater.model.ids import GatewayId, NodeId
 from highwater.model.steps import Steps, in_one_step
-from highwater.runtime.collector import Permafrost
+from highwater.runtime.collector import FreezePolicy
 from highwater.runtime.slices import Slices
 
 JOBS_MAX: Final = 10_000
@@ -88,8 +88,8 @@ class MetadataWriter:
         gateways = assign_gateways(image.nodes.values(), image.gateways)
         self.hub = WatchHub(replace(image, node_gateways=gateways))
         self._index = index_of(image) if index is None else index
-        self._permafrost = Permafrost()
-        self._permafrost.took(new=partitions_of(image.topics.values()))
+        self._freezes = FreezePolicy()
+        self._freezes.note_partitions(new=partitions_of(image.topics.values()))
         self.next_producer_id = state.next_producer_id
         self._raise_epochs = state.head.raise_epochs
         self._jobs: asyncio.Queue[_Job] = asyncio.Queue(JOBS_MAX)
@@ -236,8 +236,8 @@ class MetadataWriter:
                 image = replace(image, node_gateways=mapping)
         self._index = index
         self.hub.publish(image, final)
-        self._permafrost.took(new=final.partition_count, removed=removed)
-        await self._slices.run(letting_go(replaced))
+        self._freezes.note_partitions(new=final.partition_count, removed=removed)
+        await self._slices.run(freeing_topics(replaced))
 
 
 def left_overs(state: StoredState) -> list[Operation]:

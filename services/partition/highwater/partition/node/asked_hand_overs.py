@@ -70,7 +70,7 @@ class _HandOver:
         return self.internal or (self.holds and self.replica.handed_over_to(self.asked.successor))
 
     @property
-    def hopeless(self) -> bool:
+    def successor_unable(self) -> bool:
         """The successor would not be elected: it is fenced, stops, or has left the ISR; or this
         replica could not hold its appends.
         """
@@ -165,11 +165,11 @@ class AskedHandOvers:
         if one.over:
             del self._under_way[one.asked.key]
         elif one.answer is not None:
-            if now_s >= one.deadline_s or (one.answer.ready and one.hopeless):
+            if now_s >= one.deadline_s or (one.answer.ready and one.successor_unable):
                 del self._under_way[one.asked.key]
                 if one.answer.ready:
                     self._lead_on(one)
-        elif one.hopeless or (not one.ready and now_s >= one.deadline_s):
+        elif one.successor_unable or (not one.ready and now_s >= one.deadline_s):
             self._lead_on(one)
             self._answer(one, now_s + TOLD_S, ready=False)
         elif one.ready:

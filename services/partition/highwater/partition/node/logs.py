@@ -33,7 +33,7 @@ from highwater.partition.storage.errors import LogDirFailure, LogDirInUseError, 
 from highwater.partition.storage.log.log import PartitionLog
 from highwater.partition.storage.names import partition_directory
 from highwater.partition.storage.scrubbing.scrubber import Damage, LogScrubber
-from highwater.runtime.collector import at_rest
+from highwater.runtime.collector import collection_paused
 from highwater.runtime.logging import Logger
 from highwater.runtime.tasks import TaskOwner
 
@@ -107,7 +107,7 @@ class NodeLogs:
         left, or if the directories do not belong together.
         """
         try:
-            with at_rest():  # The objects of logs stay.
+            with collection_paused():  # The objects of logs stay.
                 identity = self.manager.open()
         except LogDirInUseError as error:
             raise UsageError(str(error)) from None

@@ -17,8 +17,10 @@ from tests.unit.partition.replication.leader_side import (
     FOLLOWER,
     OTHER,
     Leader,
+    out_of_sync,
     partitions,
     place,
+    resign,
     told,
 )
 
@@ -259,10 +261,6 @@ def next_epoch(replica):
     image_says(replica, leader=NODE, epoch=EPOCH + 1, replicas=(NODE, FOLLOWER, OTHER))
 
 
-def resign(replica):
-    image_says(replica, leader=OTHER, epoch=EPOCH + 1, replicas=(NODE, FOLLOWER, OTHER))
-
-
 @pytest.mark.parametrize(
     ("change", "code"),
     [
@@ -433,90 +431,6 @@ def test_no_answer_has_more_rows_than_allowed(leader, peer, monkeypatch):
 
 
 # ---- catching up ----
-
-
-def out_of_sync(leader, partition=0, count=100, size=900):
-    replica = leader.add_led(partition, isr=(NODE,))
-    leader.append(*[make_batch(value=b"v" * size) for _ in range(count)], partition=partition)
-    return replica
-
-
-def copied(peer, for_ms, partition=0):
-    """How much a follower gets that asks again as soon as it has an answer."""
-    clock = peer.leader.clock
-    until_ms = clock.now_ms + for_ms
-    offset = total = 0
-    rows = peer.ask(place(0, partition))
-    while clock.now_ms < until_ms:
-        if rows is None:
-            rows = peer.wait(1)
-        for row in rows or ():
-            total += len(row.records)
-            offset += len(row.records) // batch_size(peer.leader, partition)
-        if rows is not None:
-            rows = peer.ask(*[place(offset, partition)] if rows else [])
-    return total
-
-
-def batch_size(leader, partition):
-    log = leader.plane.replicas[TOPIC, partition].log
-    return log.extent.size_bytes // log.log_end_offset
-
-
-def test_a_follower_that_catches_up_gets_no_more_than_the_rate(leader, peer):
-    replica = out_of_sync(leader)
-    leader.limit_catch_up(10_000, 0)
-    total = copied(peer, for_ms=5_000)
-    half_burst = 500
-    assert 45_000 <= total <= 50_000 + half_burst + batch_size(leader, 0)
-    assert leader.throttle.passed_bytes == total
-    assert leader.traffic.bytes_out == {FOLLOWER: total}
-    assert replica.log.extent.size_bytes > total, "or nothing was limited"
-
-
-def test_the_timer_of_a_throttle_ends_with_it(leader, peer):
-    out_of_sync(leader)
-    leader.limit_catch_up(1_000, 0)
-    leader.throttle.passed(leader.clock.now_ms, 100_000)
-    assert peer.ask(place(0)) is None
-    assert peer.pending_timers == 1
-    peer.wait(400)
-    assert peer.pending_timers == 1, "one look after the other, none in between"
-    leader.limit_catch_up(None)
-    (row,) = peer.wait(100)
-    assert len(row.records) == leader.plane.replicas[TOPIC, 0].log.extent.size_bytes
-
-
-def test_others_are_not_held_back_with_it(leader, peer):
-    out_of_sync(leader, 0)
-    leader.add_led(1)
-    out_of_sync(leader, 2, count=1)
-    leader.limit_catch_up(0, 0, 1)
-    rows = peer.ask(place(0, 0), place(0, 1), place(0, 2))
-    assert partitions(rows) == [2], "it is not named"
-    assert peer.ask() is None
-    for offset in range(5):
-        leader.append(make_batch(), partition=1)
-        assert partitions(peer.turn()) == [1]
-        assert peer.ask(place(offset + 1, 1)) is None
-
-
-def test_a_held_row_gets_a_fetch_error_at_once(leader, peer):
-    replica = out_of_sync(leader)
-    leader.limit_catch_up(0, 0)
-    assert peer.ask(place(0)) is None
-    resign(replica)
-    (row,) = peer.turn()
-    assert row.error_code == NOT_LEADER
-
-
-def test_a_follower_that_comes_to_be_in_sync_is_held_no_longer(leader, peer):
-    replica = out_of_sync(leader, count=1)
-    leader.limit_catch_up(0, 0)
-    assert peer.ask(place(0)) is None
-    image_says(replica, leader=NODE, epoch=EPOCH, replicas=(NODE, FOLLOWER, OTHER))
-    (row,) = peer.wait(500)
-    assert len(row.records) > 0
 
 
 def test_uncached_records_do_not_delay_other_rows(leader, peer, monkeypatch):

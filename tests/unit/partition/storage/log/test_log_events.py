@@ -32,7 +32,7 @@ class Recorder:
 def recorded(log: PartitionLog) -> list[tuple[str, int, tuple[int, int]]]:
     recorder = Recorder(log)
     for part in (log._roll, log._truncation, log.deletion):
-        part._told = (*part._told, recorder)
+        part._listeners = (*part._listeners, recorder)
     return recorder.told
 
 

@@ -22,7 +22,7 @@ from highwater.partition.storage.segment.time_index import NO_TIMESTAMP
 class LogDeletion:
     """Moves one log's start offset forward."""
 
-    __slots__ = ("_cleaning", "_lookup", "_place", "_removal", "_segments", "_told")
+    __slots__ = ("_cleaning", "_lookup", "_place", "_removal", "_segments", "_listeners")
 
     def __init__(
         self,
@@ -32,13 +32,13 @@ class LogDeletion:
         *,
         removal: SegmentRemoval,
         cleaning: LogCleaning,
-        told: Sequence[FollowsStart],
+        listeners: Sequence[FollowsStart],
     ) -> None:
-        """All belong to the log. `told` are notified of each new log start offset."""
+        """All belong to the log. `listeners` are notified of each new log start offset."""
         self._place = place
         self._segments = segments
         self._lookup = lookup
-        self._told = told
+        self._listeners = listeners
         self._removal = removal
         self._cleaning = cleaning
 
@@ -77,7 +77,7 @@ class LogDeletion:
 
     def _start_at(self, offset: int) -> None:
         self._segments.start_offset = offset
-        for part in self._told:
+        for part in self._listeners:
             part.start_moved(offset)
 
     def apply_retention(self, *, high_watermark: int, roll: Callable[[], None]) -> int:

@@ -64,7 +64,7 @@ class LogParts:
             first_dirty=first_dirty,
         )  # fmt: skip
         self.roll = roll = SegmentRoll(
-            place, segments, lookup, lost=lost, factory=factory, told=(durability, producers)
+            place, segments, lookup, lost=lost, factory=factory, listeners=(durability, producers)
         )
         self.writer = writer = LogWriter(
             place, segments, lookup, roll=roll, epochs=epochs, producers=producers
@@ -73,12 +73,12 @@ class LogParts:
             place, segments, lookup, roll=roll, epochs=epochs, producers=producers, writer=writer
         )
         self.deletion = LogDeletion(
-            place, segments, lookup, removal=removal, cleaning=cleaning, told=(epochs,)
+            place, segments, lookup, removal=removal, cleaning=cleaning, listeners=(epochs,)
         )
         self.truncation = LogTruncation(
             place, segments, lookup, epochs=epochs, durability=durability, producers=producers,
             roll=roll, removal=removal, cleaning=cleaning,
-            told=(lost, cleaning, durability, epochs, producers),
+            listeners=(lost, cleaning, durability, epochs, producers),
         )  # fmt: skip
         self.closing = LogClosing(
             place, segments, durability=durability, producers=producers, cleaning=cleaning

@@ -33,7 +33,7 @@ class LogTruncation:
         "_removal",
         "_roll",
         "_segments",
-        "_told",
+        "_listeners",
     )
 
     def __init__(
@@ -48,9 +48,9 @@ class LogTruncation:
         roll: SegmentRoll,
         removal: SegmentRemoval,
         cleaning: LogCleaning,
-        told: Sequence[FollowsEnd],
+        listeners: Sequence[FollowsEnd],
     ) -> None:
-        """All belong to the log. `told` depend on its end; some of them are named here, too."""
+        """All belong to the log. `listeners` depend on its end; some of them are named here, too."""
         self._place = place
         self._segments = segments
         self._lookup = lookup
@@ -60,7 +60,7 @@ class LogTruncation:
         self._roll = roll
         self._removal = removal
         self._cleaning = cleaning
-        self._told = told
+        self._listeners = listeners
 
     def truncate_to(self, offset: int, *, high_watermark: int) -> int:
         """See `PartitionLog.truncate_to`; the checkpoint may have `high_watermark`.
@@ -96,7 +96,7 @@ class LogTruncation:
             self._checkpoint_if_behind(offset, high_watermark)
             self._segments.start_offset = offset
             self._ends_at(offset)
-            for part in self._told:
+            for part in self._listeners:
                 part.emptied(offset)
         except OSError as error:
             raise LogDirFailure(self._place.directory, error) from error
@@ -119,7 +119,7 @@ class LogTruncation:
             lookup.with_indexes(segment, partial(self._find_largest_timestamp, segment))
         self._checkpoint_if_behind(end, high_watermark)
         self._ends_at(end)
-        for part in self._told:
+        for part in self._listeners:
             part.cut(end)
 
     def _find_largest_timestamp(self, segment: Segment) -> None:

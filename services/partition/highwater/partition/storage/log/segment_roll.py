@@ -34,7 +34,7 @@ class SegmentRoll:
         "_lost",
         "_place",
         "_segments",
-        "_told",
+        "_listeners",
         "offset_limit",
         "size_limit",
         "timestamp_limit",
@@ -48,14 +48,14 @@ class SegmentRoll:
         *,
         lost: LostRanges,
         factory: SegmentFactory,
-        told: Sequence[FollowsRolls],
+        listeners: Sequence[FollowsRolls],
     ) -> None:
-        """All belong to the log; `factory` makes its segments. `told` are notified of each roll."""
+        """All belong to the log; `factory` makes its segments. `listeners` are notified of each roll."""
         self._place = place
         self._segments = segments
         self._lookup = lookup
         self._lost = lost
-        self._told = told
+        self._listeners = listeners
         self._factory = factory
         self._growth = GrowthMonitor(place.clock.monotonic_ms())
         self.size_limit = 0
@@ -162,7 +162,7 @@ class SegmentRoll:
         self._segments.add(segment)
         self._segments.activate_last()
         self._growth.rolled()
-        for part in self._told:
+        for part in self._listeners:
             part.rolled(base_offset)
         self.set_limits()
 
