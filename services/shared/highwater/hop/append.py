@@ -3,12 +3,11 @@
 Hot path (decision 17): no object per request beyond the client's own sink, lists
 instead of records, one group per partition and loop turn. A gateway calls `AppendGatherer.append`
 for every batch; the partition node in process, or a gRPC stream, completes each group exactly once
-for every batch; the partition node in process, or a gRPC stream, completes each group exactly once
 (`AppendGroup.complete`), which informs the group's owner or every sink.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from highwater.model.ids import InstanceId, LeaderEpoch, TopicId
 
@@ -17,6 +16,11 @@ GROUP_BATCHES_MAX: Final = 256
 
 GROUP_BYTES_MAX: Final = 1 << 20
 """A group closes after the batch that reaches it, so it is larger by at most one batch."""
+
+Batch: TypeAlias = bytearray | memoryview
+"""A record batch. A node may write into it if its group is `writable`."""
+NO_BATCH: Final = memoryview(b"")
+"""In place of a batch whose bytes are not needed any more."""
 
 OUTCOME_NOT_APPENDED: Final = 1
 OUTCOME_APPENDED: Final = 2
@@ -152,7 +156,7 @@ class AppendGroup:
         self.leader_epoch = leader_epoch
         self.acks = acks
         self.instance = instance
-        self.batches: list[Any] = []
+        self.batches: list[Batch] = []
         self.sinks: list[AppendSink] = []
         self.indexes: list[int] = []
         self.nbytes = 0
@@ -197,7 +201,7 @@ class AppendGroup:
         A group that came over a stream may wait long for followers; its sender keeps the bytes.
         """
         if not self.sinks:
-            self.batches = [b""] * len(self.batches)
+            self.batches = [NO_BATCH] * len(self.batches)
             self.whole = None
 
     def complete(
@@ -285,7 +289,7 @@ class AppendGatherer:
         self,
         route: AppendRoute,
         acks: int,
-        batch: Any,
+        batch: Batch,
         nbytes: int,
         sink: AppendSink,
         index: int,

@@ -6,9 +6,10 @@ producer in the same queue expire with the first: if they were sent without it, 
 know the producer would accept a later sequence as the first one.
 """
 
-from typing import Any, Final
+from typing import Final
 
 from highwater.hop.append import (
+    NO_BATCH,
     OUTCOME_NOT_APPENDED,
     OUTCOME_UNKNOWN,
     AppendGroup,
@@ -17,6 +18,7 @@ from highwater.hop.append import (
     tell,
 )
 from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.primitives import Buffer
 from highwater.kafka.records.batch import PRODUCER_EPOCH_AT, PRODUCER_ID_AT
 from highwater.model.ids import TopicId
 
@@ -72,7 +74,7 @@ class AppendExpiry:
         group.deadline_ms = min(later.values(), default=NEVER_MS)
         if not later and not any_idempotent(group):
             # It will not be sent again, so its bytes can be freed.
-            group.batches = [b""] * len(group.batches)
+            group.batches = [NO_BATCH] * len(group.batches)
 
     def take_unsent(self, group: AppendGroup) -> int:
         """Takes expired batches out of a group that is not on the wire; returns their bytes."""
@@ -144,13 +146,13 @@ def drop_answered(group: AppendGroup) -> None:
         _keep(group, kept)
 
 
-def is_idempotent(batch: Any) -> bool:
+def is_idempotent(batch: Buffer) -> bool:
     """True if the batch names a producer; a cut batch counts as not idempotent."""
     # The sign bit of the producer id: -1 means none.
     return len(batch) > PRODUCER_ID_AT and batch[PRODUCER_ID_AT] < 0x80
 
 
-def producer_of(batch: Any) -> bytes:
+def producer_of(batch: Buffer) -> bytes:
     """The producer id as encoded in the batch."""
     return bytes(batch[PRODUCER_ID_AT:PRODUCER_EPOCH_AT])
 

@@ -3,9 +3,12 @@
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Protocol
 
+from highwater.kafka.primitives import Buffer
 from highwater.model.ids import InstanceId, TopicId
 
 READ_COMMITTED: Final = 1
+BUFFERS: Final = (bytes, bytearray, memoryview)
+"""Types of records in memory; others are ranges of files."""
 
 
 class FetchPartition(NamedTuple):
@@ -31,8 +34,20 @@ class FileRange(Protocol):
         ...
 
 
+class NamedRange(FileRange, Protocol):
+    """A range at the node that stores it: readers on the same host can find the file."""
+
+    log_dir: int
+    """The file's log directory, as an index into those that the node registered."""
+    path: str
+    """Relative to the log directory."""
+    inode: int
+    next_offset: int
+    """The first offset after the range."""
+
+
 class FetchedPartition:
-    """One partition's answer. `records` is bytes-like, or a `FileRange`."""
+    """One partition's answer. `records` is bytes-like, or a `FileRange` (`NamedRange` at its node)."""
 
     __slots__ = (
         "aborted_transactions",
@@ -54,14 +69,14 @@ class FetchedPartition:
         high_watermark: int = -1,
         last_stable_offset: int = -1,
         log_start_offset: int = -1,
-        records: Any = b"",
+        records: Buffer | FileRange = b"",
         nbytes: int = 0,
     ) -> None:
         self.error_code = error_code
         self.high_watermark = high_watermark
         self.last_stable_offset = last_stable_offset
         self.log_start_offset = log_start_offset
-        self.records = records
+        self.records: Buffer | FileRange = records
         self.nbytes = nbytes
         self.aborted_transactions: list[tuple[int, int]] | None = None
         """(producer id, first offset) pairs; None unless read_committed."""
@@ -72,7 +87,7 @@ class FetchedPartition:
 
     def release(self) -> None:
         """Releases the file behind `records`, for answers that are not sent."""
-        if self.nbytes and not isinstance(self.records, bytes | bytearray | memoryview):
+        if self.nbytes and not isinstance(self.records, BUFFERS):
             self.records.release()
         self.records = b""
         self.nbytes = 0

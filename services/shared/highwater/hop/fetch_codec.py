@@ -8,14 +8,22 @@ import os
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from struct import Struct
-from typing import Any, Final
+from typing import Final, cast
 
 from google.protobuf.message import DecodeError
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
-from highwater.hop.fetch import READ_COMMITTED, FetchedPartition, FetchPartition, FetchWork
+from highwater.hop.fetch import (
+    READ_COMMITTED,
+    FetchedPartition,
+    FetchPartition,
+    FetchWork,
+    FileRange,
+    NamedRange,
+)
 from highwater.hop.framing import PLACEHOLDER, HopFramingError, frame, split
 from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.primitives import Buffer
 from highwater.model.ids import InstanceId, TopicId
 
 PIECE_BYTES: Final = 1 << 20
@@ -122,7 +130,7 @@ class ResponseWriter:
         self._references: list[bytes] = []
         self._files: dict[tuple[int, int], tuple[int, pb.SegmentFile]] = {}
         self._details: list[pb.FetchPartitionDetail] = []
-        self._payload: list[Any] = []
+        self._payload: list[Buffer] = []
         self._nbytes = 0
 
     def add(self, work: FetchWork) -> None:
@@ -149,7 +157,7 @@ class ResponseWriter:
                 self._details.append(_detail(index, result))
             if nbytes:
                 if self._with_references:
-                    self._add_reference(index, result.records)
+                    self._add_reference(index, cast("NamedRange", result.records))
                 result.release()
             index += 1
         if self._with_references:
@@ -159,7 +167,7 @@ class ResponseWriter:
         else:
             self._add_payload(work, records)
 
-    def _add_reference(self, index: int, found: Any) -> None:
+    def _add_reference(self, index: int, found: NamedRange) -> None:
         key = (found.log_dir, found.inode)
         known = self._files.get(key)
         if known is None:
@@ -212,7 +220,7 @@ def _read_ranges(results: list[FetchedPartition]) -> list[bytes]:
     for result in results:
         if result.nbytes:
             try:
-                found.append(_read_range(result.records))
+                found.append(_read_range(cast("FileRange", result.records)))
             except OSError:
                 # The log notices the failed disk by itself, at the next append or index read.
                 result.release()
@@ -220,7 +228,7 @@ def _read_ranges(results: list[FetchedPartition]) -> list[bytes]:
     return found
 
 
-def _read_range(records: Any) -> bytes:
+def _read_range(records: FileRange) -> bytes:
     data = os.pread(records.fd, records.length, records.position)
     if len(data) != records.length:
         raise OSError(f"{len(data)} of {records.length} bytes at {records.position}")

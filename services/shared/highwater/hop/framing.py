@@ -5,8 +5,11 @@ reader parses only the header and slices the payload. A message without payload 
 field. The message as a whole is valid protobuf (see partition_service.proto).
 """
 
+from collections.abc import Sequence
 from struct import Struct
-from typing import Any, Final
+from typing import Final
+
+from highwater.kafka.primitives import Buffer
 
 _HEAD: Final = Struct("<BI")
 _HEADER_TAG: Final = 0x0D
@@ -21,7 +24,7 @@ class HopFramingError(ValueError):
     """The peer sent a message that is not framed as agreed."""
 
 
-def frame(header: bytes, payload: list[Any], payload_bytes: int) -> bytes:
+def frame(header: bytes, payload: Sequence[Buffer], payload_bytes: int) -> bytes:
     """Builds one message. `header` is serialised with a `header_bytes` that is not 0."""
     fixed = _HEAD.pack(_HEADER_TAG, len(header))
     if not payload_bytes:

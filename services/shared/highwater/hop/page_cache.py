@@ -2,13 +2,13 @@
 
 import errno
 import os
-from typing import Any, Final
+from typing import Final
 
 _NOT_IN_MEMORY: Final = errno.EAGAIN
 _CANNOT_TELL: Final = errno.EOPNOTSUPP
 
 
-def read_cached(fd: int, buffer: Any, position: int) -> int:
+def read_cached(fd: int, buffer: bytearray | memoryview, position: int) -> int:
     """Reads the cached bytes from `position` on; returns their number, 0 if none is cached.
 
     At the end of the file, it reads less than the buffer's size. File systems that do not support

@@ -3,10 +3,9 @@
 from typing import Protocol
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
-from highwater.hop.append import AppendRoute, AppendSink
+from highwater.hop.append import AppendRoute, AppendSink, Batch
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.hop.fetch import FetchWork
-from highwater.kafka.primitives import Buffer
 from highwater.model.ids import NodeId
 
 
@@ -17,7 +16,7 @@ class ProduceTarget(Protocol):
         self,
         route: AppendRoute,
         acks: int,
-        batch: Buffer,
+        batch: Batch,
         nbytes: int,
         sink: AppendSink,
         index: int,

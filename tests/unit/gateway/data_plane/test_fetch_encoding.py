@@ -79,7 +79,7 @@ def test_a_range_that_is_not_in_memory_stays_a_range(segment, monkeypatch, code)
     monkeypatch.setattr(fetch_encoding.os, "preadv", would_block)
     part = segment.range(0, 100)
     result = found(part, 100)
-    read_small(result)
+    read_small(result, result.records)
     assert (result.records, part.released) == (part, 0)
 
 
@@ -90,7 +90,7 @@ def test_a_read_error_is_answered_as_a_storage_error(segment, monkeypatch):
     monkeypatch.setattr(fetch_encoding.os, "preadv", broken)
     part = segment.range(0, 100)
     result = found(part, 100)
-    read_small(result)
+    read_small(result, result.records)
     assert (result.error_code, result.nbytes) == (ErrorCode.KAFKA_STORAGE_ERROR, 0)
     assert part.released == 1
 

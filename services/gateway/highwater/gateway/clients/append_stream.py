@@ -19,6 +19,7 @@ from typing import Final
 import grpc.aio
 
 from highwater.hop.append import (
+    NO_BATCH,
     AppendGatherer,
     AppendGroup,
     AppendOwner,
@@ -265,7 +266,7 @@ def _stand_in(group: AppendGroup) -> AppendGroup:
         group.topic_id, group.partition, group.leader_epoch, group.acks, group.instance
     )
     count = len(group.batches)
-    made.batches = [b""] * count
+    made.batches = [NO_BATCH] * count
     made.sinks = [ANSWERED] * count
     made.indexes = list(group.indexes)
     made.deadline_ms = NEVER_MS

@@ -21,7 +21,7 @@ a probe. The others follow once it has accepted that one. Until then the leader 
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any, Final
+from typing import Final
 
 from highwater.hop.append import (
     OUTCOME_NOT_APPENDED,
@@ -31,6 +31,7 @@ from highwater.hop.append import (
     AppendOwner,
     AppendRoute,
     AppendSink,
+    Batch,
     Failure,
     tell_sinks,
 )
@@ -158,7 +159,7 @@ class PartitionHold:
     def append(
         self,
         acks: int,
-        batch: Any,
+        batch: Batch,
         nbytes: int,
         sink: AppendSink,
         index: int,

@@ -5,14 +5,16 @@
 
 import errno
 import os
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from highwater.gateway.core.reply import Part
 from highwater.gateway.routing.current_leader import CurrentLeader
-from highwater.hop.fetch import FetchedPartition
+from highwater.hop.fetch import BUFFERS, FetchedPartition, FileRange
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.framing import encode_response_header, frame
 from highwater.kafka.messages import fetch as codec
+from highwater.kafka.primitives import Buffer
 
 CURRENT_LEADER_FROM: Final = 12
 """Version from which a refusal names the current leader; version 16 adds its address (KIP-951)."""
@@ -42,7 +44,7 @@ def encode_parts(
     return _framed(encode_response_header(codec.API_KEY, version, correlation_id), parts)
 
 
-def _framed(header: bytes, parts: list[Any]) -> list[Part]:
+def _framed(header: bytes, parts: Sequence[Buffer | FileRange]) -> list[Part]:
     """Adds size and header; joins neighbouring bytes into one part, keeps file ranges apart."""
     size = len(header)
     framed: list[Part] = []
@@ -66,12 +68,11 @@ def _framed(header: bytes, parts: list[Any]) -> list[Part]:
     return framed
 
 
-def read_small(result: FetchedPartition) -> None:
+def read_small(result: FetchedPartition, records: FileRange) -> None:
     """Reads a small range into bytes if it is in the page cache: one send instead of three calls.
 
     A disk failure becomes this partition's error, as when a node reads for us.
     """
-    records = result.records
     buffer = bytearray(result.nbytes)
     try:
         if os.preadv(records.fd, [buffer], records.position, os.RWF_NOWAIT) != result.nbytes:
@@ -96,8 +97,8 @@ def partition_data(
 
     Without `may_copy`, a small range stays a range, which uses no memory while it waits.
     """
-    if may_copy and 0 < result.nbytes <= SMALL_RANGE and hasattr(result.records, "fd"):
-        read_small(result)
+    if may_copy and 0 < result.nbytes <= SMALL_RANGE and not isinstance(result.records, BUFFERS):
+        read_small(result, result.records)
     data = codec.FetchResponsePartitionData(
         partition_index=partition,
         error_code=result.error_code,

@@ -37,7 +37,7 @@ from highwater.gateway.data_plane.fetch_encoding import (
 from highwater.gateway.routing.client import ClientSession
 from highwater.gateway.routing.current_leader import CurrentLeader, leader_to_tell
 from highwater.gateway.routing.table import TopicRoutes
-from highwater.hop.fetch import READ_COMMITTED, FetchedPartition, FetchPartition, FetchWork
+from highwater.hop.fetch import BUFFERS, READ_COMMITTED, FetchedPartition, FetchPartition, FetchWork
 from highwater.hop.ports import NodeLink
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import fetch as codec
@@ -315,10 +315,10 @@ class SinglePartitionFetch(FailingReply):
         result = work.results[0]
         if (
             0 < result.nbytes <= SMALL_RANGE
-            and type(result.records) is not memoryview
+            and not isinstance(result.records, BUFFERS)
             and not self.session.shared.budget.replies_scarce
         ):
-            read_small(result)
+            read_small(result, result.records)
         if result.error_code or result.diverging_epoch >= 0 or result.aborted_transactions:
             self._pack_unusual(result, work.throttle_ms)
             return
@@ -328,7 +328,7 @@ class SinglePartitionFetch(FailingReply):
         records = result.records
         if not result.nbytes:
             self.session.complete_fetch(self, head + tail)
-        elif type(records) is bytearray or type(records) is memoryview:
+        elif isinstance(records, BUFFERS):
             self.session.complete_fetch(self, b"".join((head, records, tail)))
         else:
             self.session.complete_fetch(self, [head, records, tail] if tail else [head, records])

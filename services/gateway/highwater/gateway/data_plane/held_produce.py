@@ -9,7 +9,7 @@ groups in flight in the link.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Protocol, cast
+from typing import Final, Protocol, cast
 
 from highwater.gateway.core.produce_hold import HoldLedger, PartitionHold, refusal_of, tell_all
 from highwater.gateway.routing.table import PartitionRoute
@@ -18,6 +18,7 @@ from highwater.hop.append import (
     AppendGroup,
     AppendRoute,
     AppendSink,
+    Batch,
     Failure,
     tell_sinks,
 )
@@ -113,7 +114,7 @@ class HeldProduce:
         self,
         route: AppendRoute,
         acks: int,
-        batch: Any,
+        batch: Batch,
         nbytes: int,
         sink: AppendSink,
         index: int,

@@ -23,11 +23,10 @@ from highwater.gateway.data_plane.decoding import RequestDecoder
 from highwater.gateway.routing.client import ClientSession
 from highwater.gateway.routing.current_leader import CurrentLeader, leader_to_tell
 from highwater.gateway.routing.table import TopicRoutes
-from highwater.hop.append import AppendGroup, Failure
+from highwater.hop.append import NO_BATCH, AppendGroup, Batch, Failure
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.framing import encode_response_header, frame
 from highwater.kafka.messages import produce as codec
-from highwater.kafka.primitives import Buffer
 from highwater.kafka.records.batch import ATTRIBUTES_AT, COMPRESSION_MASK
 from highwater.kafka.records.compression import Compression
 
@@ -411,15 +410,15 @@ def bounded_timeout_ms(timeout_ms: int) -> int:
     return min(max(timeout_ms, TIMEOUT_MS_MIN), TIMEOUT_MS_MAX)
 
 
-def _batch_of(data: codec.ProduceRequestPartitionProduceData) -> Buffer:
+def _batch_of(data: codec.ProduceRequestPartitionProduceData) -> Batch:
     """A partition's record batch, empty if the request has none."""
     batch = data.records
-    assert batch is None or isinstance(batch, Buffer)  # As the codec decodes them.
-    return batch or b""
+    assert batch is None or isinstance(batch, Batch)  # As the codec decodes a bytearray.
+    return batch or NO_BATCH
 
 
 def _refusal(
-    routes: TopicRoutes | None, partition: int, batch: Buffer, acks: int, version: int
+    routes: TopicRoutes | None, partition: int, batch: Batch, acks: int, version: int
 ) -> Failure | None:
     """Refuses what the gateway itself can check (Kafka's KafkaApis and ProduceRequest checks)."""
     if acks not in (-1, 0, 1):

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final, cast
 
 from highwater.gateway.core.session_ports import RequestHandler
 from highwater.gateway.core.shared_input import SharedInput
@@ -251,6 +251,6 @@ class Listener:
 class _Refusal(asyncio.Protocol):
     """A connection above the limit: closed before a byte is read."""
 
-    def connection_made(self, transport: Any) -> None:
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Closes."""
-        transport.abort()
+        cast("asyncio.Transport", transport).abort()

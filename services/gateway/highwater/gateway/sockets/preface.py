@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final, cast
 
 from highwater.gateway.sockets.connection import Connection
 from highwater.runtime.proxy_protocol import (
@@ -39,7 +39,7 @@ class Preface(asyncio.BufferedProtocol):
         self._prefaces = prefaces
         self._on_refused = on_refused
         self._loop = loop
-        self._transport: Any = None
+        self._transport: asyncio.Transport
         self._timer: asyncio.TimerHandle | None = None
         self._header = bytearray(PREFIX_BYTES)
         self._filled = 0
@@ -48,7 +48,7 @@ class Preface(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Waits for the header."""
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)
         self._prefaces.add(self)
         self._timer = self._loop.call_later(HEADER_S_MAX, self._refuse, "no header in time")
 

@@ -6,10 +6,10 @@ return an object with `cancel()`.
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from highwater.hop.append import AppendGroup, Failure
-from highwater.hop.fetch import FetchedPartition, FetchWork
+from highwater.hop.fetch import FetchedPartition, FetchWork, NamedRange
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId, TopicId
 from highwater.partition.data_plane.replica import PartitionReplica
@@ -269,7 +269,7 @@ def _more_is_there(work: FetchWork) -> bool:
     counts available bytes, not sent ones, and completes if the offset is in an older segment).
     """
     return any(
-        result.records.next_offset < result.high_watermark
+        cast("NamedRange", result.records).next_offset < result.high_watermark
         for result in work.results
         if result.nbytes
     )
