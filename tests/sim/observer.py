@@ -445,7 +445,7 @@ class Observer:
         ):
             raise ViolationError(f"R6: epoch {after.leader_epoch} after {before}")
         if after.leader >= 0 and after.leader not in after.isr:
-            raise ViolationError(f"R3l: leader outside the ISR, {after}")
+            raise ViolationError(f"R12: leader outside the ISR, {after}")
         if moved and after.leader >= 0:
             self._check_replaced(before, after)
         self.dirty = True

@@ -42,7 +42,7 @@ def _outside(replica: Replica) -> None:
         (_ahead, "R5"),
         (_unmarked, "R12"),
         (_narrow, "R12"),
-        (_outside, "R3l"),
+        (_outside, "R12"),
     ],
 )
 def test_a_leader(ruin: Callable[[Replica], None], name: str) -> None:

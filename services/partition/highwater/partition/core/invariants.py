@@ -37,7 +37,7 @@ def _check_leader(replica: Replica) -> None:
     if replica.leader != replica.node or replica.leader == NO_NODE:
         raise InvariantViolationError(f"R6: leads although {replica.leader} is the leader")
     if replica.node not in isr.committed:
-        raise InvariantViolationError(f"R3l: leads outside the ISR {isr.committed}")
+        raise InvariantViolationError(f"R12: leads outside the ISR {isr.committed}")
     if not isr.maximal.issuperset(isr.committed):
         raise InvariantViolationError(f"R12: maximal ISR {set(isr.maximal)} < {isr.committed}")
     if replica.truncating:

@@ -97,7 +97,7 @@ def encode_snapshot(state: DurableState, last_epoch: int, offset: int, place: Lo
     parts: list[bytes] = []
     for record in state.records():
         key, value = encode(record)
-        assert value is not None, "a state holds no deletions"
+        assert value is not None, "a snapshot has no tombstones"
         parts += (_LENGTH.pack(len(key)), key, _LENGTH.pack(len(value)), value)
         count += 1
     head = _BODY.pack(last_epoch, offset, count, place.topic_id, place.partition)

@@ -96,7 +96,7 @@ class SnapshotWriter:
 
     def _write(self, state: DurableState, epoch: int, offset: int) -> int:
         place = self._place
-        assert place is not None, "a state comes from a log that was loaded"
+        assert place is not None, "a snapshot needs a loaded log"
         data = encode_snapshot(state, epoch, offset, place)
         self._store.save(place, data)
         return len(data)

@@ -259,7 +259,7 @@ class ClassicGroup:
         """
         count = len(self.members)
         candidates = [name for name, votes in self.votes.items() if votes == count]
-        assert candidates, "members without a common protocol were let in"
+        assert candidates, "the members have no common protocol"
         if len(candidates) == 1:
             return candidates[0]
         first = next(iter(self.members.values()))

@@ -14,7 +14,7 @@ def check(shard: GroupCoordinatorShard) -> None:
     """Raise AssertionError if an invariant is broken."""
     durable = shard.durable
     assert durable.offset_count == sum(len(o) for o in durable.offsets.values())
-    assert all(durable.offsets.values()), "a group without offsets keeps no entry"
+    assert all(durable.offsets.values()), "a group without offsets has no entry"
     metadata_bytes = 0
     for key, group in shard.groups.items():
         assert group.key == key
@@ -23,14 +23,14 @@ def check(shard: GroupCoordinatorShard) -> None:
         _check_state(group)
         image = durable.images.get(key)
         if group.state is STABLE:
-            assert image is not None, "a stable generation is written"
+            assert image is not None, "the image of a stable group is written"
             assert image.generation == group.generation
             assert {m.member_id for m in image.members} >= set(group.members)
         if image is not None:
-            assert image.generation <= group.generation, "generations only grow"
+            assert image.generation <= group.generation, "a generation went back"
     assert shard.metadata_bytes == metadata_bytes
     for key in durable.images:
-        assert key in shard.groups, "what is written is in memory"
+        assert key in shard.groups, "a written group is in memory"
     for key in durable.offsets:
         assert key in shard.groups
 
@@ -38,7 +38,7 @@ def check(shard: GroupCoordinatorShard) -> None:
 def _check_members(group: ClassicGroup) -> None:
     awaiting = [m for m in group.members.values() if m.awaiting_join]
     assert group.awaiting_join_count == len(awaiting)
-    assert (group.leader is None) == (not group.members), "members have exactly one leader"
+    assert (group.leader is None) == (not group.members), "a leader without members, or none"
     assert group.leader is None or group.leader in group.members
     statics = {m.instance_id: i for i, m in group.members.items() if m.instance_id is not None}
     assert group.static_members == statics
@@ -53,7 +53,7 @@ def _check_members(group: ClassicGroup) -> None:
     assert group.votes == votes
     if group.members:
         common = [name for name, count in votes.items() if count == len(group.members)]
-        assert common, "members share a protocol"
+        assert common, "the members have no common protocol"
 
 
 def _check_state(group: ClassicGroup) -> None:
@@ -62,10 +62,10 @@ def _check_state(group: ClassicGroup) -> None:
     if group.state in (COMPLETING_REBALANCE, STABLE):
         assert group.members
         assert group.protocol is not None
-        assert group.awaiting_join_count == 0, "nobody waits in JoinGroup outside the join phase"
+        assert group.awaiting_join_count == 0, "a member waits in JoinGroup"
     if group.state is not COMPLETING_REBALANCE:
         assert all(m.sync_token is None for m in group.members.values())
     if group.state is PREPARING_REBALANCE:
-        assert group.join_timer.deadline_ms is not None, "a rebalance ends some day"
+        assert group.join_timer.deadline_ms is not None, "a rebalance has no deadline"
     if group.state is COMPLETING_REBALANCE:
-        assert group.sync_timer.deadline_ms is not None, "so does waiting for the assignment"
+        assert group.sync_timer.deadline_ms is not None, "waiting for SyncGroup has no deadline"
