@@ -169,7 +169,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--peers",
         help="comma-separated: embedded, services, services3, kafka, kafka3, "
-        "external:HOST:PORT[:no-metadata][:pid=N]; when absent those of ours that the rows need",
+        "external:HOST:PORT[:no-metadata][:pid=N][:nodes=N]; when absent those of ours that the "
+        "rows need",
     )
     parser.add_argument(
         "--peer", action="append", default=[], help="one more peer, as `make bench PEER=kafka`"

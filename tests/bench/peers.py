@@ -24,8 +24,11 @@ class External(Peer):
     process that listens on the port, if this user may see it.
     """
 
-    def __init__(self, address: str, *, no_metadata: bool, pid: int | None) -> None:
+    def __init__(
+        self, address: str, *, no_metadata: bool, pid: int | None, nodes: int = 1
+    ) -> None:
         self.name = f"external:{address}"
+        self.nodes = nodes
         self.bootstrap = address
         self.no_metadata = no_metadata
         self._pid = pid
@@ -80,7 +83,7 @@ class External(Peer):
 
 def make_peer(text: str) -> Peer:
     """`kafka`, `embedded`, `services`, with three nodes `kafka3` or `services3`, or
-    `external:HOST:PORT[:no-metadata][:pid=N]`.
+    `external:HOST:PORT[:no-metadata][:pid=N][:nodes=N]`.
 
     Raises ValueError.
     """
@@ -89,13 +92,19 @@ def make_peer(text: str) -> Peer:
     kind, *words = text.split(":")
     if kind == "external" and len(words) >= 2:
         host, port, *options = words
-        pids = [option.removeprefix("pid=") for option in options if option.startswith("pid=")]
-        unknown = set(options) - {NO_METADATA} - {f"pid={pid}" for pid in pids}
-        if not unknown and len(pids) <= 1 and all(pid.isdecimal() for pid in pids):
+        numbers = dict(option.split("=", 1) for option in options if "=" in option)
+        flags = [option for option in options if "=" not in option]
+        if (
+            numbers.keys() <= {"pid", "nodes"}
+            and all(number.isdecimal() for number in numbers.values())
+            and set(flags) <= {NO_METADATA}
+            and len(numbers) + len(flags) == len(options)
+        ):
             return External(
                 f"{host}:{port}",
-                no_metadata=NO_METADATA in options,
-                pid=int(pids[0]) if pids else None,
+                no_metadata=NO_METADATA in flags,
+                pid=int(numbers["pid"]) if "pid" in numbers else None,
+                nodes=int(numbers.get("nodes", "1")),
             )
     raise ValueError(f"unknown peer {text!r}")
 

@@ -77,9 +77,11 @@ def test_options_of_an_external_broker() -> None:
         peer = make_peer(text)
         assert (peer.bootstrap, peer.no_metadata) == ("h:1", True)
     assert not make_peer("external:h:1:pid=7").no_metadata
-    for text in ("external:h", "external:h:1:pid=x", "external:h:1:pid=7:pid=8", "external:h:1:x"):
+    assert make_peer("external:h:1:pid=7").nodes == 1
+    assert make_peer("external:h:1:pid=7:nodes=3").nodes == 3
+    for options in ("", ":1:pid=x", ":1:pid=7:pid=8", ":1:nodes=x", ":1:x"):
         with pytest.raises(ValueError, match="unknown peer"):
-            make_peer(text)
+            make_peer(f"external:h{options}")
 
 
 def test_replicated_rows_wait_for_all_in_sync_replicas() -> None:
