@@ -31,7 +31,6 @@ enum error_code {
   POLICY_VIOLATION = 44,
   KAFKA_STORAGE_ERROR = 56,
   FETCH_SESSION_ID_NOT_FOUND = 70,
-  FENCED_LEADER_EPOCH = 74,
   UNKNOWN_LEADER_EPOCH = 75,
   INVALID_RECORD = 87,
 };
@@ -48,7 +47,6 @@ enum {
   CRC_AT = 17,
   ATTRIBUTES_AT = 21,
   LAST_OFFSET_DELTA_AT = 23,
-  BASE_TIMESTAMP_AT = 27,
   RECORD_COUNT_AT = 57,
   BATCH_HEADER_BYTES = 61,
   /* What the batch length does not count. */

@@ -42,6 +42,7 @@ static int watch_signals(struct server *s) {
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
+  signal(SIGPIPE, SIG_IGN); /* sendfile has no MSG_NOSIGNAL. */
   if (sigprocmask(SIG_BLOCK, &set, NULL) != 0) die("signals: %s", strerror(errno));
   int fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
   if (fd < 0) die("signals: %s", strerror(errno));

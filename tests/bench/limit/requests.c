@@ -80,9 +80,16 @@ static enum verdict handle_api_versions(struct server *s, struct connection *c,
   return r->body.failed ? MALFORMED : answer_api_versions(c, r, NO_ERROR);
 }
 
+/* Only for what ends a connection: formatting would be a good part of a small request's cost. */
+static enum verdict refuse(const char **reason, const char *what, const struct request *r) {
+  static char text[96];
+  snprintf(text, sizeof text, "%s API %d version %d", what, r->key, r->version);
+  *reason = text;
+  return MALFORMED;
+}
+
 enum verdict request_handle(struct server *s, struct connection *c, uint8_t *frame, size_t size,
                             const char **reason) {
-  static char text[96];
   struct request r = {.body = {.at = frame, .end = frame + size}};
   r.key = get16(&r.body);
   r.version = get16(&r.body);
@@ -94,16 +101,12 @@ enum verdict request_handle(struct server *s, struct connection *c, uint8_t *fra
     r.version = 0;
     return answer_api_versions(c, &r, UNSUPPORTED_VERSION);
   }
-  *reason = text;
-  snprintf(text, sizeof text, "a request of API %d version %d", r.key, r.version);
-  if (!api || r.version < api->first || r.version > api->last) return MALFORMED;
+  if (!api || r.version < api->first || r.version > api->last)
+    return refuse(reason, "a request of", &r);
   r.flexible = r.version >= api->flexible_from;
   get_string(&r.body, false); /* the client id: not flexible in any version */
   skip_tags(&r.body, r.flexible);
-  snprintf(text, sizeof text, "cannot read API %d version %d", r.key, r.version);
-  if (r.body.failed) return MALFORMED;
-  enum verdict verdict = api->handle(s, c, &r);
-  if (c->output.bytes.overflowed)
-    snprintf(text, sizeof text, "the response to API %d is too long", r.key);
-  return verdict;
+  const enum verdict verdict = r.body.failed ? MALFORMED : api->handle(s, c, &r);
+  if (verdict != MALFORMED) return verdict;
+  return refuse(reason, c->output.bytes.overflowed ? "too long a response to" : "cannot read", &r);
 }
