@@ -1,4 +1,4 @@
-/* A round: read and handle what is ready, then write what was appended, then send what was answered.
+/* A round: read and handle what is ready, then write what was appended, then send the responses.
  * So small batches of many connections share a write, and no response precedes it. */
 #include "loop.h"
 

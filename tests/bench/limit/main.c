@@ -30,7 +30,9 @@ static const char USAGE[] =
 
 enum { BACKLOG = 1024 };
 
-enum option_id { HOST = 1, PORT, DATA_DIR, SEGMENT, PARTITIONS, CONNECTIONS, NO_HARDWARE_CRC, HELP };
+enum option_id {
+  HOST = 1, PORT, DATA_DIR, SEGMENT, PARTITIONS, CONNECTIONS, NO_HARDWARE_CRC, HELP
+};
 
 static const struct option OPTIONS[] = {
     {"host", 1, 0, HOST},
