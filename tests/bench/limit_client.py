@@ -123,12 +123,29 @@ def read(
     return found
 
 
-def read_all(connection: RawConnection, topic: str, end: int, **limits: int) -> list[bytes]:
+def records_of(found: fetch.FetchResponsePartitionData) -> bytes:
+    """The record batches of a part of a response; empty for none."""
+    records = found.records or b""
+    assert isinstance(records, bytes | bytearray | memoryview)
+    return bytes(records)
+
+
+def read_all(
+    connection: RawConnection,
+    topic: str,
+    end: int,
+    *,
+    max_bytes: int = 1 << 20,
+    partition_max_bytes: int = 1 << 20,
+) -> list[bytes]:
     """The batches of partition 0 from the first one to the offset `end`, one fetch after another."""
     batches: list[bytes] = []
     offset = offset_at(connection, topic, EARLIEST)
     while offset < end:
-        found = bytes(read(connection, fetch_request(topic, offset, **limits)).records or b"")
+        asked = fetch_request(
+            topic, offset, max_bytes=max_bytes, partition_max_bytes=partition_max_bytes
+        )
+        found = records_of(read(connection, asked))
         assert found, f"nothing at {offset} of {end}"
         batches += split(found)
         offset = stamps(batches[-1])[0] + int.from_bytes(batches[-1][23:27], "big") + 1

@@ -142,11 +142,11 @@ def test_a_batch_is_stored_and_read_byte_for_byte(
     assert [limit_client.stamps(batch) for batch in stored] == [(0, 0), (2, 0), (3, 0), (5, 0)]
     assert [*map(limit_client.without_stamps, stored)] == [*map(limit_client.without_stamps, sent)]
     found = limit_client.read(connection, limit_client.fetch_request("t", 0), version + 3)
-    assert bytes(found.records) == b"".join(stored)
+    assert limit_client.records_of(found) == b"".join(stored)
     assert (found.error_code, found.high_watermark) == (0, 6)
     # An offset inside a batch gives the whole batch.
     found = limit_client.read(connection, limit_client.fetch_request("t", 4), version + 3)
-    assert bytes(found.records) == b"".join(stored[2:])
+    assert limit_client.records_of(found) == b"".join(stored[2:])
 
 
 @pytest.mark.parametrize("size", [10, 10_000, 600_000])
@@ -199,8 +199,10 @@ def test_a_full_segment_is_followed_by_another(
         ErrorCode.RECORD_LIST_TOO_LARGE
     )
     # A consumer reads on from one segment to the next.
-    for limits in ({}, {"partition_max_bytes": 1}, {"max_bytes": 650_000}):
-        found = limit_client.read_all(connection, "t", 16, **limits)
+    for partition, whole in ((MIB, MIB), (1, MIB), (MIB, 650_000)):
+        found = limit_client.read_all(
+            connection, "t", 16, partition_max_bytes=partition, max_bytes=whole
+        )
         assert b"".join(found) == b"".join(files.values())
 
 
@@ -214,7 +216,7 @@ def test_small_batches_are_found_between_index_entries(
     assert len(limit_client.segment_files(server.data_dir, "t")) == 2
     for offset in (*range(0, 15_000, 997), 14_999):
         asked = limit_client.fetch_request("t", offset, partition_max_bytes=5000)
-        found = bytes(limit_client.read(connection, asked).records)
+        found = limit_client.records_of(limit_client.read(connection, asked))
         at = offset // 3 * 333
         assert whole[at:].startswith(found)
         assert all(len(batch) == 333 for batch in limit_client.split(found))
@@ -234,7 +236,7 @@ def test_pipelined_requests_are_answered_in_order(connection: RawConnection) -> 
     for number, batch in enumerate(batches):
         produced = only(connection.receive().responses).partition_responses
         assert [(p.error_code, p.base_offset) for p in produced] == [(0, number)] * 2
-        records = bytes(only(only(connection.receive().responses).partitions).records)
+        records = limit_client.records_of(only(only(connection.receive().responses).partitions))
         assert limit_client.without_stamps(records) == limit_client.without_stamps(batch)
         assert len(only(connection.receive().topics).partitions) == 2
 
@@ -249,14 +251,14 @@ def test_a_fetch_waits_for_enough_bytes(server: LimitServer, connection: RawConn
     with RawConnection.to(server.bootstrap) as producer:
         for number in range(2):
             assert limit_client.send_batch(producer, "t", batch) == (0, number)
-    records = bytes(only(only(connection.receive().responses).partitions).records)
+    records = limit_client.records_of(only(only(connection.receive().responses).partitions))
     assert len(limit_client.split(records)) == 2
     assert only(connection.receive().topics).name == "t"
     assert time.monotonic() - started < 20
     # With nothing new it ends after max_wait_ms.
     started = time.monotonic()
     found = limit_client.read(connection, limit_client.fetch_request("t", 2, max_wait_ms=300))
-    assert not found.records
+    assert limit_client.records_of(found) == b""
     assert 0.29 <= time.monotonic() - started < 20
     # A waiting client that leaves is forgotten; the fixture would find a leak.
     with RawConnection.to(server.bootstrap) as leaving:
@@ -342,9 +344,13 @@ def test_topics_that_cannot_be(connection: RawConnection) -> None:
 
 
 def test_producer_ids_differ(connection: RawConnection) -> None:
-    asked = init_producer_id.InitProducerIdRequest(transaction_timeout_ms=1000)
-    ids = {connection.ask(asked, version).producer_id for version in (0, 1, 1)}
-    assert len(ids) == 3
+    asked = init_producer_id.InitProducerIdRequest(
+        transactional_id=None, transaction_timeout_ms=1000
+    )
+    ids = [connection.ask(asked, version).producer_id for version in (0, 1, 1)]
+    assert ids == [0, 1, 2]
+    asked.transactional_id = "transactions"
+    assert connection.ask(asked, 1).error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_an_application_sends_and_reads(server: LimitServer) -> None:
@@ -365,9 +371,11 @@ def test_an_application_sends_and_reads(server: LimitServer) -> None:
 @other_options("--connections", "3")
 def test_connections_have_a_limit(server: LimitServer) -> None:
     with ExitStack() as stack:
-        connections = [stack.enter_context(RawConnection.to(server.bootstrap)) for _ in range(3)]
-        for each in connections:
-            each.ask(metadata.MetadataRequest(topics=None), 9)
+        connections = []
+        for _ in range(3):
+            connections.append(stack.enter_context(RawConnection.to(server.bootstrap)))
+            # With its answer, the end of the fixture's first connection was seen, too.
+            connections[-1].ask(metadata.MetadataRequest(topics=None), 9)
         with RawConnection.to(server.bootstrap) as refused:
             refused.wait_for_close()
         for each in connections:

@@ -163,9 +163,9 @@ def test_ratios_to_the_limit_stand_beside_those_to_kafka(names: tuple[str, ...])
     )
     values = {"embedded": 300.0, "kafka": 200.0, "limit": 1200.0}
     produce = _row(select(["produce-16k-10x8/p12/plain"])[0], **{n: values[n] for n in names})
-    failed = Row(produce.workload, failures={"limit": "it broke"})
-    failed.samples["embedded"] = produce.samples["embedded"]
-    group.rows += [produce, failed]
+    broken_row = Row(produce.workload, failures={"limit": "it broke"})
+    broken_row.samples["embedded"] = produce.samples["embedded"]
+    group.rows.extend([produce, broken_row])
     header, (line, broken) = report.row_table(group)
     found = dict(zip(header, line, strict=True))
     assert found["embedded / limit"] == "0.25"
