@@ -10,7 +10,7 @@ STAMPS := .cache/setup
 
 # ONCE=1: end after the report instead of serving on.
 ONCE ?=
-# PEER=kafka: measure Apache Kafka beside us.
+# PEER=kafka: measure Apache Kafka beside us. PEER=limit: a C server that shows what is possible.
 PEER ?=
 # Passed to pytest, e.g. ARGS="-k segment -x".
 ARGS ?=
@@ -153,8 +153,8 @@ sim-bugs: $(STAMPS)/python ## does the simulation still find every known bug?
 	@$(BIN)/python -m tests.sim --bugs
 
 .PHONY: bench
-bench: $(STAMPS)/python ## the load generator against us (PEER=kafka: and against Apache Kafka)
-	@sh tools/setup/system.sh gcc $(if $(PEER),java maven)
+bench: $(STAMPS)/python ## the load generator against us (PEER=kafka: and Apache Kafka, PEER=limit: and a small C server)
+	@sh tools/setup/system.sh gcc $(if $(filter kafka%,$(PEER)),java maven)
 	@$(BIN)/python -m tests.bench $(if $(PEER),--peer $(PEER)) $(if $(filter kafka,$(PEER)),--peer kafka3) $(ARGS)
 
 .PHONY: bench-failover

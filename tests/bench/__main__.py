@@ -14,7 +14,7 @@ from rich.console import Console
 from tests.bench import load, report, startup
 from tests.bench.document import DOCUMENT, Section, save_json, write_section
 from tests.bench.peer import Peer
-from tests.bench.peers import baseline_of, default_peers, make_peer
+from tests.bench.peers import baseline_of, default_peers, limit_of, make_peer
 from tests.bench.processes import end_orderly_on_sigterm
 from tests.bench.session import Session, Settings
 from tests.bench.workloads import NODES_OF_REPLICATED, Workload, all_workloads, select
@@ -118,6 +118,7 @@ def _run(plan: Plan, results: report.Results, console: Console, *, measure_start
         section=plan.kind.section,
         peers=tuple(peer.name for peer in plan.peers),
         baseline=baseline_of(plan.peers),
+        limit=limit_of(plan.peers),
     )
     results.groups.append(group)
     for peer in plan.peers:
@@ -168,7 +169,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--peers",
-        help="comma-separated: embedded, services, services3, kafka, kafka3, "
+        help="comma-separated: embedded, services, services3, kafka, kafka3, limit (a C server of "
+        "one thread that shows what this machine could do), "
         "external:HOST:PORT[:no-metadata][:pid=N][:nodes=N]; when absent those of ours that the "
         "rows need",
     )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import shutil
 import subprocess
 import tempfile
 import time
@@ -14,6 +12,7 @@ from pathlib import Path
 
 from highwater.kafka.records.builder import RecordBatchBuilder
 from highwater.kafka.records.compression import Compression
+from tests.bench import c_program
 from tests.bench.workloads import (
     FETCH_VERSION,
     LZ4_RECORD_BYTES,
@@ -25,7 +24,6 @@ from tests.bench.workloads import (
 
 SOURCE = Path(__file__).with_name("loadgen")
 EXECUTABLE = SOURCE / "build" / "loadgen"
-BUILD_TIMEOUT_S = 120
 # The generator itself gives up after 15 s without an answer at the end of a run, and after 30 s
 # without one during it; its setup waits up to 20 s for a topic.
 RUN_SLACK_S = 90.0
@@ -77,18 +75,8 @@ class Target:
 
 
 def build() -> Path:
-    """Compiles the generator if its sources have changed. Raises LoadFailed."""
-    if shutil.which("make") is None or (shutil.which("cc") is None):
-        raise LoadFailed("make and a C compiler are needed: apt-get install build-essential")
-    (SOURCE / "build").mkdir(exist_ok=True)
-    with (SOURCE / "build" / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        done = subprocess.run(
-            ["make", "-s", "-C", str(SOURCE)],
-            capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, check=False,
-        )  # fmt: skip
-    if done.returncode != 0:
-        raise LoadFailed(done.stdout + done.stderr)
+    """Compiles the generator if its sources have changed. Raises BuildFailed."""
+    c_program.build(SOURCE)
     return EXECUTABLE
 
 

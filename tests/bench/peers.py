@@ -9,6 +9,7 @@ import psutil
 from tests.bench.peer import BreakablePeer, Peer
 from tests.bench.peer_highwater import HIGHWATER_COMMANDS, Highwater
 from tests.bench.peer_kafka import KAFKA_NODES, ApacheKafka
+from tests.bench.peer_limit import LIMIT, LimitServer
 from tests.bench.workloads import NODES_OF_REPLICATED, Workload
 from tests.support.measured_process import cpu_seconds, resident_bytes
 
@@ -82,13 +83,15 @@ class External(Peer):
 
 
 def make_peer(text: str) -> Peer:
-    """`kafka`, `embedded`, `services`, with three nodes `kafka3` or `services3`, or
+    """`kafka`, `embedded`, `services`, with three nodes `kafka3` or `services3`, `limit`, or
     `external:HOST:PORT[:no-metadata][:pid=N][:nodes=N]`.
 
     Raises ValueError.
     """
     if text in KAFKA_NODES or text in HIGHWATER_COMMANDS:
         return make_breakable_peer(text)
+    if text == LIMIT:
+        return LimitServer()
     kind, *words = text.split(":")
     if kind == "external" and len(words) >= 2:
         host, port, *options = words
@@ -131,3 +134,8 @@ def default_peers(workloads: Sequence[Workload]) -> tuple[str, ...]:
 def baseline_of(peers: Sequence[Peer]) -> str | None:
     """The name of Apache Kafka among peers that are measured in turn."""
     return next((peer.name for peer in peers if peer.name in KAFKA_NODES), None)
+
+
+def limit_of(peers: Sequence[Peer]) -> str | None:
+    """The name of the limit among peers that are measured in turn."""
+    return next((peer.name for peer in peers if peer.name == LIMIT), None)

@@ -16,12 +16,17 @@ from tests.bench.startup import TARGET_FIRST_ACK_S, TARGET_IDLE_MB, Startup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Peers that ran at the same time, measured in turn, and their rows."""
+    """Peers that ran at the same time, measured in turn, and their rows.
+
+    `baseline` is the one that targets refer to (Apache Kafka), `limit` the one that shows what is
+    possible; each is None if it was not measured.
+    """
 
     title: str
     section: Section
     peers: tuple[str, ...]
     baseline: str | None
+    limit: str | None = None
     rows: list[Row] = field(default_factory=list)
 
 
@@ -55,14 +60,17 @@ def _cell(row: Row, peer: str) -> str:
     return f"{median(values):,.0f} ({min(values):,.0f}-{max(values):,.0f})"
 
 
-def _ratio_cell(row: Row, peer: str, baseline: str | None) -> str:
-    if baseline is None or peer == baseline:
-        return ""
-    ratio = row.ratio(peer, baseline)
+def _references(group: Group) -> list[str]:
+    """The peers that others are compared with."""
+    return [name for name in (group.baseline, group.limit) if name is not None]
+
+
+def _ratio_cell(row: Row, peer: str, reference: str, *, is_baseline: bool) -> str:
+    ratio = row.ratio(peer, reference)
     if ratio is None:
         return "-"
     target = row.workload.targets.get(peer)
-    if target is None:
+    if target is None or not is_baseline:
         return f"{ratio:.2f}"
     lower = row.workload.metric.lower_is_better
     sign = "<=" if lower else ">="
@@ -80,20 +88,23 @@ def _detail_cell(row: Row, peer: str) -> str:
 
 
 def row_table(group: Group) -> tuple[list[str], list[list[str]]]:
-    """Header and lines: one line per row, for each peer its median, range and ratio."""
+    """Header and lines: one line per row, for each peer its median, range and ratios."""
+    references = _references(group)
     header = ["row", "unit"]
     for peer in group.peers:
         header.append(peer)
-        if group.baseline is not None and peer != group.baseline:
-            header.append(f"{peer} / {group.baseline}")
+        header += [f"{peer} / {name}" for name in references if name != peer]
     header += [f"{peer}: p50 us / p99 us / server CPU us per request" for peer in group.peers]
     lines = []
     for row in group.rows:
         line = [row.workload.name, row.workload.metric.value]
         for peer in group.peers:
             line.append(_cell(row, peer))
-            if group.baseline is not None and peer != group.baseline:
-                line.append(_ratio_cell(row, peer, group.baseline))
+            line += [
+                _ratio_cell(row, peer, name, is_baseline=name == group.baseline)
+                for name in references
+                if name != peer
+            ]
         line += [_detail_cell(row, peer) for peer in group.peers]
         lines.append(line)
     return header, lines

@@ -10,7 +10,13 @@ import pytest
 
 from tests.bench import report
 from tests.bench.__main__ import GROUP_KINDS, main, make_plans
-from tests.bench.peers import baseline_of, default_peers, make_breakable_peer, make_peer
+from tests.bench.peers import (
+    baseline_of,
+    default_peers,
+    limit_of,
+    make_breakable_peer,
+    make_peer,
+)
 from tests.bench.session import Row, Sample, Settings, topic_configs
 from tests.bench.workloads import Workload, all_workloads, select
 
@@ -31,6 +37,11 @@ def test_rows_run_on_peers_with_as_many_nodes_as_they_need() -> None:
     assert plans_of(NAMES, "*/p12/plain") == [(one, {"p12"})]
     assert plans_of(NAMES, "*") == [(one, {"p1", "p12", "p1000"}), (three, {"rf3"})]
     assert plans_of(("kafka",), "*/rf3/*") == []
+    # The limit has one node.
+    assert plans_of(("services3", "limit", "services"), "*") == [
+        (["limit", "services"], {"p1", "p12", "p1000"}),
+        (["services3"], {"rf3"}),
+    ]
     assert plans_of(("services", "kafka3"), None) == [(["services"], set()), (["kafka3"], set())]
 
 
@@ -140,3 +151,35 @@ def test_each_group_has_its_own_kafka() -> None:
     assert [table.title for table in report.rich_tables(results)][::2] == [
         f"Apache Kafka and Highwater in turns, {group.title}" for group in results.groups
     ]
+
+
+@pytest.mark.parametrize("names", [("embedded", "limit"), ("embedded", "kafka", "limit")])
+def test_ratios_to_the_limit_stand_beside_those_to_kafka(names: tuple[str, ...]) -> None:
+    peers = [make_peer(name) for name in names]
+    group = report.Group(
+        title="t",
+        section=GROUP_KINDS[0].section,
+        peers=names,
+        baseline=baseline_of(peers),
+        limit=limit_of(peers),
+    )
+    values = {"embedded": 300.0, "kafka": 200.0, "limit": 1200.0}
+    produce = _row(select(["produce-16k-10x8/p12/plain"])[0], **{n: values[n] for n in names})
+    broken_row = Row(produce.workload, failures={"limit": "it broke"})
+    broken_row.samples["embedded"] = produce.samples["embedded"]
+    group.rows.extend([produce, broken_row])
+    header, (line, broken) = report.row_table(group)
+    found = dict(zip(header, line, strict=True))
+    assert found["embedded / limit"] == "0.25"
+    assert dict(zip(header, broken, strict=True))["embedded / limit"] == "-"
+    assert dict(zip(header, broken, strict=True))["limit"] == "failed"
+    if "kafka" in names:
+        assert header[3:5] == ["embedded / kafka", "embedded / limit"]
+        # Targets are ratios to Kafka.
+        assert found["embedded / kafka"] == "1.50 (>= 1.8: missed)"
+        assert (found["kafka / limit"], found["limit / kafka"]) == ("0.17", "6.00")
+    else:
+        assert not any("kafka" in name for name in header)
+    results = report.Results(command="c", settings=Settings(), groups=[group])
+    results.versions |= {name: name for name in names}
+    assert "| embedded / limit |" in report.markdown(results, group)

@@ -1,0 +1,56 @@
+/* Numbers of Kafka's protocol. */
+#ifndef LIMIT_KAFKA_H
+#define LIMIT_KAFKA_H
+
+enum api_key {
+  API_PRODUCE = 0,
+  API_FETCH = 1,
+  API_LIST_OFFSETS = 2,
+  API_METADATA = 3,
+  API_VERSIONS = 18,
+  API_CREATE_TOPICS = 19,
+  API_DELETE_TOPICS = 20,
+  API_INIT_PRODUCER_ID = 22,
+};
+
+enum error_code {
+  NO_ERROR = 0,
+  OFFSET_OUT_OF_RANGE = 1,
+  CORRUPT_MESSAGE = 2,
+  UNKNOWN_TOPIC_OR_PARTITION = 3,
+  INVALID_TOPIC = 17,
+  RECORD_LIST_TOO_LARGE = 18,
+  INVALID_REQUIRED_ACKS = 21,
+  UNSUPPORTED_VERSION = 35,
+  TOPIC_ALREADY_EXISTS = 36,
+  INVALID_PARTITIONS = 37,
+  INVALID_REPLICATION_FACTOR = 38,
+  INVALID_REPLICA_ASSIGNMENT = 39,
+  INVALID_CONFIG = 40,
+  INVALID_REQUEST = 42,
+  POLICY_VIOLATION = 44,
+  KAFKA_STORAGE_ERROR = 56,
+  FETCH_SESSION_ID_NOT_FOUND = 70,
+  UNKNOWN_LEADER_EPOCH = 75,
+  INVALID_RECORD = 87,
+};
+
+/* The only node, and the epoch in which it has led every partition from the start. */
+enum { NODE_ID = 1, LEADER_EPOCH = 0 };
+
+/* The header of a record batch of magic 2. The CRC covers everything from ATTRIBUTES_AT on. */
+enum {
+  BASE_OFFSET_AT = 0,
+  BATCH_LENGTH_AT = 8,
+  LEADER_EPOCH_AT = 12,
+  MAGIC_AT = 16,
+  CRC_AT = 17,
+  ATTRIBUTES_AT = 21,
+  LAST_OFFSET_DELTA_AT = 23,
+  RECORD_COUNT_AT = 57,
+  BATCH_HEADER_BYTES = 61,
+  /* What the batch length does not count. */
+  LENGTH_OVERHEAD = 12,
+};
+
+#endif
