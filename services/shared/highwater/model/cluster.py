@@ -81,6 +81,17 @@ class NodeState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayListener:
+    """A further block of ports of a gateway, with an address of its own (Kafka: listeners)."""
+
+    name: str
+    """Unique in the gateway; clients that came by it get addresses of the same name."""
+    host: str
+    port: int
+    """Its bootstrap port; `port + n` is node n."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayState:
     """A gateway and its block of ports: `port` is the bootstrap port, `port + n` is node n."""
 
@@ -91,6 +102,10 @@ class GatewayState:
     single_port: bool
     """True on a one-node broker: `port` is both bootstrap and node."""
     rack: str = ""
+    node_id: NodeId = NO_NODE
+    """The partition node in the same process, -1 if there is none."""
+    listeners: tuple[GatewayListener, ...] = ()
+    """Listeners beside the one that `host` and `port` describe."""
 
     def port_of(self, node: NodeId) -> int:
         """The gateway's port for broker `node`."""
