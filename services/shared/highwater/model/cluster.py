@@ -18,6 +18,7 @@ from highwater.model.ids import (
     NodeId,
     TopicId,
 )
+from highwater.model.listener_names import DEFAULT_LISTENER
 from highwater.model.steps import Steps, finish
 
 _V = TypeVar("_V")
@@ -110,6 +111,15 @@ class GatewayState:
     def port_of(self, node: NodeId) -> int:
         """The gateway's port for broker `node`."""
         return self.port if self.single_port else self.port + node
+
+    def address_of(self, node: NodeId, listener: str) -> tuple[str, int] | None:
+        """Host and port of broker `node` for clients of a listener; None if it is not there."""
+        if listener == DEFAULT_LISTENER:
+            return self.host, self.port_of(node)
+        for each in self.listeners:
+            if each.name == listener:
+                return each.host, each.port if self.single_port else each.port + node
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

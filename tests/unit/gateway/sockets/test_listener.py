@@ -19,9 +19,10 @@ from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.routing.table import RoutingTable
 from highwater.gateway.sockets import listener as module
-from highwater.gateway.sockets.listener import Listener
-from highwater.model.errors import PortInUseError
+from highwater.gateway.sockets.listener import ListenAddress, Listener
+from highwater.model.errors import BindError, ConfigError, PortInUseError
 from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.model.listener_names import DEFAULT_LISTENER
 from highwater.runtime.logging import silent_logger
 from tests.unit.gateway.clients.partition_node import until
 from tests.unit.gateway.core.session_world import PRODUCE, number_of, request
@@ -87,7 +88,11 @@ class World:
     ):
         self.routing = RoutingTable(lambda _node: None)
         self.listener = Listener(
-            host="127.0.0.1",
+            addresses={
+                DEFAULT_LISTENER: ListenAddress(host="127.0.0.1", proxy_protocol=proxy_protocol),
+                "internal": ListenAddress(host="127.0.0.1"),
+                "elsewhere": ListenAddress(host="127.0.0.2"),
+            },
             shared=self.shared,
             handler=self.handler,
             routing=self.routing,
@@ -96,10 +101,9 @@ class World:
             connections_max=connections_max,
             idle_s_max=idle_s_max,
             frame_s_max=frame_s_max,
-            proxy_protocol=proxy_protocol,
         )
         self.listeners.append(self.listener)
-        self.port = await self.listener.open_port(DEFAULT_INSTANCE, None, 0)
+        self.port = await self.listener.open_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, None, 0)
 
     @contextlib.asynccontextmanager
     async def client(self):
@@ -343,9 +347,9 @@ async def test_the_error_names_a_port_that_is_in_use(world):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(PortInUseError, match=str(port)):
-            await world.listener.open_port(DEFAULT_INSTANCE, 7, port)
-    assert world.listener.has_port(DEFAULT_INSTANCE, None)
-    assert not world.listener.has_port(DEFAULT_INSTANCE, 7)
+            await world.listener.open_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, 7, port)
+    assert world.listener.has_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, None)
+    assert not world.listener.has_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, 7)
 
 
 async def test_close_waits_for_requests_under_way(world):
