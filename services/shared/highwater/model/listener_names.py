@@ -30,7 +30,7 @@ def invalid_listener_names(names: Iterable[str]) -> str | None:
         if why is not None:
             return why
         if name.lower() in seen:
-            return f"listener names '{seen[name.lower()]}' and '{name}' differ in nothing but case"
+            return f"listener names '{seen[name.lower()]}' and '{name}' do not differ but in case"
         seen[name.lower()] = name
     return f"there are more than {LISTENERS_MAX} listeners" if len(seen) > LISTENERS_MAX else None
 
