@@ -10,7 +10,7 @@ from highwater.gateway.core.session import Session
 from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.data_plane.produce_path import ProducePath
-from highwater.gateway.routing.client import Peer
+from highwater.gateway.routing.client import ClientInfo, Peer
 from highwater.gateway.routing.table import RoutingTable
 from highwater.hop.append import OUTCOME_APPENDED, Failure
 from highwater.kafka.error_codes import ErrorCode
@@ -104,19 +104,13 @@ class World:
 @pytest.fixture
 def w():
     made = World()
-    made.session.client = Client(made.topics_of_client)
+    made.session.client = ClientInfo(made.peer, made.topics_of_client)
     yield made
     while made.link.batches:
         made.link.answer()
     made.run()
     assert made.session.outstanding == 0
     assert made.shared.budget.used == 0
-
-
-class Client:
-    def __init__(self, topics):
-        self.topics = topics
-        self.instance = DEFAULT_INSTANCE
 
 
 VERSIONS = pytest.mark.parametrize("version", [3, 5, 7, 8, 9, 11])
@@ -220,7 +214,7 @@ def test_not_enough_replicas_and_timeouts_reach_the_client(w, version, short, co
 )
 def test_a_refusal_names_the_leader_and_its_address(w, version, short, listener, told):
     """KIP-951: the node's leader, if it is newer than the image's; later never an older one."""
-    w.peer = replace(w.peer, listener=listener)
+    w.session.client.peer = replace(w.peer, listener=listener)
     internal = GatewayListener(name="internal", host="inside", port=29092)
     gateway = GatewayState(
         gateway_id="g", host="gw", port=9092, single_port=False, listeners=(internal,)
