@@ -16,6 +16,8 @@ from tests.docker.engine import Engine, NoEngineError
 from tests.docker.images import ETCD, ROOT, SERVICES
 
 PORTS = 17
+INTERNAL_PORT = 19092
+"""Below the ports that `free_ports` gives, so that the two blocks are apart."""
 COMPOSE_S = 240
 HEALTHY_S = 180
 
@@ -48,6 +50,8 @@ class Stack:
         self.host = engine.address
         self.port = free_ports("127.0.0.1", PORTS)
         self.bootstrap = f"{self.host}:{self.port}"
+        self.internal_bootstrap = f"gateway:{INTERNAL_PORT}"
+        self.network = f"{self.project}_default"
         self.client_address = engine.client_address
         self._command = command
         self._environment = engine.environment | {
@@ -57,6 +61,7 @@ class Stack:
             "HIGHWATER_BIND": "127.0.0.1" if self.host == "127.0.0.1" else "0.0.0.0",
             "HIGHWATER_PORT": str(self.port),
             "HIGHWATER_PORT_LAST": str(self.port + PORTS - 1),
+            "HIGHWATER_INTERNAL_PORT": str(INTERNAL_PORT),
         }
 
     def up(self, *, overlays: tuple[str, ...] = (), **scales: int) -> None:

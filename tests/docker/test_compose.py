@@ -17,9 +17,11 @@ from tests.docker.clients import (
     consumer,
     make_topic,
     partitions_of,
+    read,
     wait_until_in_sync,
 )
-from tests.docker.stack import wait_for
+from tests.docker.inside import run_client
+from tests.docker.stack import INTERNAL_PORT, wait_for
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -75,6 +77,26 @@ def test_topics_made_by_the_way_have_three_replicas_too(stack, topic):
     assert writer.errors == []
     found = partitions_of(stack.bootstrap, made)
     assert {len(one.replicas) for one in found.values()} == {3}
+
+
+def test_a_container_of_the_network_uses_the_internal_listener(stack, topic):
+    with Writer(stack.bootstrap, topic) as writer:
+        writer.wait_for_more(200)
+    inside = run_client(stack, stack.internal_bootstrap, topic, len(writer.acked), "inside")
+    assert set(inside.read) == writer.acked, "what was sent outside"
+    # A gateway is told by its container's id, which is its host name.
+    ids = {one.id[:12] for one in stack.containers("gateway")}
+    assert {host for host, _ in inside.brokers.values()} <= ids
+    assert {node: port for node, (_, port) in inside.brokers.items()} == {
+        node: INTERNAL_PORT + node for node in (1, 2, 3)
+    }
+    found = read(stack.bootstrap, topic, writer.acked | inside.sent)
+    assert len(found) == len(writer.acked) + len(inside.sent)
+    assert set(found) == writer.acked | inside.sent
+    told = brokers(stack).values()
+    assert {(one.host, one.port) for one in told} == {
+        (stack.host, stack.port + node) for node in (1, 2, 3)
+    }, "clients outside are told the balancer's ports only"
 
 
 def test_the_cluster_sees_clients_addresses_and_not_the_balancers(stack, topic):

@@ -1,17 +1,20 @@
 """Two gateways of one controller, and a client of both."""
 
 import asyncio
+import socket
 from contextlib import AsyncExitStack
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
-from highwater.gateway.config import GatewayConfig
+from highwater.embed.ports import free_ports
+from highwater.gateway.config import GatewayConfig, ListenerConfig
 from highwater.gateway.handlers import metadata
 from highwater.gateway.service import GatewayService
 from highwater.kafka.messages.metadata import MetadataRequest, MetadataRequestMetadataRequestTopic
 from highwater.metadata.controller_client import ControllerClient
+from highwater.model.errors import ConfigError
 from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.model.steps import finish
 from highwater.runtime.clock import SystemClock
@@ -24,14 +27,15 @@ from tests.unit.gateway.clients.partition_node import until
 class Gateways:
     """Two gateways and two fake nodes; topic `orders` is on both nodes."""
 
-    async def start(self, stack: AsyncExitStack) -> None:
+    async def start(self, stack: AsyncExitStack, count: int = 2) -> None:
         controller = await started(
             serve_grpc=True, session_timeout_ms=60_000, heartbeat_interval_ms=50
         )
         stack.push_async_callback(controller.stop)
+        self.controller, self.stack = controller, stack
         endpoints = endpoints_of(controller)
         stack.push_async_callback(endpoints.close)
-        client = ControllerClient(endpoints)
+        client = self.client = ControllerClient(endpoints)
         self.nodes = {n: await node(client, n).join() for n in (1, 2)}
         created = await client.create_topics(
             pb.CreateTopicsRequest(
@@ -39,13 +43,15 @@ class Gateways:
             )
         )
         assert created.results[0].error.error_code == 0
-        self.both = [await self._gateway(controller, stack) for _ in range(2)]
+        self.both = [await self.gateway() for _ in range(count)]
 
-    async def _gateway(self, controller, stack):
-        endpoints = endpoints_of(controller)
+    async def gateway(self, **settings):
+        """One more, of one port unless the settings say otherwise."""
+        stack = self.stack
+        endpoints = endpoints_of(self.controller)
         stack.push_async_callback(endpoints.close)
         made = GatewayService(
-            GatewayConfig(port=0, single_port=True, drain_s=0.1),
+            GatewayConfig(**{"port": 0, "single_port": True, "drain_s": 0.1} | settings),
             clock=SystemClock(),
             endpoints=endpoints,
             registry=CollectorRegistry(),
@@ -81,6 +87,11 @@ class HeldWatch:
             finish(self._take(change))
 
 
+def _brokers(host, port):
+    with RawConnection(host, port) as connection:
+        return [(b.node_id, b.host, b.port) for b in connection.ask(MetadataRequest([]), 9).brokers]
+
+
 def _ask(port):
     request = MetadataRequest([MetadataRequestMetadataRequestTopic(name="orders")])
     with RawConnection("127.0.0.1", port) as connection:
@@ -97,6 +108,15 @@ async def gateways():
     async with AsyncExitStack() as stack:
         made = Gateways()
         await made.start(stack)
+        yield made
+
+
+@pytest.fixture
+async def no_gateway():
+    """The same without the gateways; the test adds its own."""
+    async with AsyncExitStack() as stack:
+        made = Gateways()
+        await made.start(stack, count=0)
         yield made
 
 
@@ -129,3 +149,53 @@ async def test_a_gateway_whose_watch_stalls_still_answers(gateways, late, monkey
     monkeypatch.setattr(metadata, "CATCH_UP_MS_MAX", 200)
     async with asyncio.timeout(5):
         assert await epoch(gateways.both[1]) == before
+
+
+async def test_each_listener_has_its_block_and_its_addresses(no_gateway):
+    first = free_ports("127.0.0.1", 6)
+    inside = ListenerConfig(host="127.0.0.1", port=first + 3, advertised_host="inside")
+    gateway = await no_gateway.gateway(
+        host="127.0.0.2",
+        port=first,
+        single_port=False,
+        advertised_port=19092,
+        listeners={"Internal": inside},
+    )
+    await until(lambda: len(gateway.routing.image.node_gateways) == 2)
+    assert gateway.port == first
+    told = [(n, "127.0.0.2", 19092 + n) for n in (1, 2)]
+    for port in range(first, first + 3):
+        assert await asyncio.to_thread(_brokers, "127.0.0.2", port) == told
+    told = [(n, "inside", first + 3 + n) for n in (1, 2)]
+    for port in range(first + 3, first + 6):
+        assert await asyncio.to_thread(_brokers, "127.0.0.1", port) == told
+
+
+async def test_a_broker_of_one_port_has_one_on_each_listener(no_gateway):
+    inside = free_ports("127.0.0.1", 1)
+    gateway = await no_gateway.gateway(listeners={"internal": ListenerConfig(port=inside)})
+    await until(lambda: len(gateway.routing.image.node_gateways) == 2)
+    for port in (gateway.port, inside):
+        told = [(n, "127.0.0.1", port) for n in (1, 2)]
+        assert await asyncio.to_thread(_brokers, "127.0.0.1", port) == told
+
+
+async def test_a_start_fails_if_blocks_overlap_and_the_error_names_both(no_gateway):
+    first = free_ports("127.0.0.1", 6)
+    inside = ListenerConfig(host="127.0.0.1", port=first + 1)
+    wanted = f"internal and default overlap: port {first + 1} is the bootstrap port of internal"
+    with pytest.raises(ConfigError, match=wanted):
+        await no_gateway.gateway(port=first, single_port=False, listeners={"internal": inside})
+
+
+async def test_a_port_in_use_keeps_no_other_port_from_opening(no_gateway):
+    first = free_ports("127.0.0.1", 8)
+    inside = ListenerConfig(host="127.0.0.1", port=first + 4)
+    gateway = await no_gateway.gateway(
+        port=first, single_port=False, listeners={"internal": inside}
+    )
+    with socket.create_server(("127.0.0.1", first + 3)):
+        await node(no_gateway.client, 3).join()
+        told = [(n, "127.0.0.1", first + 4 + n) for n in (1, 2, 3)]
+        await until(lambda: 3 in gateway.routing.image.node_gateways)
+        assert await asyncio.to_thread(_brokers, "127.0.0.1", first + 7) == told

@@ -13,6 +13,7 @@ from highwater.metadata.convert import (
 from highwater.model.cluster import (
     ClusterDelta,
     ClusterImage,
+    GatewayListener,
     GatewayState,
     InstanceState,
     NodeState,
@@ -68,6 +69,14 @@ gateways = st.builds(
     port=st.integers(1, 65_535),
     single_port=st.booleans(),
     rack=names,
+    node_id=st.integers(-1, 1000),
+    listeners=st.builds(
+        lambda name, host, port: (GatewayListener(name=name, host=host, port=port),),
+        names,
+        names,
+        st.integers(1, 65_535),
+    )
+    | st.just(()),
 )
 instances = st.builds(
     InstanceState,

@@ -6,13 +6,16 @@ from dataclasses import replace
 
 from highwater.model.cluster import (
     ClusterDelta,
+    GatewayListener,
+    GatewayState,
     PartitionState,
     TopicState,
     freeing_topics,
     replaced_topics,
     with_partitions,
 )
-from highwater.model.ids import LeaderEpoch, NodeId
+from highwater.model.ids import GatewayId, LeaderEpoch, NodeId
+from highwater.model.listener_names import DEFAULT_LISTENER
 from tests.support.controller_images import image_of, topic_state
 
 A, B = topic_state("a", [(1, 2), (2, 1), (1,)]), topic_state("b", [(1,)])
@@ -68,3 +71,16 @@ def test_what_a_delta_replaces_is_let_go_a_topic_at_a_time() -> None:
     assert d not in replaced
     assert [len(replaced) for _ in freeing_topics(replaced)] == [2, 1, 0]
     assert delta.partition_count == 4
+
+
+def test_a_gateway_has_an_address_for_each_listener() -> None:
+    internal = GatewayListener(name="internal", host="in", port=29092)
+    gateway = GatewayState(
+        gateway_id=GatewayId("g"), host="out", port=9092, single_port=False, listeners=(internal,)
+    )
+    assert gateway.address_of(NodeId(3), DEFAULT_LISTENER) == ("out", 9095)
+    assert gateway.address_of(NodeId(3), "internal") == ("in", 29095)
+    assert gateway.address_of(NodeId(3), "no-such") is None
+    one_port = replace(gateway, single_port=True)
+    assert one_port.address_of(NodeId(3), DEFAULT_LISTENER) == ("out", 9092)
+    assert one_port.address_of(NodeId(3), "internal") == ("in", 29092)

@@ -30,6 +30,7 @@ class DemoSettings(ServiceSettings):
     secret: SecretStr = Field(default=SecretStr(""), description="a password")
     dirs: tuple[Path, ...] = Field(default=(), description="directories")
     fetch: Fetch = Fetch()
+    limits: dict[str, Fetch] = Field(default={}, description="limits by client")
 
     @model_validator(mode="after")
     def _ttl_covers_retries(self) -> "DemoSettings":
@@ -129,6 +130,20 @@ def test_assignments():
         parse_assignments(["host"])
 
 
+def test_groups_by_names_of_the_operators(config_file, monkeypatch):
+    monkeypatch.setenv("HIGHWATER_DEMO_LIMITS__SPARK__BYTES_MAX", "7")
+    overrides = parse_assignments(["limits.spark.wait_ms_max=8", "limits.flink.bytes_max=9"])
+    settings = load_settings(DemoSettings, config_file=config_file, overrides=overrides)
+    spark = Fetch(wait_ms_max=8, bytes_max=7)
+    assert settings.limits == {"spark": spark, "flink": Fetch(bytes_max=9)}
+    with pytest.raises(ConfigError, match=r"limits\.spark\.bytes is not a setting"):
+        load_settings(DemoSettings, overrides={"limits.spark.bytes": 1})
+    out = io.StringIO()
+    print_config(settings, Console(width=200, file=out))
+    assert "limits.spark.wait_ms_max" in out.getvalue()
+    assert "HIGHWATER_DEMO_LIMITS__FLINK__BYTES_MAX" in out.getvalue()
+
+
 def test_print_config_names_everything_and_hides_secrets():
     out = io.StringIO()
     print_config(DemoSettings(secret=SecretStr("hunter2")), Console(width=200, file=out))
@@ -136,4 +151,5 @@ def test_print_config_names_everything_and_hides_secrets():
     assert "fetch.wait_ms_max" in text
     assert "HIGHWATER_DEMO_FETCH__WAIT_MS_MAX" in text
     assert "longest wait of a fetch" in text
+    assert "limits by client" in text
     assert "hunter2" not in text

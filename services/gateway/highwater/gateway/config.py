@@ -1,12 +1,50 @@
 """Settings of the gateway."""
 
-from typing import ClassVar
+from itertools import combinations
+from typing import ClassVar, Final, Self
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
+from highwater.model.listener_names import DEFAULT_LISTENER, invalid_listener_names
 from highwater.runtime.logging import LogSettings
 from highwater.runtime.metrics import MetricsSettings
-from highwater.runtime.settings import ServiceSettings
+from highwater.runtime.settings import ServiceSettings, SettingsGroup
+
+ALL_ADDRESSES: Final = frozenset(("0.0.0.0", "::", ""))
+"""Hosts that mean every address of the machine."""
+
+
+def share_ports(host: str, other: str) -> bool:
+    """True if only one of two listeners on these hosts can have a port; names are not resolved."""
+    return host == other or not ALL_ADDRESSES.isdisjoint((host, other))
+
+
+class ListenerConfig(SettingsGroup):
+    """A further listener of the gateway, with a block of ports and an address of its own."""
+
+    host: str = Field(default="127.0.0.1", description="address that this listener listens on")
+    port: int = Field(
+        ge=0, le=65535, description="its bootstrap port; node n is served on port + n"
+    )
+    advertised_host: str = Field(
+        default="",
+        description="host told to its clients; empty means `host`, or the machine's host name if "
+        "that is all addresses",
+    )
+    advertised_port: int = Field(
+        default=0,
+        ge=0,
+        le=65535,
+        description="bootstrap port as its clients reach it, and node n on that + n; 0 means `port`",
+    )
+    proxy_protocol: bool = Field(
+        default=False, description="its clients come through a balancer, as in `proxy_protocol`"
+    )
+
+    def address(self, bound_port: int, machine: str) -> tuple[str, int]:
+        """Host and bootstrap port that clients are told; `machine` is the machine's host name."""
+        host = self.advertised_host or (machine if self.host in ALL_ADDRESSES else self.host)
+        return host, self.advertised_port or bound_port
 
 
 class GatewayConfig(ServiceSettings):
@@ -22,6 +60,13 @@ class GatewayConfig(ServiceSettings):
         description="bootstrap port; node n is served on port + n (see single_port)",
     )
     advertised_host: str = Field(default="", description="host told to clients; empty means `host`")
+    advertised_port: int = Field(
+        default=0,
+        ge=0,
+        le=65535,
+        description="bootstrap port as clients reach it, and node n on that + n, if ports are "
+        "published under other numbers; 0 means `port`",
+    )
     single_port: bool = Field(
         default=False, description="one port for everything, for brokers of one node"
     )
@@ -29,6 +74,11 @@ class GatewayConfig(ServiceSettings):
         default=False,
         description="clients come through a balancer that sends PROXY protocol v2; connections "
         "without its header are closed, so let only the balancer reach the ports",
+    )
+    listeners: dict[str, ListenerConfig] = Field(
+        default={},
+        description="further listeners by name, for clients that need other addresses; a client "
+        "gets those of the listener that it came by (see docs/listeners.md)",
     )
     gateway_id: str = Field(
         default="",
@@ -91,3 +141,32 @@ class GatewayConfig(ServiceSettings):
     )
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
+
+    @property
+    def all_listeners(self) -> dict[str, ListenerConfig]:
+        """Every listener by name, first the default one, which the settings at the top describe."""
+        default = ListenerConfig(
+            host=self.host,
+            port=self.port,
+            advertised_host=self.advertised_host or self.host,
+            advertised_port=self.advertised_port,
+            proxy_protocol=self.proxy_protocol,
+        )
+        return {DEFAULT_LISTENER: default, **self.listeners}
+
+    @field_validator("listeners")
+    @classmethod
+    def _check_names(cls, listeners: dict[str, ListenerConfig]) -> dict[str, ListenerConfig]:
+        why = invalid_listener_names(listeners)
+        if why is not None:
+            raise ValueError(why)
+        return {name.lower(): listener for name, listener in listeners.items()}
+
+    @model_validator(mode="after")
+    def _check_ports(self) -> Self:
+        for (name, one), (other_name, other) in combinations(self.all_listeners.items(), 2):
+            if one.port == other.port != 0 and share_ports(one.host, other.host):
+                raise ValueError(
+                    f"listeners {name} and {other_name} have the same bootstrap port {one.port}"
+                )
+        return self

@@ -30,7 +30,7 @@ from highwater.gateway.metrics.gateway import GatewayCollector, GatewayReadings
 from highwater.gateway.requests.requests import Requests
 from highwater.gateway.routing.node_links import NodeLinks, OpenLink
 from highwater.gateway.routing.table import PartitionRoute, RoutingTable
-from highwater.gateway.sockets.listener import Listener
+from highwater.gateway.sockets.listener import ListenAddress, Listener
 from highwater.gateway.sockets.sender_threads import SenderThreads
 from highwater.hop.ports import NodeLink
 from highwater.kafka.error_codes import ErrorCode
@@ -39,8 +39,9 @@ from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.heartbeat import HeartbeatLoop, Heartbeats, InLoopHeartbeats
 from highwater.metadata.watch import ClusterWatch, Watcher
 from highwater.model.cluster import ClusterDelta, ClusterImage, NodeState
-from highwater.model.errors import HighwaterError
+from highwater.model.errors import HighwaterError, UsageError
 from highwater.model.ids import DEFAULT_INSTANCE, TopicId
+from highwater.model.listener_names import DEFAULT_LISTENER
 from highwater.model.steps import Steps
 from highwater.model.time import Clock
 from highwater.runtime.health import Readiness
@@ -98,15 +99,16 @@ class GatewayService:
         self._listener: Listener | None = None
         self._budget = MemoryBudget(config.memory_budget_bytes)
         self._stack = AsyncExitStack()
-        self._port = config.port
+        self._ports: dict[str, int] = {}
+        """Bootstrap ports by listener, as they were bound."""
         self._registering = False
         self._opening = asyncio.Lock()
         self._expirer: asyncio.TimerHandle
 
     @property
     def port(self) -> int:
-        """The bootstrap port; known after `start`."""
-        return self._port
+        """The bootstrap port of the default listener; known after `start`."""
+        return self._ports[DEFAULT_LISTENER]
 
     @property
     def connections(self) -> int:
@@ -129,10 +131,11 @@ class GatewayService:
         self._listener = self._make_listener()
         stack.push_async_callback(self._listener.close, drain_s=config.drain_s)
         stack.callback(self.held.close)
-        # Open the port first: registration tells the controller its number.
-        self._port = await self._listener.open_port(
-            DEFAULT_INSTANCE, None, config.port, accept=False
-        )
+        # Open the ports first: registration tells the controller their numbers.
+        for name, one in config.all_listeners.items():
+            self._ports[name] = await self._listener.open_port(
+                name, DEFAULT_INSTANCE, None, one.port, accept=False
+            )
         await self._register()
         self.watch.subscribe(self._image_changed)
         self.watch.failed.add_done_callback(self._watch_failed)
@@ -146,7 +149,8 @@ class GatewayService:
         await self._listener.start_accepting()
         self._expirer = self._loop.call_later(EXPIRE_S, self._expire)
         stack.callback(self._stop_expiring)
-        self._log.info("listening", host=config.host, port=self._port)
+        for name, one in config.all_listeners.items():
+            self._log.info("listening", listener=name, host=one.host, port=self._ports[name])
 
     async def stop(self) -> None:
         """Stops accepting, lets requests end, closes."""
@@ -201,7 +205,10 @@ class GatewayService:
             log=self._log,
         )
         listener = Listener(
-            host=config.host,
+            addresses={
+                name: ListenAddress(host=one.host, proxy_protocol=one.proxy_protocol)
+                for name, one in config.all_listeners.items()
+            },
             shared=SharedInput(
                 turn=self.turn,
                 budget=self._budget,
@@ -217,7 +224,6 @@ class GatewayService:
             connections_max=config.connections_max,
             idle_s_max=config.idle_s_max,
             frame_s_max=config.frame_s_max,
-            proxy_protocol=config.proxy_protocol,
         )
         self._registry.register(GatewayCollector(self.meters, self._readings(listener)))
         return listener
@@ -276,15 +282,24 @@ class GatewayService:
 
     def _gateway_state(self) -> cluster_pb2.GatewayState:
         config = self._config
-        host = config.advertised_host or config.host
+        machine = socket.gethostname()
+        addresses = {
+            name: one.address(self._ports[name], machine)
+            for name, one in config.all_listeners.items()
+        }
+        host, port = addresses.pop(DEFAULT_LISTENER)
         # Gateways behind one balancer share host and port, so their names must differ.
-        own_host = socket.gethostname() if config.advertised_host else config.host
+        own_host = machine if config.advertised_host else config.host
         return cluster_pb2.GatewayState(
-            gateway_id=config.gateway_id or f"{own_host}:{self._port}",
+            gateway_id=config.gateway_id or f"{own_host}:{self.port}",
             host=host,
-            port=self._port,
+            port=port,
             single_port=config.single_port,
-            rack=config.rack or socket.gethostname(),
+            rack=config.rack or machine,
+            listeners=[
+                cluster_pb2.GatewayListener(name=name, host=each[0], port=each[1])
+                for name, each in addresses.items()
+            ],
         )
 
     async def _register(self) -> None:
@@ -342,19 +357,34 @@ class GatewayService:
         return (
             listener is not None
             and not self._config.single_port
-            and any(not listener.has_port(DEFAULT_INSTANCE, node) for node in image.nodes)
+            and any(
+                not listener.has_port(name, DEFAULT_INSTANCE, node)
+                for node in image.nodes
+                for name in self._ports
+            )
         )
 
     async def _open_ports(self) -> None:
-        """Listens for every node that has no port yet."""
+        """Listens, on every listener, for every node that has no port yet.
+
+        Raises the first error of a port, after all others are open.
+        """
         image = self.routing.image
         listener = self._listener
         if image is None or listener is None or self._config.single_port:
             return
+        errors: list[UsageError] = []
         async with self._opening:  # The next image may come while ports are being opened.
             for node in sorted(image.nodes):
-                if not listener.has_port(DEFAULT_INSTANCE, node):
-                    await listener.open_port(DEFAULT_INSTANCE, node, self._port + node)
+                for name, bootstrap in self._ports.items():
+                    if listener.has_port(name, DEFAULT_INSTANCE, node):
+                        continue
+                    try:
+                        await listener.open_port(name, DEFAULT_INSTANCE, node, bootstrap + node)
+                    except UsageError as error:
+                        errors.append(error)
+        if errors:
+            raise errors[0]
 
     def _expire(self) -> None:
         self._expirer = self._loop.call_later(EXPIRE_S, self._expire)

@@ -7,13 +7,14 @@ from highwater.api.controller.v1 import cluster_pb2 as pb
 from highwater.model.cluster import (
     ClusterDelta,
     ClusterImage,
+    GatewayListener,
     GatewayState,
     InstanceState,
     NodeState,
     PartitionState,
     TopicState,
 )
-from highwater.model.ids import GatewayId, InstanceId, LeaderEpoch, NodeId, TopicId
+from highwater.model.ids import NO_NODE, GatewayId, InstanceId, LeaderEpoch, NodeId, TopicId
 from highwater.model.steps import Steps, finish
 
 _STEP_PARTITIONS: Final = 50
@@ -106,6 +107,11 @@ def gateway_to_pb(state: GatewayState) -> pb.GatewayState:
         port=state.port,
         single_port=state.single_port,
         rack=state.rack,
+        node_id=None if state.node_id == NO_NODE else state.node_id,
+        listeners=[
+            pb.GatewayListener(name=each.name, host=each.host, port=each.port)
+            for each in state.listeners
+        ],
     )
 
 
@@ -117,6 +123,11 @@ def gateway_from_pb(message: pb.GatewayState) -> GatewayState:
         port=message.port,
         single_port=message.single_port,
         rack=message.rack,
+        node_id=NodeId(message.node_id) if message.HasField("node_id") else NO_NODE,
+        listeners=tuple(
+            GatewayListener(name=each.name, host=each.host, port=each.port)
+            for each in message.listeners
+        ),
     )
 
 

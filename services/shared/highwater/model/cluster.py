@@ -18,6 +18,7 @@ from highwater.model.ids import (
     NodeId,
     TopicId,
 )
+from highwater.model.listener_names import DEFAULT_LISTENER
 from highwater.model.steps import Steps, finish
 
 _V = TypeVar("_V")
@@ -81,6 +82,17 @@ class NodeState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayListener:
+    """A further block of ports of a gateway, with an address of its own (Kafka: listeners)."""
+
+    name: str
+    """Unique in the gateway; clients that came by it get addresses of the same name."""
+    host: str
+    port: int
+    """Its bootstrap port; `port + n` is node n."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayState:
     """A gateway and its block of ports: `port` is the bootstrap port, `port + n` is node n."""
 
@@ -91,10 +103,23 @@ class GatewayState:
     single_port: bool
     """True on a one-node broker: `port` is both bootstrap and node."""
     rack: str = ""
+    node_id: NodeId = NO_NODE
+    """The partition node in the same process, -1 if there is none."""
+    listeners: tuple[GatewayListener, ...] = ()
+    """Listeners beside the one that `host` and `port` describe."""
 
     def port_of(self, node: NodeId) -> int:
         """The gateway's port for broker `node`."""
         return self.port if self.single_port else self.port + node
+
+    def address_of(self, node: NodeId, listener: str) -> tuple[str, int] | None:
+        """Host and port of broker `node` for clients of a listener; None if it is not there."""
+        if listener == DEFAULT_LISTENER:
+            return self.host, self.port_of(node)
+        for each in self.listeners:
+            if each.name == listener:
+                return each.host, each.port if self.single_port else each.port + node
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

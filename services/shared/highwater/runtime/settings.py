@@ -147,6 +147,9 @@ def _leaves(group: BaseModel, path: tuple[str, ...]) -> Iterator[tuple[tuple[str
         value = getattr(group, name)
         if isinstance(value, BaseModel):
             yield from _leaves(value, (*path, name))
+        elif value and isinstance(value, dict):  # Groups by names that the operator gives them.
+            for key, one in value.items():
+                yield from _leaves(one, (*path, name, key))
         else:
             yield (*path, name), value, info.description or ""
 
@@ -156,7 +159,7 @@ def _show(value: Any) -> str:
         return "set, hidden" if value.get_secret_value() else "not set"
     if value is None:
         return "not set"
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | dict):
         return ", ".join(str(item) for item in value) or "none"
     return str(value)
 

@@ -1,7 +1,11 @@
-"""Chooses the gateway that serves each node."""
+"""Chooses the gateway that serves each node, and refuses malformed ones."""
 
-from highwater.controller.core.gateways import assign_gateways, host_of
-from highwater.model.cluster import GatewayState
+from dataclasses import replace
+
+import pytest
+
+from highwater.controller.core.gateways import assign_gateways, host_of, malformed_gateway
+from highwater.model.cluster import GatewayListener, GatewayState
 from highwater.model.ids import GatewayId
 from tests.support.controller_images import node_state
 
@@ -19,6 +23,18 @@ def test_the_same_host_wins() -> None:
     nodes = [node_state(1), node_state(2)]
     chosen = assign_gateways(nodes, gateways(("a", "host1", ""), ("b", "host2", "")))
     assert chosen == {1: "a", 2: "b"}
+
+
+def test_the_same_host_by_any_listener() -> None:
+    both = gateways(("a", "outside", ""), ("b", "outside", ""))
+    for name, gateway in both.items():
+        inside = GatewayListener(name="internal", host=f"host-{name}", port=29092)
+        both[name] = replace(gateway, listeners=(inside,))
+    nodes = [
+        replace(node_state(1), address="host-b:9500"),
+        replace(node_state(2), address="host-a:9500"),
+    ]
+    assert assign_gateways(nodes, both) == {1: "b", 2: "a"}
 
 
 def test_then_the_same_rack() -> None:
@@ -42,3 +58,30 @@ def test_no_gateway() -> None:
 def test_hosts() -> None:
     assert host_of("[::1]:80") == "::1"
     assert host_of("h:80") == "h"
+
+
+def listener(name: str, host: str = "h", port: int = 29092) -> GatewayListener:
+    return GatewayListener(name=name, host=host, port=port)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({}, None),
+        ({"listeners": (listener("internal"), listener("b.2"))}, None),
+        ({"gateway_id": ""}, "a gateway needs an id, a host and a port"),
+        ({"host": ""}, "a gateway needs an id, a host and a port"),
+        ({"port": 65_536}, "a gateway needs an id, a host and a port"),
+        ({"listeners": (listener("in", host=""),)}, "listener 'in' needs a host and a port"),
+        ({"listeners": (listener("in", port=0),)}, "listener 'in' needs a host and a port"),
+        ({"listeners": (listener("In"),)}, "listener 'In' is not in lower case"),
+        ({"listeners": (listener(""),)}, "a listener's name is empty"),
+        (
+            {"listeners": (listener("in"), listener("in"))},
+            "listener names 'in' and 'in' do not differ",
+        ),
+    ],
+)
+def test_malformed_gateways(changes: dict[str, object], why: str | None) -> None:
+    found = malformed_gateway(replace(gateways(("a", "x", ""))[GatewayId("a")], **changes))
+    assert found == why if why is None else str(found).startswith(why)

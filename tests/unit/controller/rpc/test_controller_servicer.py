@@ -10,7 +10,8 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.metadata.controller_client import ControllerCallError, ControllerClient
 from highwater.metadata.watch import ClusterWatch
 from highwater.model.cluster import ClusterImage, PartitionState
-from tests.support.controller import image_when, node, partition_of, topic
+from highwater.model.ids import NodeId
+from tests.support.controller import gateway_state, image_when, node, partition_of, topic
 
 
 async def test_create_describe_delete(client: ControllerClient, watch: ClusterWatch) -> None:
@@ -431,3 +432,21 @@ async def test_a_node_that_is_gone_is_forgotten(
             await asyncio.sleep(0.1)
     assert 2 not in (await watch.wait_for_revision(gone.revision, 5.0)).nodes
     assert (await two.beat()).error.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+async def test_a_gateway_with_malformed_listeners_is_refused(
+    client: ControllerClient, watch: ClusterWatch
+) -> None:
+    def gateway(**listener: Any) -> pb.RegisterGatewayRequest:
+        state = gateway_state("g1")
+        state.listeners.add(**listener)
+        return pb.RegisterGatewayRequest(gateway=state)
+
+    refused = await client.register_gateway(gateway(name="default", host="h", port=1))
+    assert refused.error.error_code == ErrorCode.INVALID_REQUEST
+    assert "'default' is reserved" in refused.error.message
+    taken = await client.register_gateway(gateway(name="internal", host="h", port=1))
+    assert taken.error.error_code == 0
+    image = await image_when(watch, lambda i: i.gateways)
+    (registered,) = image.gateways.values()
+    assert registered.address_of(NodeId(2), "internal") == ("h", 3)

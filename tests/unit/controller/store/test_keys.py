@@ -1,11 +1,17 @@
 """Keys and values survive encoding; foreign ones are refused."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from highwater.controller.store import keys
-from highwater.model.cluster import GatewayState, InstanceState, PartitionState
+from highwater.model.cluster import (
+    GatewayListener,
+    GatewayState,
+    InstanceState,
+    PartitionState,
+)
 from highwater.model.ids import GatewayId, InstanceId, LeaderEpoch, NodeId, TopicId
 from tests.support.controller_images import topic_state
 
@@ -48,6 +54,17 @@ def test_others_are_read_back() -> None:
     )
     fields = keys.decode("k", keys.encode_gateway(gateway))
     assert keys.decode_gateway("g", fields) == gateway
+    # Values that were written before gateways had nodes and listeners.
+    assert keys.decode_gateway("g", {**fields, "node": -1, "listeners": []}) == gateway
+    del fields["node"], fields["listeners"]
+    assert keys.decode_gateway("g", fields) == gateway
+    combined = replace(
+        gateway,
+        node_id=NodeId(3),
+        listeners=(GatewayListener(name="internal", host="h2", port=19092),),
+    )
+    fields = keys.decode("k", keys.encode_gateway(combined))
+    assert keys.decode_gateway("g", fields) == combined
     instance = InstanceState(instance=InstanceId("i"), produce_bytes_per_second=0, storage_bytes=5)
     fields = keys.decode("k", keys.encode_instance(instance))
     assert keys.decode_instance("i", fields) == instance

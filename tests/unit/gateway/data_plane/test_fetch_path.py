@@ -2,7 +2,6 @@
 
 import gc
 import time
-from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +12,7 @@ from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.data_plane.fetch_encoding import SMALL_RANGE
 from highwater.gateway.data_plane.fetch_path import RESPONSE_BYTES_MAX, FetchPath
+from highwater.gateway.routing.client import ClientInfo, Peer
 from highwater.gateway.routing.table import RoutingTable
 from highwater.hop.fetch import FetchedPartition, FetchWork
 from highwater.kafka.error_codes import ErrorCode
@@ -56,9 +56,8 @@ class World:
             frame_bytes_max=1 << 20,
             in_flight_bytes_max=1 << 20,
         )
-        client = SimpleNamespace(
-            topics=routing.topics_of(DEFAULT_INSTANCE), instance=DEFAULT_INSTANCE
-        )
+        peer = Peer(instance=DEFAULT_INSTANCE, node=None, host="", port=0)
+        client = ClientInfo(peer, routing.topics_of(DEFAULT_INSTANCE))
         self.session = Session(shared=self.shared, handler=self, wire=self.wire, client=client)
         self.wire.session = self.session
         self.fetch = FetchPath().start

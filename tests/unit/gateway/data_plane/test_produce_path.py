@@ -10,13 +10,15 @@ from highwater.gateway.core.session import Session
 from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.data_plane.produce_path import ProducePath
+from highwater.gateway.routing.client import ClientInfo, Peer
 from highwater.gateway.routing.table import RoutingTable
 from highwater.hop.append import OUTCOME_APPENDED, Failure
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.framing import encode_request_header
 from highwater.kafka.messages import produce
-from highwater.model.cluster import GatewayState
+from highwater.model.cluster import GatewayListener, GatewayState
 from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.model.listener_names import DEFAULT_LISTENER
 from tests.support.controller_images import image_of, node_state, topic_state
 from tests.unit.gateway.core.session_world import Wire
 from tests.unit.gateway.core.shape_frames import produce_frame
@@ -62,6 +64,7 @@ class World:
             frame_bytes_max=1 << 20,
             in_flight_bytes_max=1 << 20,
         )
+        self.peer = Peer(instance=DEFAULT_INSTANCE, node=None, host="", port=0)
         self.session = Session(shared=self.shared, handler=self, wire=self.wire, client=self)
         self.wire.session = self.session
         self.produce = ProducePath().start
@@ -101,19 +104,13 @@ class World:
 @pytest.fixture
 def w():
     made = World()
-    made.session.client = Client(made.topics_of_client)
+    made.session.client = ClientInfo(made.peer, made.topics_of_client)
     yield made
     while made.link.batches:
         made.link.answer()
     made.run()
     assert made.session.outstanding == 0
     assert made.shared.budget.used == 0
-
-
-class Client:
-    def __init__(self, topics):
-        self.topics = topics
-        self.instance = DEFAULT_INSTANCE
 
 
 VERSIONS = pytest.mark.parametrize("version", [3, 5, 7, 8, 9, 11])
@@ -207,12 +204,25 @@ def test_not_enough_replicas_and_timeouts_reach_the_client(w, version, short, co
 
 @pytest.mark.parametrize("version", [9, 10, 11])
 @pytest.mark.parametrize("short", [False, True])
-def test_a_refusal_names_the_leader_and_its_address(w, version, short):
+@pytest.mark.parametrize(
+    ("listener", "told"),
+    [
+        (DEFAULT_LISTENER, [(2, "gw", 9094)]),
+        ("internal", [(2, "inside", 29094)]),
+        ("no-such", []),
+    ],
+)
+def test_a_refusal_names_the_leader_and_its_address(w, version, short, listener, told):
     """KIP-951: the node's leader, if it is newer than the image's; later never an older one."""
+    w.session.client.peer = replace(w.peer, listener=listener)
+    internal = GatewayListener(name="internal", host="inside", port=29092)
+    gateway = GatewayState(
+        gateway_id="g", host="gw", port=9092, single_port=False, listeners=(internal,)
+    )
     image = replace(
         w.routing.image,
         nodes={2: node_state(2)},
-        gateways={"g": GatewayState(gateway_id="g", host="gw", port=9092, single_port=False)},
+        gateways={"g": gateway},
         node_gateways={2: "g"},
     )
     w.routing.apply(image)
@@ -231,7 +241,7 @@ def test_a_refusal_names_the_leader_and_its_address(w, version, short):
         assert w.routing.ahead == {}
         return
     assert (found.current_leader.leader_id, found.current_leader.leader_epoch) == (2, 9)
-    assert [(e.node_id, e.host, e.port) for e in response.node_endpoints] == [(2, "gw", 9094)]
+    assert [(e.node_id, e.host, e.port) for e in response.node_endpoints] == told
     assert list(w.routing.ahead.values()) == [9]
 
 

@@ -26,6 +26,7 @@ from highwater.metadata.convert import topic_from_pb, topic_to_pb
 from highwater.model.cluster import (
     ClusterDelta,
     ClusterImage,
+    GatewayListener,
     GatewayState,
     NodeState,
     PartitionState,
@@ -40,6 +41,7 @@ from highwater.model.ids import (
     NodeId,
     TopicId,
 )
+from highwater.model.listener_names import DEFAULT_LISTENER
 from highwater.runtime.log_limit import LogLimit
 from highwater.runtime.logging import silent_logger
 
@@ -110,6 +112,14 @@ def image_of(
         topic_ids={(one.instance, one.name): one.topic_id for one in topics},
     )
     return replace(image, **changes)
+
+
+def with_listener(image: ClusterImage, name: str, host: str, port: int) -> ClusterImage:
+    """The same image, in which GATEWAY has a further listener."""
+    listener = GatewayListener(name=name, host=host, port=port)
+    gateway = image.gateways[GATEWAY]
+    gateway = replace(gateway, listeners=(*gateway.listeners, listener))
+    return replace(image, gateways={**image.gateways, GATEWAY: gateway})
 
 
 class FakeClock:
@@ -317,6 +327,7 @@ class Client:
         node_id: int | None = None,
         instance: InstanceId = DEFAULT_INSTANCE,
         told_revision: int = -1,
+        listener: str = DEFAULT_LISTENER,
     ) -> None:
         self.backend = backend
         peer = Peer(
@@ -324,6 +335,7 @@ class Client:
             node=None if node_id is None else NodeId(node_id),
             host="192.0.2.7",
             port=50_000,
+            listener=listener,
         )
         self.info = ClientInfo(peer, {}, told_revision)
         self.cleanups: list[Callable[[], None]] = []

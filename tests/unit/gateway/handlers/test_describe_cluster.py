@@ -2,7 +2,7 @@ import pytest
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.describe_cluster import DescribeClusterRequest
-from tests.unit.gateway.handlers.fakes import Client, FakeBackend, image_of, node
+from tests.unit.gateway.handlers.fakes import Client, FakeBackend, image_of, node, with_listener
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -41,3 +41,13 @@ async def test_other_endpoints_than_brokers(endpoint_type, code):
     assert response.error_code == code
     assert response.error_message == code.message
     assert response.brokers == []
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_the_addresses_are_those_of_the_clients_listener(version):
+    nodes = [node(1, fenced=True), node(2)]
+    backend = FakeBackend(with_listener(image_of(nodes=nodes), "internal", "gw-1", 29092))
+    for listener, told in (("internal", [(2, "gw-1", 29094)]), ("no-such", [])):
+        response = await Client(backend, listener=listener).call(DescribeClusterRequest(), version)
+        assert [(b.broker_id, b.host, b.port) for b in response.brokers] == told
+        assert response.controller_id == (2 if told else -1)

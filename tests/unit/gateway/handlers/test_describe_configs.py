@@ -10,7 +10,15 @@ from highwater.kafka.messages.describe_configs import (
 from highwater.model.broker_config import BROKER_CONFIGS
 from highwater.model.config_type import ConfigSource, ConfigType
 from highwater.model.topic_config_table import TOPIC_CONFIGS
-from tests.unit.gateway.handlers.fakes import OTHER, Client, FakeBackend, image_of, node, topic
+from tests.unit.gateway.handlers.fakes import (
+    OTHER,
+    Client,
+    FakeBackend,
+    image_of,
+    node,
+    topic,
+    with_listener,
+)
 
 VERSIONS = range(1, 5)
 TOPIC, BROKER, LOGGER = 2, 4, 8
@@ -104,6 +112,16 @@ async def test_all_configs_of_a_broker(version):
     assert configs["node.id"].read_only
     assert not configs["log.segment.bytes"].read_only
     assert configs["num.partitions"].config_source == ConfigSource.DEFAULT
+
+
+@pytest.mark.parametrize("listener", ["default", "internal", "no-such"])
+async def test_a_broker_has_all_its_advertised_listeners_whoever_asks(listener):
+    image = with_listener(image_of(), "internal", "gw-1", 29092)
+    client = Client(FakeBackend(image), listener=listener)
+    response = await client.call(ask((BROKER, "2", ["advertised.listeners"])), 4)
+    configs = by_name(response.results[0])
+    told = "PLAINTEXT://10.1.1.1:9094,INTERNAL://gw-1:29094"
+    assert {name: one.value for name, one in configs.items()} == {"advertised.listeners": told}
 
 
 async def test_a_nodes_own_settings_are_described():

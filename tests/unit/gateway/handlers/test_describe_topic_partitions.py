@@ -16,6 +16,7 @@ from tests.unit.gateway.handlers.fakes import (
     partition,
     topic,
     topic_id,
+    with_listener,
 )
 
 
@@ -135,3 +136,18 @@ async def test_no_leader_older_than_clients_know_is_described():
     first, second = response.topics[0].partitions
     assert (first.error_code, first.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
     assert (first.leader_epoch, second.leader_id, second.leader_epoch) == (6, 2, 6)
+
+
+@pytest.mark.parametrize(
+    ("listener", "found"),
+    [
+        ("internal", [(0, 1, []), (ErrorCode.LEADER_NOT_AVAILABLE, -1, [])]),
+        ("no-such", [(ErrorCode.LISTENER_NOT_FOUND, -1, [1]), (5, -1, [1])]),
+    ],
+)
+async def test_a_leader_without_the_clients_listener_is_not_told(listener, found):
+    image = with_listener(image_of(topic("orders", [1, -1])), "internal", "gw-1", 29092)
+    response = await Client(FakeBackend(image), listener=listener).call(ask("orders"), 0)
+    partitions = response.topics[0].partitions
+    assert [(p.error_code, p.leader_id, list(p.offline_replicas)) for p in partitions] == found
+    assert [p.leader_epoch for p in partitions] == [5, 6]

@@ -4,7 +4,14 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.find_coordinator import FindCoordinatorRequest
 from highwater.model.errors import UnreachableError
 from highwater.runtime.log_limit import VALUE_CHARS_MAX
-from tests.unit.gateway.handlers.fakes import Client, FakeBackend, group_topic, image_of, node
+from tests.unit.gateway.handlers.fakes import (
+    Client,
+    FakeBackend,
+    group_topic,
+    image_of,
+    node,
+    with_listener,
+)
 
 ONE_KEY = range(4)
 
@@ -31,6 +38,18 @@ async def test_the_leader_of_the_group_s_partition(version):
     assert results(await client.call(ask(version, "readers"), version), version) == [
         (0, 2, "10.1.1.1", 9094)
     ]
+
+
+@pytest.mark.parametrize("version", range(5))
+async def test_the_address_is_that_of_the_clients_listener(version):
+    backend = FakeBackend(with_listener(image_of(group_topic([3, 2, 1])), "internal", "gw", 29092))
+    found = await Client(backend, listener="internal").call(ask(version, "readers"), version)
+    assert results(found, version) == [(0, 2, "gw", 29094)]
+    missing = await Client(backend, listener="no-such").call(ask(version, "readers"), version)
+    assert results(missing, version) == [NONE_YET]
+    if version:
+        one = missing.coordinators[0] if version >= 4 else missing
+        assert one.error_message == "broker 2 has no listener no-such"
 
 
 async def test_many_keys_in_their_order():

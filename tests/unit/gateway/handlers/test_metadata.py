@@ -5,9 +5,11 @@ import pytest
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.metadata import MetadataRequest, MetadataRequestMetadataRequestTopic
+from highwater.model.cluster import GatewayState
 from highwater.model.errors import UnreachableError
-from highwater.model.ids import NodeId
+from highwater.model.ids import GatewayId, NodeId
 from tests.unit.gateway.handlers.fakes import (
+    GATEWAY,
     OTHER,
     Client,
     FakeBackend,
@@ -17,6 +19,7 @@ from tests.unit.gateway.handlers.fakes import (
     partition,
     topic,
     topic_id,
+    with_listener,
 )
 
 VERSIONS = range(10)
@@ -76,6 +79,43 @@ async def test_a_fenced_leader_is_shown_as_none(version):
     assert list(first.replica_nodes) == [1]
     assert (second.error_code, second.leader_id) == (0, 2)
     assert [b.node_id for b in response.brokers] == [2, 3]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_the_addresses_are_those_of_the_clients_listener(version):
+    backend = FakeBackend(with_listener(image_of(access_log()), "internal", "gw-1", 29092))
+    response = await Client(backend, listener="internal").call(ask("access_log"), version)
+    assert [(b.node_id, b.host, b.port) for b in response.brokers] == [
+        (1, "gw-1", 29093),
+        (2, "gw-1", 29094),
+        (3, "gw-1", 29095),
+    ]
+    assert [(p.error_code, p.leader_id) for p in response.topics[0].partitions] == [(0, 1), (0, 3)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_broker_without_the_clients_listener_is_not_there(version):
+    """KIP-103; the error of its partitions is known from version 6 on."""
+    image = with_listener(image_of(access_log()), "internal", "gw-1", 29092)
+    other = GatewayState(gateway_id=GatewayId("b"), host="b", port=9092, single_port=False)
+    backend = FakeBackend(
+        replace(
+            image,
+            gateways={**image.gateways, other.gateway_id: other},
+            node_gateways={NodeId(1): GATEWAY, NodeId(2): GATEWAY, NodeId(3): other.gateway_id},
+        )
+    )
+    response = await Client(backend, listener="internal").call(ask("access_log"), version)
+    assert [b.node_id for b in response.brokers] == [1, 2]
+    first, second = response.topics[0].partitions
+    assert (first.error_code, first.leader_id) == (0, 1)
+    late = version >= 6
+    code = ErrorCode.LISTENER_NOT_FOUND if late else ErrorCode.LEADER_NOT_AVAILABLE
+    assert (second.error_code, second.leader_id) == (code, -1)
+    assert list(second.replica_nodes) == [3, 1]
+    assert list(second.offline_replicas) == ([3] if version >= 5 else [])
+    by_default = await Client(backend).call(ask("access_log"), version)
+    assert [p.error_code for p in by_default.topics[0].partitions] == [0, 0]
 
 
 async def test_a_client_hears_of_new_leaders_before_the_former_one_is_gone():

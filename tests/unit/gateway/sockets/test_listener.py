@@ -19,9 +19,10 @@ from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.routing.table import RoutingTable
 from highwater.gateway.sockets import listener as module
-from highwater.gateway.sockets.listener import Listener
-from highwater.model.errors import PortInUseError
+from highwater.gateway.sockets.listener import ListenAddress, Listener
+from highwater.model.errors import BindError, ConfigError, PortInUseError
 from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.model.listener_names import DEFAULT_LISTENER
 from highwater.runtime.logging import silent_logger
 from tests.unit.gateway.clients.partition_node import until
 from tests.unit.gateway.core.session_world import PRODUCE, number_of, request
@@ -87,7 +88,12 @@ class World:
     ):
         self.routing = RoutingTable(lambda _node: None)
         self.listener = Listener(
-            host="127.0.0.1",
+            addresses={
+                DEFAULT_LISTENER: ListenAddress(host="127.0.0.1", proxy_protocol=proxy_protocol),
+                "internal": ListenAddress(host="127.0.0.1"),
+                "elsewhere": ListenAddress(host="127.0.0.2"),
+                "everywhere": ListenAddress(host="0.0.0.0"),
+            },
             shared=self.shared,
             handler=self.handler,
             routing=self.routing,
@@ -96,10 +102,9 @@ class World:
             connections_max=connections_max,
             idle_s_max=idle_s_max,
             frame_s_max=frame_s_max,
-            proxy_protocol=proxy_protocol,
         )
         self.listeners.append(self.listener)
-        self.port = await self.listener.open_port(DEFAULT_INSTANCE, None, 0)
+        self.port = await self.listener.open_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, None, 0)
 
     @contextlib.asynccontextmanager
     async def client(self):
@@ -138,6 +143,25 @@ async def test_requests_are_answered_and_the_peer_is_known(world):
         assert (peer.host, peer.instance) == ("127.0.0.1", DEFAULT_INSTANCE)
         assert peer.port == writer.get_extra_info("sockname")[1]
     await until(lambda: not world.listener.connections)
+
+
+async def test_the_listener_that_a_client_came_by_is_known(world):
+    await world.listen(proxy_protocol=True)
+    default, world.port = (
+        world.port,
+        await world.listener.open_port("internal", DEFAULT_INSTANCE, 3, 0),
+    )
+    async with world.client() as (reader, writer):
+        writer.write(request(PRODUCE, 1))  # Without a PROXY header: that is the default listener's.
+        assert await reader.readexactly(2) == b"1;"
+    (peer,) = world.handler.peers
+    assert (peer.listener, peer.node, peer.host) == ("internal", 3, "127.0.0.1")
+    world.port = default
+    async with world.client() as (reader, writer):
+        writer.write(request(PRODUCE, 1) * 9)
+        assert await closed(reader), "no PROXY header"
+    assert world.listener.has_port("internal", DEFAULT_INSTANCE, 3)
+    assert not world.listener.has_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, 3)
 
 
 async def test_a_connection_begins_with_the_present_image(world):
@@ -343,9 +367,30 @@ async def test_the_error_names_a_port_that_is_in_use(world):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(PortInUseError, match=str(port)):
-            await world.listener.open_port(DEFAULT_INSTANCE, 7, port)
-    assert world.listener.has_port(DEFAULT_INSTANCE, None)
-    assert not world.listener.has_port(DEFAULT_INSTANCE, 7)
+            await world.listener.open_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, 7, port)
+    assert world.listener.has_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, None)
+    assert not world.listener.has_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, 7)
+
+
+@pytest.mark.parametrize("accept", [True, False])
+async def test_the_error_names_both_listeners_whose_blocks_overlap(world, accept):
+    await world.listen()
+    port = await world.listener.open_port("internal", DEFAULT_INSTANCE, None, 0, accept=accept)
+    wanted = (
+        f"internal and default overlap: port {port} is the bootstrap port of internal and node 7"
+    )
+    with pytest.raises(ConfigError, match=wanted):
+        await world.listener.open_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, 7, port)
+    with pytest.raises(ConfigError, match="internal and everywhere overlap"):
+        await world.listener.open_port("everywhere", DEFAULT_INSTANCE, None, port)
+    elsewhere = await world.listener.open_port("elsewhere", DEFAULT_INSTANCE, 7, port)
+    assert elsewhere == port, "another address may have the same block"
+
+
+async def test_ports_end_at_65535(world):
+    await world.listen()
+    with pytest.raises(BindError, match=r"127\.0\.0\.1:65536: ports end"):
+        await world.listener.open_port("internal", DEFAULT_INSTANCE, 1, 65_536)
 
 
 async def test_close_waits_for_requests_under_way(world):

@@ -1,7 +1,7 @@
-"""Which gateway clients get for a node: one on the same host first, then one in the same rack.
+"""Gateways: which are well-formed, and which one clients get for a node.
 
-Among several, rendezvous hashing chooses: if a gateway joins or leaves, only the nodes that it
-gets or had move.
+That is one on the same host first, then one in the same rack. Among several, rendezvous hashing
+chooses: if a gateway joins or leaves, only the nodes that it gets or had move.
 """
 
 import hashlib
@@ -9,6 +9,19 @@ from collections.abc import Iterable, Mapping
 
 from highwater.model.cluster import GatewayState, NodeState
 from highwater.model.ids import GatewayId, NodeId
+from highwater.model.listener_names import invalid_listener_names
+
+
+def malformed_gateway(gateway: GatewayState) -> str | None:
+    """Why a gateway cannot be registered, or None."""
+    if not gateway.gateway_id or not _is_address(gateway.host, gateway.port):
+        return "a gateway needs an id, a host and a port"
+    for listener in gateway.listeners:
+        if not _is_address(listener.host, listener.port):
+            return f"listener '{listener.name}' needs a host and a port"
+        if listener.name != listener.name.lower():
+            return f"listener '{listener.name}' is not in lower case"
+    return invalid_listener_names(listener.name for listener in gateway.listeners)
 
 
 def assign_gateways(
@@ -27,10 +40,14 @@ def host_of(address: str) -> str:
 
 def _gateway_of(node: NodeState, gateways: Mapping[GatewayId, GatewayState]) -> GatewayId:
     host = host_of(node.address)
-    near = [g for g in gateways.values() if g.host == host]
+    near = [g for g in gateways.values() if host in (g.host, *(each.host for each in g.listeners))]
     near = near or [g for g in gateways.values() if g.rack and g.rack == node.rack]
     near = near or list(gateways.values())
     return max((g.gateway_id for g in near), key=lambda g: (_weight(node.node_id, g), g))
+
+
+def _is_address(host: str, port: int) -> bool:
+    return bool(host) and 0 < port <= 65_535
 
 
 def _weight(node: NodeId, gateway: GatewayId) -> bytes:

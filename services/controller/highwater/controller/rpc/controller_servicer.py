@@ -14,6 +14,7 @@ from highwater.controller.core.change_isr import IsrResult, Proposal
 from highwater.controller.core.change_topics import Growth
 from highwater.controller.core.create_topics import CreationResult, TopicWish
 from highwater.controller.core.elect_leaders import ElectionType
+from highwater.controller.core.gateways import malformed_gateway
 from highwater.controller.core.hand_over import LeaderMove
 from highwater.controller.core.membership import Registration
 from highwater.controller.core.outcome import Refusal
@@ -96,10 +97,9 @@ class ControllerServicer:
         controller = self._active()
         await check_seen(controller, request.seen)
         gateway = gateway_from_pb(request.gateway)
-        if not gateway.gateway_id or not gateway.host or not 0 < gateway.port <= 65_535:
-            refusal = Refusal(
-                code=ErrorCode.INVALID_REQUEST, message="a gateway needs an id, a host and a port"
-            )
+        why = malformed_gateway(gateway)
+        if why is not None:
+            refusal = Refusal(code=ErrorCode.INVALID_REQUEST, message=why)
             return pb.RegisterGatewayResponse(error=_error(refusal))
         await controller.members.register_gateway(gateway)
         return pb.RegisterGatewayResponse(

@@ -7,7 +7,8 @@
                                   "static_configs":{"group.max.size":"10000"}}
                                  its mod revision is the node epoch
     nodes/3/state                {"v":1,"fenced":false,"draining":false,"decommissioning":false}
-    gateways/gw-a                {"v":1,"host":"10.0.0.7","port":9092,"single_port":false,"rack":"r1"}
+    gateways/gw-a                {"v":1,"host":"10.0.0.7","port":9092,"single_port":false,"rack":"r1",
+                                  "node":3,"listeners":[["internal","gw-a",19092]]}
     instances/default            {"v":1,"produce":1048576,"consume":null,"storage":null}
     topics/<id, hex>             {"v":1,"instance":"default","name":"access_log","partitions":6,
                                   "internal":false,"configs":{"retention.ms":"1000"}}
@@ -28,13 +29,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from highwater.model.cluster import (
+    GatewayListener,
     GatewayState,
     InstanceState,
     NodeState,
     PartitionState,
     TopicState,
 )
-from highwater.model.ids import GatewayId, InstanceId, LeaderEpoch, NodeId, TopicId
+from highwater.model.ids import NO_NODE, GatewayId, InstanceId, LeaderEpoch, NodeId, TopicId
 
 FORMAT_VERSION: Final = 1
 
@@ -146,6 +148,8 @@ def encode_gateway(state: GatewayState) -> bytes:
             "port": state.port,
             "single_port": state.single_port,
             "rack": state.rack,
+            "node": state.node_id,
+            "listeners": [[each.name, each.host, each.port] for each in state.listeners],
         }
     )
 
@@ -158,6 +162,11 @@ def decode_gateway(gateway_id: str, fields: Mapping[str, Any]) -> GatewayState:
         port=fields["port"],
         single_port=fields["single_port"],
         rack=fields["rack"],
+        node_id=NodeId(fields.get("node", NO_NODE)),
+        listeners=tuple(
+            GatewayListener(name=name, host=host, port=port)
+            for name, host, port in fields.get("listeners", ())
+        ),
     )
 
 

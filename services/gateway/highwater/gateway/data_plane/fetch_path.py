@@ -222,8 +222,11 @@ class FetchReply(FailingReply):
                 assert result is not None
                 current = None
                 if result.error_code:
-                    routes = self.session.client.topics.get(topic.topic.encode())
-                    current = _current_leader(version, routes, asked.partition, result)
+                    client = self.session.client
+                    routes = client.topics.get(topic.topic.encode())
+                    current = _current_leader(
+                        version, routes, asked.partition, result, client.peer.listener
+                    )
                 data = partition_data(asked.partition, result, current, may_copy=may_copy)
                 if data.error_code:
                     meter.failed(data.error_code)
@@ -266,12 +269,16 @@ def _learn(
 
 
 def _current_leader(
-    version: int, routes: TopicRoutes | None, partition: int, result: FetchedPartition
+    version: int,
+    routes: TopicRoutes | None,
+    partition: int,
+    result: FetchedPartition,
+    listener: str,
 ) -> CurrentLeader | None:
     if version < CURRENT_LEADER_FROM:
         return None
     code = result.error_code
-    return leader_to_tell(code, routes, partition, result.leader, result.leader_epoch)
+    return leader_to_tell(code, routes, partition, result.leader, result.leader_epoch, listener)
 
 
 class SinglePartitionFetch(FailingReply):
@@ -336,8 +343,10 @@ class SinglePartitionFetch(FailingReply):
     def _pack_unusual(self, result: FetchedPartition, throttle_ms: int) -> None:
         """Packs a result that the fast path cannot encode."""
         shape = self._shape
-        current = _current_leader(shape.version, shape.topic, self._partition, result)
         session = self.session
+        current = _current_leader(
+            shape.version, shape.topic, self._partition, result, session.client.peer.listener
+        )
         may_copy = not session.shared.budget.replies_scarce
         data = partition_data(self._partition, result, current, may_copy=may_copy)
         if data.error_code:

@@ -118,7 +118,8 @@ class SinglePartitionReply(ProduceReply):
                 group.throttle_ms,
             )
         else:
-            current = _current_leader(version, shape.topic, self.partition, failure)
+            listener = session.client.peer.listener
+            current = _current_leader(version, shape.topic, self.partition, failure, listener)
             answer = encode_reply(
                 version,
                 self.correlation_id,
@@ -175,8 +176,11 @@ class ManyPartitionsReply(ProduceReply):
         name, result = self._results[index]
         if failure is not None:
             self.session.shared.meters.produce.failed(failure.error_code)
-            routes = self.session.client.topics.get(name.encode())
-            current = _current_leader(self._version, routes, result.index, failure)
+            client = self.session.client
+            routes = client.topics.get(name.encode())
+            current = _current_leader(
+                self._version, routes, result.index, failure, client.peer.listener
+            )
             if current is not None:
                 self._leaders.append(current)
             self._results[index] = (name, failed_partition(result.index, failure, current))
@@ -223,12 +227,12 @@ class ManyPartitionsReply(ProduceReply):
 
 
 def _current_leader(
-    version: int, routes: TopicRoutes | None, partition: int, failure: Failure
+    version: int, routes: TopicRoutes | None, partition: int, failure: Failure, listener: str
 ) -> CurrentLeader | None:
     if version < CURRENT_LEADER_FROM:
         return None
     code = failure.error_code
-    return leader_to_tell(code, routes, partition, failure.leader, failure.leader_epoch)
+    return leader_to_tell(code, routes, partition, failure.leader, failure.leader_epoch, listener)
 
 
 def failed_partition(

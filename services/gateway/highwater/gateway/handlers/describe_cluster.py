@@ -37,8 +37,9 @@ async def handle(
     if request.endpoint_type != BROKERS:
         return failure(request, version, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)
     image = context.backend.image
-    live = live_brokers(image)
-    brokers = registered_brokers(image) if request.include_fenced_brokers else live
+    listener = context.peer.listener
+    live = live_brokers(image, listener)
+    brokers = registered_brokers(image, listener) if request.include_fenced_brokers else live
     return DescribeClusterResponse(
         cluster_id=image.cluster_id,
         controller_id=controller_among(live),

@@ -6,6 +6,8 @@ Behaviour
 - A value's synonyms, if asked for, are its sources, the strongest first: topic, this broker, all
   brokers, the settings that services were started with, Kafka's default. A setting with its default
   value counts as default.
+- A broker's advertised.listeners has all of its listeners: PLAINTEXT is the default one, others have
+  their names in upper case.
 - Documentation is sent only if asked for. Sensitive values are null.
 
 Version notes
@@ -26,7 +28,7 @@ from highwater.gateway.handling.config_view import (
     topic_entries,
 )
 from highwater.gateway.handling.context import RequestContext
-from highwater.gateway.routing.brokers import broker_of
+from highwater.gateway.routing.brokers import advertised_listeners
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -109,9 +111,9 @@ def _static(context: RequestContext, node: NodeState) -> dict[str, str]:
         "offsets.topic.replication.factor": str(_group_metadata_replicas(context)),
         "socket.request.max.bytes": str(settings.request_bytes_max),
     }
-    broker = broker_of(context.backend.image, node.node_id)
-    if broker is not None:
-        given["advertised.listeners"] = f"PLAINTEXT://{broker.host}:{broker.port}"
+    advertised = advertised_listeners(context.backend.image, node.node_id)
+    if advertised:
+        given["advertised.listeners"] = advertised
     own = {name: value for name, value in given.items() if value != BROKER_CONFIGS[name].default}
     return {**node.static_configs, **own}
 

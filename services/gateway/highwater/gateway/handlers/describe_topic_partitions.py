@@ -8,6 +8,7 @@ Behaviour
 - A named topic that does not exist is UNKNOWN_TOPIC_OR_PARTITION, an illegal name
   INVALID_TOPIC_EXCEPTION; nothing is created.
 - As in Metadata, no answer names a leader in an older epoch than this gateway has named before.
+- A partition whose leader does not have the client's listener is LISTENER_NOT_FOUND.
 - Java's `describeTopics` asks this API first and falls back to Metadata.
 
 Deviations
@@ -19,7 +20,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from highwater.gateway.handling.context import RequestContext
-from highwater.gateway.routing.brokers import live_brokers
+from highwater.gateway.routing.brokers import live_brokers, nodes_without, unled_code
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
@@ -47,7 +48,9 @@ async def handle(
         return failure(request, context.api_version, ErrorCode.INVALID_REQUEST)
     image = context.backend.image
     told = context.backend.routing.ahead
-    live = {broker.node_id for broker in live_brokers(image)}
+    listener = context.peer.listener
+    live = {broker.node_id for broker in live_brokers(image, listener)}
+    lacking = nodes_without(image, listener)
     left = min(max(request.response_partition_limit, 1), PARTITIONS_MAX)
     topics: list[_Topic] = []
     cursor: DescribeTopicPartitionsResponseCursor | None = None
@@ -66,7 +69,7 @@ async def handle(
                 topic_id=state.topic_id,
                 is_internal=state.internal,
                 partitions=[
-                    _partition(one, live, told.get((state.topic_id, one.partition), -1))
+                    _partition(one, live, lacking, told.get((state.topic_id, one.partition), -1))
                     for one in page
                 ],
                 topic_authorized_operations=TOPIC_OPERATIONS,
@@ -123,11 +126,11 @@ def _why_missing(name: str) -> ErrorCode:
 
 
 def _partition(
-    state: PartitionState, live: set[NodeId], told_epoch: int
+    state: PartitionState, live: set[NodeId], lacking: set[NodeId], told_epoch: int
 ) -> DescribeTopicPartitionsResponseDescribeTopicPartitionsResponsePartition:
     led = state.leader in live and told_epoch <= state.leader_epoch  # As Metadata does.
     return DescribeTopicPartitionsResponseDescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.NONE if led else ErrorCode.LEADER_NOT_AVAILABLE,
+        error_code=ErrorCode.NONE if led else unled_code(state.leader, lacking),
         partition_index=state.partition,
         leader_id=state.leader if led else NO_NODE,
         leader_epoch=max(state.leader_epoch, told_epoch),

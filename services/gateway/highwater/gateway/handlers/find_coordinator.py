@@ -1,6 +1,8 @@
 """FindCoordinator v0-4: which broker coordinates a group.
 
 Behaviour
+- The address is that of the listener that the client came by; a coordinator without that listener is
+  COORDINATOR_NOT_AVAILABLE.
 - The first call creates the group metadata topic and waits for it. Until it exists, and while the
   group's partition has no leader or a fenced one, the answer is COORDINATOR_NOT_AVAILABLE;
   clients ask again.
@@ -21,7 +23,7 @@ from typing import Final, NamedTuple
 
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.topic_creation import group_metadata_topic
-from highwater.gateway.routing.brokers import broker_of
+from highwater.gateway.routing.brokers import broker_of, nodes_without
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.find_coordinator import (
     FindCoordinatorRequest,
@@ -84,12 +86,13 @@ def _coordinator(context: RequestContext, topic: TopicState | None, group_id: st
             ErrorCode.COORDINATOR_NOT_AVAILABLE, "the topic of group metadata is being created"
         )
     partition = topic.partitions[coordinator_partition(group_id, len(topic.partitions))]
-    broker = broker_of(context.backend.image, partition.leader)
+    image, listener = context.backend.image, context.peer.listener
+    broker = broker_of(image, partition.leader, listener)
     if broker is None or broker.fenced:
-        return _Found(
-            ErrorCode.COORDINATOR_NOT_AVAILABLE,
-            f"partition {partition.partition} of {topic.name} has no leader at the moment",
-        )
+        why = f"partition {partition.partition} of {topic.name} has no leader at the moment"
+        if partition.leader in nodes_without(image, listener):
+            why = f"broker {partition.leader} has no listener {listener}"
+        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
     return _Found(ErrorCode.NONE, None, broker.node_id, broker.host, broker.port)
 
 

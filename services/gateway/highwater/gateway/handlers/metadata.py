@@ -17,11 +17,13 @@ Behaviour
   A fenced node is listed once more for a connection that got it before it was fenced, together with
   the new leaders (`brokers_for`). If all nodes are fenced, all are listed.
   The first live broker of the list is named as the controller.
+- Addresses are those of the listener that the client came by. A broker without it is not listed, and
+  partitions that it leads are LISTENER_NOT_FOUND (LEADER_NOT_AVAILABLE before v6), as in Kafka.
 - Authorized operations (v8+) are sent if asked for: all of them, as there is no authorizer.
 
 Version notes
 - v1: racks, controller id, internal topics. v2: cluster id. v4: creation can be forbidden.
-  v5: offline replicas. v7: leader epochs. v8: authorized operations. v9: flexible.
+  v5: offline replicas. v6: LISTENER_NOT_FOUND. v7: leader epochs. v8: authorized operations. v9: flexible.
 - v10+ (not served) adds topic ids, which Fetch 13 and Produce 13 use.
 
 Deviations
@@ -34,7 +36,13 @@ from typing import Final
 
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.topic_creation import auto_topic, create_topics
-from highwater.gateway.routing.brokers import Broker, brokers_for, controller_among
+from highwater.gateway.routing.brokers import (
+    Broker,
+    brokers_for,
+    controller_among,
+    nodes_without,
+    unled_code,
+)
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.metadata import (
     MetadataRequest,
@@ -49,6 +57,7 @@ from highwater.model.ids import NO_NODE, TRANSACTION_STATE_TOPIC, LeaderEpoch, N
 from highwater.model.topic_names import invalid_topic_name
 
 NULL_MEANS_ALL_FROM: Final = 1
+LISTENER_NOT_FOUND_FROM: Final = 6
 CATCH_UP_MS_MAX: Final = 1_000
 """Longest wait for an image that nodes or other gateways have already."""
 
@@ -81,19 +90,25 @@ def _answer(
     """Answers from the newest image; `codes` are results of topic creation."""
     image = context.backend.image
     told = context.backend.routing.ahead
-    brokers = brokers_for(image, context.backend.routing.fenced_at, context.client.told_revision)
+    listener = context.peer.listener
+    brokers = brokers_for(
+        image, listener, context.backend.routing.fenced_at, context.client.told_revision
+    )
     context.client.told_revision = image.revision
     live = {broker.node_id for broker in brokers if not broker.fenced}
+    lacking: set[NodeId] = set()
+    if context.api_version >= LISTENER_NOT_FOUND_FROM:
+        lacking = nodes_without(image, listener)
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     instance = context.peer.instance
     topics: list[MetadataResponseMetadataResponseTopic] = []
     if asked is None:
         found = (topic for topic in image.topics.values() if topic.instance == instance)
-        topics = [_topic(topic, live, operations, told) for topic in found]
+        topics = [_topic(topic, live, lacking, operations, told) for topic in found]
     for name in asked or ():
         state = image.topic(name, instance)
         if state is not None:
-            topics.append(_topic(state, live, operations, told))
+            topics.append(_topic(state, live, lacking, operations, told))
         else:
             topics.append(_missing(name, codes.get(name)))
     return MetadataResponse(
@@ -184,14 +199,14 @@ def _broker(broker: Broker) -> MetadataResponseMetadataResponseBroker:
 
 
 def _topic(
-    topic: TopicState, live: set[NodeId], operations: int, told: Told
+    topic: TopicState, live: set[NodeId], lacking: set[NodeId], operations: int, told: Told
 ) -> MetadataResponseMetadataResponseTopic:
     return MetadataResponseMetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.internal,
         partitions=[
-            _partition(state, live, told.get((topic.topic_id, state.partition), -1))
+            _partition(state, live, lacking, told.get((topic.topic_id, state.partition), -1))
             for state in topic.partitions
         ],
         topic_authorized_operations=operations,
@@ -199,11 +214,11 @@ def _topic(
 
 
 def _partition(
-    state: PartitionState, live: set[NodeId], told_epoch: int
+    state: PartitionState, live: set[NodeId], lacking: set[NodeId], told_epoch: int
 ) -> MetadataResponseMetadataResponsePartition:
     led = state.leader in live and told_epoch <= state.leader_epoch
     return MetadataResponseMetadataResponsePartition(
-        error_code=ErrorCode.NONE if led else ErrorCode.LEADER_NOT_AVAILABLE,
+        error_code=ErrorCode.NONE if led else unled_code(state.leader, lacking),
         partition_index=state.partition,
         leader_id=state.leader if led else NO_NODE,
         leader_epoch=LeaderEpoch(max(state.leader_epoch, told_epoch)),

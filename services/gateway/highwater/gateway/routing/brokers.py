@@ -1,10 +1,17 @@
-"""The brokers that clients see: each is a partition node with an address on some gateway."""
+"""The brokers that clients see: each is a partition node with an address on some gateway.
+
+A gateway has an address for each of its listeners. Clients get those of the listener that they came
+by, and do not see brokers without it (KIP-103; Kafka: `KRaftMetadataCache`).
+"""
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from highwater.model.cluster import ClusterImage, NodeState
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.cluster import ClusterImage, GatewayState, NodeState
 from highwater.model.ids import NO_NODE, NodeId
+from highwater.model.listener_names import DEFAULT_LISTENER, PROTOCOL
 
 
 class Broker(NamedTuple):
@@ -17,23 +24,23 @@ class Broker(NamedTuple):
     fenced: bool
 
 
-def registered_brokers(image: ClusterImage) -> list[Broker]:
-    """All nodes that some gateway serves, fenced or not, by id."""
-    brokers = (_broker(image, image.nodes[node_id]) for node_id in sorted(image.nodes))
+def registered_brokers(image: ClusterImage, listener: str) -> list[Broker]:
+    """All nodes that some gateway serves on this listener, fenced or not, by id."""
+    brokers = (_broker(image, image.nodes[node_id], listener) for node_id in sorted(image.nodes))
     return [broker for broker in brokers if broker is not None]
 
 
-def live_brokers(image: ClusterImage) -> list[Broker]:
+def live_brokers(image: ClusterImage, listener: str) -> list[Broker]:
     """The registered brokers that are not fenced: those that clients get to know.
 
     A fenced node leads nothing. Its gateway still serves its address for clients that know it
     (Kafka: `MetadataCache.getAliveBrokerNodes`).
     """
-    return [broker for broker in registered_brokers(image) if not broker.fenced]
+    return [broker for broker in registered_brokers(image, listener) if not broker.fenced]
 
 
 def brokers_for(
-    image: ClusterImage, fenced_at: Mapping[NodeId, int], told_revision: int
+    image: ClusterImage, listener: str, fenced_at: Mapping[NodeId, int], told_revision: int
 ) -> list[Broker]:
     """The live brokers, and those fenced since the image of a client's last Metadata answer.
 
@@ -43,7 +50,7 @@ def brokers_for(
     and gateways serve them all. In Kafka the broker that answers is always there.
     `fenced_at` has the revisions of the images in which nodes were fenced.
     """
-    registered = registered_brokers(image)
+    registered = registered_brokers(image, listener)
     if all(broker.fenced for broker in registered):
         return registered
     return [
@@ -53,10 +60,45 @@ def brokers_for(
     ]
 
 
-def broker_of(image: ClusterImage, node_id: NodeId) -> Broker | None:
-    """One node as a broker; None if there is no such node or no gateway serves it."""
+def broker_of(image: ClusterImage, node_id: NodeId, listener: str) -> Broker | None:
+    """One node as a broker; None if there is no such node or no gateway serves it there."""
     node = image.nodes.get(node_id)
-    return None if node is None else _broker(image, node)
+    return None if node is None else _broker(image, node, listener)
+
+
+def nodes_without(image: ClusterImage, listener: str) -> set[NodeId]:
+    """Nodes that are not fenced, and whose gateway does not have this listener."""
+    if listener == DEFAULT_LISTENER:
+        return set()
+    return {
+        node.node_id
+        for node in image.nodes.values()
+        if not node.fenced
+        and (gateway := _gateway_of(image, node.node_id)) is not None
+        and gateway.address_of(node.node_id, listener) is None
+    }
+
+
+def unled_code(leader: NodeId, without: AbstractSet[NodeId]) -> ErrorCode:
+    """The code of a partition without a leader that the client can reach.
+
+    `without` has the nodes whose gateways do not have the client's listener.
+    """
+    return ErrorCode.LISTENER_NOT_FOUND if leader in without else ErrorCode.LEADER_NOT_AVAILABLE
+
+
+def advertised_listeners(image: ClusterImage, node_id: NodeId) -> str:
+    """All addresses of a node as Kafka's advertised.listeners; empty if no gateway serves it."""
+    gateway = _gateway_of(image, node_id)
+    if gateway is None:
+        return ""
+    names = [DEFAULT_LISTENER, *(each.name for each in gateway.listeners)]
+    addresses = [(name, gateway.address_of(node_id, name)) for name in names]
+    return ",".join(
+        f"{PROTOCOL if name == DEFAULT_LISTENER else name.upper()}://{address[0]}:{address[1]}"
+        for name, address in addresses
+        if address is not None
+    )
 
 
 def controller_among(brokers: list[Broker]) -> NodeId:
@@ -68,15 +110,15 @@ def controller_among(brokers: list[Broker]) -> NodeId:
     return next((broker.node_id for broker in brokers if not broker.fenced), NO_NODE)
 
 
-def _broker(image: ClusterImage, node: NodeState) -> Broker | None:
-    gateway_id = image.node_gateways.get(node.node_id)
-    gateway = None if gateway_id is None else image.gateways.get(gateway_id)
-    if gateway is None:
+def _broker(image: ClusterImage, node: NodeState, listener: str) -> Broker | None:
+    gateway = _gateway_of(image, node.node_id)
+    address = None if gateway is None else gateway.address_of(node.node_id, listener)
+    if address is None:
         return None
-    return Broker(
-        node_id=node.node_id,
-        host=gateway.host,
-        port=gateway.port_of(node.node_id),
-        rack=node.rack,
-        fenced=node.fenced,
-    )
+    host, port = address
+    return Broker(node_id=node.node_id, host=host, port=port, rack=node.rack, fenced=node.fenced)
+
+
+def _gateway_of(image: ClusterImage, node_id: NodeId) -> GatewayState | None:
+    gateway_id = image.node_gateways.get(node_id)
+    return None if gateway_id is None else image.gateways.get(gateway_id)

@@ -6,11 +6,12 @@ from typing import TypeAlias
 from highwater.gateway.core.session import Session
 from highwater.gateway.routing.table import TopicRoutes
 from highwater.model.ids import InstanceId, NodeId
+from highwater.model.listener_names import DEFAULT_LISTENER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """The client's instance and address, and the node that its port stands for."""
+    """The client's instance and address, and what the port stands for that it came by."""
 
     instance: InstanceId
     node: NodeId | None
@@ -18,6 +19,8 @@ class Peer:
     host: str
     """The client's address without the port."""
     port: int
+    listener: str = DEFAULT_LISTENER
+    """The listener that this port belongs to: the client gets no address of another one."""
 
 
 class ClientInfo:

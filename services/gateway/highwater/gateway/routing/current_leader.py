@@ -19,7 +19,7 @@ TOLD_WITH: Final = frozenset((
 
 
 class CurrentLeader(NamedTuple):
-    """A leader, its epoch, and its address for clients if that is known."""
+    """A leader, its epoch, and its address for the client if it has one."""
 
     leader: int
     leader_epoch: int
@@ -27,18 +27,26 @@ class CurrentLeader(NamedTuple):
 
 
 def leader_to_tell(
-    error_code: int, routes: TopicRoutes | None, partition: int, leader: int, leader_epoch: int
+    error_code: int,
+    routes: TopicRoutes | None,
+    partition: int,
+    leader: int,
+    leader_epoch: int,
+    listener: str,
 ) -> CurrentLeader | None:
     """As `current_leader`, for a partition's result; None if its error names no leader."""
     if routes is None or error_code not in TOLD_WITH:
         return None
-    return current_leader(routes, partition, leader, leader_epoch)
+    return current_leader(routes, partition, leader, leader_epoch, listener)
 
 
 def current_leader(
-    routes: TopicRoutes, partition: int, leader: int, leader_epoch: int
+    routes: TopicRoutes, partition: int, leader: int, leader_epoch: int, listener: str
 ) -> CurrentLeader | None:
-    """The newer of the node's leader (-1: unknown) and the image's; None without a leader."""
+    """The newer of the node's leader (-1: unknown) and the image's; None without a leader.
+
+    The address is that of the client's listener.
+    """
     if not 0 <= partition < len(routes.partitions):
         return None
     route = routes.partitions[partition]
@@ -49,5 +57,5 @@ def current_leader(
     table = routes.table
     table.told(route, leader_epoch)
     image = table.image
-    broker = None if image is None else broker_of(image, NodeId(leader))
+    broker = None if image is None else broker_of(image, NodeId(leader), listener)
     return CurrentLeader(leader, leader_epoch, broker)

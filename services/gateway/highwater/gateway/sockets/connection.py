@@ -5,13 +5,14 @@ import errno
 import os
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, cast
 
 from highwater.gateway.core.reply import Part
 from highwater.gateway.core.session import Session
 from highwater.gateway.core.session_ports import RequestHandler
 from highwater.gateway.core.shared_input import SharedInput
-from highwater.gateway.routing.client import ClientInfo, ClientSession, Peer
+from highwater.gateway.routing.client import ClientInfo, ClientSession
 from highwater.gateway.routing.table import TopicRoutes
 from highwater.gateway.sockets.outbox import Outbox, SenderPool
 
@@ -84,9 +85,7 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
         name = transport.get_extra_info("peername")
         peer = self.client.peer
         if isinstance(name, tuple) and not peer.host:  # Else the balancer named it.
-            self.client.peer = Peer(
-                instance=peer.instance, node=peer.node, host=name[0], port=name[1]
-            )
+            self.client.peer = replace(peer, host=name[0], port=name[1])
         raw: socket.socket = transport.get_extra_info("socket")
         try:
             sock = _duplicate(raw.fileno())

@@ -2,9 +2,11 @@
 
 import asyncio
 import os
-from collections.abc import Callable
-from typing import Final, cast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias, cast
 
+from highwater.gateway.config import share_ports
 from highwater.gateway.core.session_ports import RequestHandler
 from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.routing.client import ClientInfo, ClientSession, Peer
@@ -12,13 +14,14 @@ from highwater.gateway.routing.table import RoutingTable
 from highwater.gateway.sockets.connection import SHORTAGES, Connection
 from highwater.gateway.sockets.outbox import SenderPool
 from highwater.gateway.sockets.preface import Preface
-from highwater.model.errors import BindError, PortInUseError
+from highwater.model.errors import BindError, ConfigError, PortInUseError
 from highwater.model.ids import InstanceId, NodeId
 from highwater.runtime.log_limit import LogLimit
 from highwater.runtime.logging import Logger
 from highwater.runtime.proxy_protocol import ProxiedClient
 
 BACKLOG: Final = 1024
+PORT_MAX: Final = 65_535
 SWEEP_S: Final = 1.0
 SHORTAGE_SILENCE_SWEEPS: Final = 10
 UNREAD_SWEEPS_MAX: Final = 2
@@ -28,14 +31,26 @@ PROGRESS_BYTES_MIN: Final = 64 * 1024
 SCARCE_SWEEPS_MAX: Final = 10
 """If replies stay scarce for longer, each sweep closes the client that holds most."""
 
+PortKey: TypeAlias = tuple[str, InstanceId, NodeId | None]
+"""What a port stands for: a listener's name, an instance, and a node or None for bootstrap."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenAddress:
+    """Where the ports of one of the gateway's listeners are opened."""
+
+    host: str
+    proxy_protocol: bool = False
+    """Every connection begins with a PROXY protocol header (see `preface`)."""
+
 
 class Listener:
-    """All ports of a gateway. `open_port` for each (instance, node); `close` ends everything."""
+    """All ports of a gateway's listeners. `open_port` opens each; `close` ends everything."""
 
     def __init__(
         self,
         *,
-        host: str,
+        addresses: Mapping[str, ListenAddress],
         shared: SharedInput,
         handler: RequestHandler[ClientSession],
         routing: RoutingTable,
@@ -44,15 +59,13 @@ class Listener:
         connections_max: int,
         idle_s_max: float,
         frame_s_max: float,
-        proxy_protocol: bool = False,
     ) -> None:
-        """Limits in seconds.
+        """Limits in seconds; `addresses` by the names of listeners.
 
         `idle_s_max`: silence before a connection closes (connections.max.idle.ms);
-        `frame_s_max`: how long a begun frame may stay incomplete, with no other frame completed;
-        `proxy_protocol`: every connection begins with a PROXY protocol header (see `preface`).
+        `frame_s_max`: how long a begun frame may stay incomplete, with no other frame completed.
         """
-        self._host = host
+        self._addresses = addresses
         self._shared = shared
         self._handler = handler
         self._routing = routing
@@ -61,8 +74,8 @@ class Listener:
         self._connections_max = connections_max
         self._idle_sweeps_max = int(idle_s_max / SWEEP_S)
         self._frame_sweeps_max = int(frame_s_max / SWEEP_S)
-        self._servers: dict[tuple[InstanceId, NodeId | None], asyncio.Server] = {}
-        self._proxy_protocol = proxy_protocol
+        self._servers: dict[PortKey, asyncio.Server] = {}
+        self._ports: dict[PortKey, int] = {}
         self._prefaces: set[Preface] = set()
         """Connections whose PROXY protocol header has not arrived yet."""
         self._header_lines = LogLimit(lambda: int(asyncio.get_running_loop().time() * 1000))
@@ -76,41 +89,70 @@ class Listener:
         self._scarce_sweeps = 0
 
     async def open_port(
-        self, instance: InstanceId, node: NodeId | None, port: int, *, accept: bool = True
+        self,
+        listener: str,
+        instance: InstanceId,
+        node: NodeId | None,
+        port: int,
+        *,
+        accept: bool = True,
     ) -> int:
-        """Listens for one (instance, node); the port. Raises PortInUseError, BindError.
+        """Opens a listener's port for one (instance, node), and returns its number.
 
+        Raises ConfigError if another listener of this gateway has it, PortInUseError, BindError.
         Without `accept`, the port is only reserved, until `start_accepting`.
         """
         loop = asyncio.get_running_loop()
-        factory = self._factory(instance, node, loop)
+        key: PortKey = (listener, instance, node)
+        host = self._addresses[listener].host
+        if port > PORT_MAX:
+            raise BindError(f"{host}:{port}", f"ports end at {PORT_MAX}")
+        self._check_apart(key, port)
         try:
             server = await loop.create_server(
-                factory,
-                self._host,
+                self._factory(key, loop),
+                host,
                 port,
                 backlog=BACKLOG,
                 reuse_address=True,
                 start_serving=accept,
             )
         except OSError as error:
-            address = f"{self._host}:{port}"
+            address = f"{host}:{port}"
             # uvloop replaces the reason's text; the errno stays.
             if error.errno == 98 or "in use" in str(error):
                 raise PortInUseError(address) from None
             raise BindError(address, str(error)) from None
-        self._servers[instance, node] = server
+        self._servers[key] = server
         if self._sweeper is None:
             self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop)
-        return int(server.sockets[0].getsockname()[1])
+        self._ports[key] = int(server.sockets[0].getsockname()[1])
+        return self._ports[key]
 
-    def has_port(self, instance: InstanceId, node: NodeId | None) -> bool:
-        """True if a port listens for that (instance, node)."""
-        return (instance, node) in self._servers
+    def has_port(self, listener: str, instance: InstanceId, node: NodeId | None) -> bool:
+        """True if the listener has a port for that (instance, node)."""
+        return (listener, instance, node) in self._servers
+
+    def _check_apart(self, key: PortKey, port: int) -> None:
+        """Raises ConfigError if another listener has the port.
+
+        The system would not always refuse it: two sockets of one port may both be bound until one
+        of them listens.
+        """
+        host = self._addresses[key[0]].host
+        for other, taken in self._ports.items():
+            if other[0] == key[0] or taken != port:
+                continue
+            if share_ports(host, self._addresses[other[0]].host):
+                raise ConfigError(
+                    f"the port blocks of listeners {other[0]} and {key[0]} overlap: port {port} is "
+                    f"{_meaning(other)} of {other[0]} and {_meaning(key)} of {key[0]}"
+                )
 
     def _factory(
-        self, instance: InstanceId, node: NodeId | None, loop: asyncio.AbstractEventLoop
+        self, key: PortKey, loop: asyncio.AbstractEventLoop
     ) -> Callable[[], asyncio.BaseProtocol]:
+        listener, instance, node = key
         topics = self._routing.topics_of(instance)
 
         def connect(client: ProxiedClient | None) -> Connection | None:
@@ -118,7 +160,7 @@ class Listener:
                 self.refused += 1
                 return None
             host, port = client or ("", 0)
-            peer = Peer(instance=instance, node=node, host=host, port=port)
+            peer = Peer(instance=instance, node=node, host=host, port=port, listener=listener)
             return Connection(
                 shared=self._shared,
                 handler=self._handler,
@@ -140,7 +182,7 @@ class Listener:
                 accept=connect, prefaces=self._prefaces, on_refused=self._no_header, loop=loop
             )
 
-        return accept_proxied if self._proxy_protocol else accept
+        return accept_proxied if self._addresses[listener].proxy_protocol else accept
 
     def _no_header(self, reason: str) -> None:
         """A client bypassed the balancer, or the balancer sends no headers."""
@@ -246,6 +288,10 @@ class Listener:
         while self.connections and loop.time() < deadline + 1:  # noqa: ASYNC110 - likewise.
             await asyncio.sleep(0.01)
         self._servers.clear()
+
+
+def _meaning(key: PortKey) -> str:
+    return "the bootstrap port" if key[2] is None else f"node {key[2]}"
 
 
 class _Refusal(asyncio.Protocol):

@@ -92,19 +92,33 @@ class NodeState(_message.Message):
     decommissioning: bool
     def __init__(self, node_id: _Optional[int] = ..., node_epoch: _Optional[int] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., incarnation: _Optional[str] = ..., log_dirs: _Optional[_Iterable[str]] = ..., fenced: _Optional[bool] = ..., draining: _Optional[bool] = ..., static_configs: _Optional[_Mapping[str, str]] = ..., decommissioning: _Optional[bool] = ...) -> None: ...
 
+class GatewayListener(_message.Message):
+    __slots__ = ("name", "host", "port")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    host: str
+    port: int
+    def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
+
 class GatewayState(_message.Message):
-    __slots__ = ("gateway_id", "host", "port", "single_port", "rack")
+    __slots__ = ("gateway_id", "host", "port", "single_port", "rack", "node_id", "listeners")
     GATEWAY_ID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     PORT_FIELD_NUMBER: _ClassVar[int]
     SINGLE_PORT_FIELD_NUMBER: _ClassVar[int]
     RACK_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    LISTENERS_FIELD_NUMBER: _ClassVar[int]
     gateway_id: str
     host: str
     port: int
     single_port: bool
     rack: str
-    def __init__(self, gateway_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., single_port: _Optional[bool] = ..., rack: _Optional[str] = ...) -> None: ...
+    node_id: int
+    listeners: _containers.RepeatedCompositeFieldContainer[GatewayListener]
+    def __init__(self, gateway_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., single_port: _Optional[bool] = ..., rack: _Optional[str] = ..., node_id: _Optional[int] = ..., listeners: _Optional[_Iterable[_Union[GatewayListener, _Mapping]]] = ...) -> None: ...
 
 class InstanceState(_message.Message):
     __slots__ = ("instance", "produce_bytes_per_second", "consume_bytes_per_second", "storage_bytes")
