@@ -46,7 +46,7 @@ from highwater.model.time import Clock
 from highwater.runtime.health import Readiness
 from highwater.runtime.logging import Logger
 from highwater.runtime.loop_lag import LoopLagMonitor
-from highwater.runtime.metrics import MetricsServer
+from highwater.runtime.metrics import serve_metrics
 from highwater.runtime.tasks import TaskOwner
 
 FIRST_IMAGE_TIMEOUT_S: Final = 30.0
@@ -157,16 +157,7 @@ class GatewayService:
     # ---- parts ----
 
     async def _start_observing(self) -> None:
-        config = self._config
-        if config.metrics.port is not None:
-            metrics = MetricsServer(
-                self._registry,
-                self.readiness,
-                host=config.metrics.host,
-                port=config.metrics.port,
-            )
-            self._stack.push_async_callback(metrics.stop)
-            await metrics.start()
+        await serve_metrics(self._stack, self._config.metrics, self._registry, self.readiness)
         monitor = LoopLagMonitor("gateway", self._registry, self._log)
         self._stack.push_async_callback(monitor.stop)
         await monitor.start()
