@@ -28,9 +28,10 @@ from highwater.gateway.handling.backend import GatewayBackend
 from highwater.gateway.handling.context import HandlerSettings
 from highwater.gateway.metrics.gateway import GatewayCollector, GatewayReadings
 from highwater.gateway.requests.requests import Requests
-from highwater.gateway.routing.node_links import NodeLinks, OpenLink
+from highwater.gateway.routing.node_links import MemberLink, NodeLinks, OpenLink
 from highwater.gateway.routing.table import PartitionRoute, RoutingTable
 from highwater.gateway.sockets.listener import Listener
+from highwater.gateway.sockets.port_block import PortBlock
 from highwater.gateway.sockets.sender_threads import SenderThreads
 from highwater.hop.ports import NodeLink
 from highwater.kafka.error_codes import ErrorCode
@@ -40,7 +41,7 @@ from highwater.metadata.heartbeat import HeartbeatLoop, Heartbeats, InLoopHeartb
 from highwater.metadata.watch import ClusterWatch, Watcher
 from highwater.model.cluster import ClusterDelta, ClusterImage, NodeState
 from highwater.model.errors import HighwaterError
-from highwater.model.ids import DEFAULT_INSTANCE, TopicId
+from highwater.model.ids import NO_NODE, TopicId
 from highwater.model.steps import Steps
 from highwater.model.time import Clock
 from highwater.runtime.health import Readiness
@@ -66,14 +67,19 @@ class GatewayService:
         registry: CollectorRegistry,
         log: Logger,
         embedded: bool = False,
+        observed: bool = False,
     ) -> None:
-        """`embedded`: heartbeats run in the loop, and the embedding process serves the metrics."""
+        """`embedded`: with the whole cluster in this process, so heartbeats run in the loop.
+
+        `observed`: a process of several services serves the metrics and watches the loop.
+        """
         self._config = config
         self._clock = clock
         self._endpoints = endpoints
         self._registry = registry
         self._log = log
         self._embedded = embedded
+        self._observed = embedded or observed
         loop = asyncio.get_running_loop()
         self._loop = loop
         self.failed: asyncio.Future[None] = loop.create_future()
@@ -96,11 +102,12 @@ class GatewayService:
         self._tasks = TaskOwner(self._task_failed, tasks_max=200_000)
         self._heartbeats: Heartbeats | None = None
         self._listener: Listener | None = None
+        self._node_id = NO_NODE
+        self._ports: PortBlock
         self._budget = MemoryBudget(config.memory_budget_bytes)
         self._stack = AsyncExitStack()
         self._port = config.port
         self._registering = False
-        self._opening = asyncio.Lock()
         self._expirer: asyncio.TimerHandle
 
     @property
@@ -114,14 +121,23 @@ class GatewayService:
         return 0 if self._listener is None else len(self._listener.connections)
 
     def add_local_node(self, link: NodeLink) -> None:
-        """Adds a partition node in this process; to be called before `start`."""
+        """Adds the only partition node, in this process; to be called before `start`."""
+        self._node_id = link.node_id
         self.links.add_local(link)
+
+    def add_member(self, link: MemberLink) -> None:
+        """Adds a node in this process that is one of several; to be called before `start`.
+
+        Its groups of appends must belong to `held`.
+        """
+        self._node_id = link.node_id
+        self.links.add_member(link)
 
     async def start(self) -> None:
         """Returns when clients can connect. Raises UsageError for operators' mistakes."""
         config = self._config
         stack = self._stack
-        if not self._embedded:
+        if not self._observed:
             await self._start_observing()
         stack.push_async_callback(self._tasks.close, timeout_s=2)
         stack.push_async_callback(self.links.close)
@@ -129,10 +145,17 @@ class GatewayService:
         self._listener = self._make_listener()
         stack.push_async_callback(self._listener.close, drain_s=config.drain_s)
         stack.callback(self.held.close)
-        # Open the port first: registration tells the controller its number.
-        self._port = await self._listener.open_port(
-            DEFAULT_INSTANCE, None, config.port, accept=False
+        self._ports = PortBlock(
+            self._listener,
+            host=config.host,
+            port=config.port,
+            tasks=self._tasks,
+            node_id=self._node_id,
+            single_port=config.single_port,
         )
+        stack.callback(self._ports.close)
+        # Before the registration, which tells the controller the number.
+        self._port = await self._ports.reserve()
         await self._register()
         self.watch.subscribe(self._image_changed)
         self.watch.failed.add_done_callback(self._watch_failed)
@@ -141,9 +164,8 @@ class GatewayService:
             await self.watch.wait_for_revision(1, FIRST_IMAGE_TIMEOUT_S)
         except TimeoutError:
             raise HighwaterError("the controller sent no metadata in time") from None
-        await self._open_ports()
-        # Requests need an image.
-        await self._listener.start_accepting()
+        assert self.routing.image is not None  # Requests need it.
+        await self._ports.open(self.routing.image)
         self._expirer = self._loop.call_later(EXPIRE_S, self._expire)
         stack.callback(self._stop_expiring)
         self._log.info("listening", host=config.host, port=self._port)
@@ -249,6 +271,11 @@ class GatewayService:
             "Files of nodes on this host that fetches are answered from.",
             lambda: self.links.open_segment_files,
         )
+        readings.counter(
+            "append_groups_sent",
+            "Groups of batches for one partition that went to nodes in other processes.",
+            lambda: self.links.groups_sent,
+        )
         return readings
 
     def _open_link(self, node: NodeState) -> OpenLink:
@@ -271,12 +298,19 @@ class GatewayService:
         # Gateways behind one balancer share host and port, so their names must differ.
         own_host = socket.gethostname() if config.advertised_host else config.host
         return cluster_pb2.GatewayState(
-            gateway_id=config.gateway_id or f"{own_host}:{self._port}",
+            gateway_id=config.gateway_id or f"{own_host}:{self._own_port}",
             host=host,
             port=self._port,
             single_port=config.single_port,
             rack=config.rack or socket.gethostname(),
+            node_id=None if self._node_id == NO_NODE else self._node_id,
         )
+
+    @property
+    def _own_port(self) -> int:
+        """A port that no other gateway on this host has."""
+        alone = self._node_id == NO_NODE or self._config.single_port
+        return self._port if alone else self._port + self._node_id
 
     async def _register(self) -> None:
         state = self._gateway_state()
@@ -322,30 +356,10 @@ class GatewayService:
         yield from self._follower.following(image, delta)
         if self._heartbeats is not None:
             self._heartbeats.nudge()
-        if self._missing_ports(image):
-            self._tasks.start(self._open_ports(), name="open-ports")
+        self._ports.follow(image)
 
     def _route_of(self, topic_id: TopicId, partition: int) -> PartitionRoute | None:
         return self.routing.route(topic_id, partition)
-
-    def _missing_ports(self, image: ClusterImage) -> bool:
-        listener = self._listener
-        return (
-            listener is not None
-            and not self._config.single_port
-            and any(not listener.has_port(DEFAULT_INSTANCE, node) for node in image.nodes)
-        )
-
-    async def _open_ports(self) -> None:
-        """Listens for every node that has no port yet."""
-        image = self.routing.image
-        listener = self._listener
-        if image is None or listener is None or self._config.single_port:
-            return
-        async with self._opening:  # The next image may come while ports are being opened.
-            for node in sorted(image.nodes):
-                if not listener.has_port(DEFAULT_INSTANCE, node):
-                    await listener.open_port(DEFAULT_INSTANCE, node, self._port + node)
 
     def _expire(self) -> None:
         self._expirer = self._loop.call_later(EXPIRE_S, self._expire)

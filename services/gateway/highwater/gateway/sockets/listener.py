@@ -108,6 +108,22 @@ class Listener:
         """True if a port listens for that (instance, node)."""
         return (instance, node) in self._servers
 
+    def close_port(self, instance: InstanceId, node: NodeId | None) -> None:
+        """Stops listening for that (instance, node); its connections stay open."""
+        self._servers.pop((instance, node)).close()
+
+    def send_away(self, node: NodeId) -> bool:
+        """Closes connections by a node's port that wait for nothing but fetches, which clients repeat.
+
+        True if no connection by that port is left.
+        """
+        found = [c for c in self.connections if c.client.peer.node == node]
+        for connection in found:
+            busy = connection.outstanding > connection.fetching or connection.mid_frame
+            if not busy and connection.idle_output:
+                connection.close("the node has a gateway of its own")
+        return not found
+
     def _factory(
         self, instance: InstanceId, node: NodeId | None, loop: asyncio.AbstractEventLoop
     ) -> Callable[[], asyncio.BaseProtocol]:
