@@ -69,14 +69,16 @@ def up_defaults(section: str, options: UpOptions) -> Mapping[str, Any]:
     return {**UP_DEFAULTS[section], "group_metadata_replication_factor": factor}
 
 
-def assignments_by_section(assignments: Sequence[str]) -> dict[str, dict[str, Any]]:
+def assignments_by_section(
+    assignments: Sequence[str], sections: Sequence[str] = SECTIONS
+) -> dict[str, dict[str, Any]]:
     """Sorts `--set section.name=value` by section. Raises ConfigError."""
-    by_section: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+    by_section: dict[str, dict[str, Any]] = {section: {} for section in sections}
     for dotted, value in parse_assignments(assignments).items():
         section, _, name = dotted.partition(".")
         if section not in by_section or not name:
             raise ConfigError(
-                f"expected SECTION.NAME=VALUE with a section of {', '.join(SECTIONS)}, got {dotted}"
+                f"expected SECTION.NAME=VALUE with a section of {', '.join(sections)}, got {dotted}"
             )
         by_section[section][name] = value
     return by_section

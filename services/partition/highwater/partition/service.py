@@ -103,6 +103,7 @@ class PartitionService:
         self.failed: asyncio.Future[None] = loop.create_future()
         self.readiness = Readiness()
         self.watch = ClusterWatch(endpoints, log=log)
+        self.readiness.add("metadata", lambda: self.watch.image is not None)
         self._meters = NodeMeters(clock.monotonic_ms)
         self._quota_stub: QuotaStub | None = None
         self.plane = self._make_plane(loop)
@@ -386,7 +387,6 @@ class PartitionService:
         }
 
     async def _start_observing(self) -> None:
-        self.readiness.add("metadata", lambda: self.watch.image is not None)
         await serve_metrics(self._stack, self._config.metrics, self._registry, self.readiness)
         monitor = LoopLagMonitor("partition", self._registry, self._log)
         self._stack.push_async_callback(monitor.stop)
