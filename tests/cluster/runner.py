@@ -21,7 +21,8 @@ START_TIMEOUT_S = 45.0
 MODES: dict[str, tuple[int, tuple[str, ...]]] = {
     "embedded": (1, ()),
     "separate": (1, ("--separate",)),
-    "nodes3": (3, ("--nodes", "3")),
+    "nodes3": (3, ("--nodes", "3", "--separate")),
+    "combined3": (3, ("--nodes", "3")),
 }
 """Mode -> number of nodes and the flags that make it."""
 

@@ -22,16 +22,28 @@ def up(
         ),
     ] = 9092,
     nodes: Annotated[
-        int, typer.Option(min=1, max=64, help="Partition nodes; more than 1 implies --separate.")
-    ] = 1,
-    gateways: Annotated[
         int,
         typer.Option(
-            min=1, max=16, help="Gateways, each with ports of its own; implies --separate."
+            min=1,
+            max=64,
+            help="Partition nodes. With more than 1 each is a process with its own gateway, and "
+            "controller and quota service are processes beside them.",
         ),
     ] = 1,
+    gateways: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=16,
+            help="Gateways in processes of their own, each with ports of its own, in place of one in "
+            "each node's process; implies --separate.",
+        ),
+    ] = None,
     separate: Annotated[
-        bool, typer.Option("--separate", help="One process per service, over gRPC.")
+        bool,
+        typer.Option(
+            "--separate", help="One process per service, over gRPC; one gateway unless --gateways."
+        ),
     ] = False,
     metrics_port: Annotated[
         int | None,
