@@ -80,6 +80,10 @@ class Up:
         pids: dict[str, int] = json.loads((self.data_dir / "pids.json").read_text())
         return pids
 
+    def node_process(self, node: int) -> str:
+        """The name of a node's process."""
+        return f"node-{node}" if self.mode == "combined3" else f"partition-{node}"
+
     def log_tail(self) -> str:
         return self.process.log_tail()
 

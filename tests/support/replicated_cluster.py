@@ -210,14 +210,22 @@ class ReplicatedCluster:
     @property
     def bootstraps(self) -> str:
         """The addresses of all gateways, as bootstrap.servers."""
-        ports = [self._shared_port] if self.shape.combined else []
-        ports += self._gateway_ports.values()
+        nodes = range(1, self.shape.combined + 1)
+        ports = [*self._gateway_ports.values(), *(self._shared_port + node for node in nodes)]
         return ",".join(f"{_LOOPBACK}:{port}" for port in ports)
 
     @property
     def _first_port(self) -> int:
-        """The bootstrap port that tests use, and behind it a port for each node."""
-        return self._shared_port if self.shape.combined else self._gateway_ports[1]
+        """The bootstrap port that tests use, and behind it a port for each node.
+
+        It is that of a gateway which does not end when a node does, if there is one.
+        """
+        return self._gateway_ports[1] if self.shape.gateways else self._shared_port
+
+    @property
+    def shared_port(self) -> int:
+        """The bootstrap port of all nodes that have gateways."""
+        return self._shared_port
 
     @property
     def node_ids(self) -> tuple[int, ...]:

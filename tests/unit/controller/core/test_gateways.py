@@ -17,9 +17,7 @@ def gateways(*specs: tuple[str, str, str]) -> dict[GatewayId, GatewayState]:
     }
 
 
-def of_nodes(
-    found: dict[GatewayId, GatewayState], **nodes: int
-) -> dict[GatewayId, GatewayState]:
+def of_nodes(found: dict[GatewayId, GatewayState], **nodes: int) -> dict[GatewayId, GatewayState]:
     """These gateways, some with a node in their process."""
     return {
         name: replace(state, node_id=NodeId(nodes[name])) if name in nodes else state
