@@ -74,11 +74,10 @@ def test_another_process_takes_over_the_bootstrap_port(up: Up):
         before = up.pids()
         name = _holder(up.port, before)
         os.kill(before[name], signal.SIGKILL)
-        killed_s = time.monotonic()
         wait_until(
             lambda: _connects(up.port), timeout_s=TAKEN_OVER_S_MAX, what="the bootstrap port"
         )
-        assert _holder(up.port, up.pids()) != name or time.monotonic() - killed_s > 1
+        assert _holder(up.port, up.pids()) not in ("", name)
         producer.send(100)
         wait_until(
             lambda old=before, was=name: (
