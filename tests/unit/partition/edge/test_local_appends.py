@@ -3,8 +3,14 @@
 import pytest
 
 from highwater.hop.append import OUTCOME_NOT_APPENDED, OUTCOME_UNKNOWN, Failure
-from highwater.hop.append_expiry import ANSWERED
+from highwater.hop.append_expiry import ANSWERED, not_sent, unknown
 from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.records.batch import (
+    ATTRIBUTES_AT,
+    MAX_TIMESTAMP_AT,
+    restamp_log_append_time,
+)
+from highwater.kafka.records.validation import validate_header
 from highwater.partition.edge.local_appends import LocalAppends
 from tests.support.log_batches import make_batch
 from tests.unit.hop.sinks import Sink, route
@@ -100,6 +106,30 @@ def test_a_group_in_the_plane_is_taken_back_and_its_result_ignored(w):
     # The group itself is free to go elsewhere.
     recalled[0].complete([8])
     assert w.sink.offsets == {1: 6, 0: 8}
+
+
+def test_what_may_go_to_another_leader_is_as_the_client_sent_it(w):
+    sent = bytes(make_batch())
+    for partition in range(3):
+        w.send(route(partition))
+    w.turn()
+    groups = list(w.appends.under_way())
+    for carrier in w.plane:
+        restamp_log_append_time(carrier.batches[0], 0, len(sent), 5_000)
+    stamped = bytes(w.plane[0].batches[0])
+    assert stamped != sent
+    w.plane[0].fail(unknown("the leader is another one"))
+    w.plane[1].fail(not_sent("refused"))
+    w.appends.recall(lambda group: group.partition == 2)
+    for group, copied in zip(groups, (True, False, True), strict=True):
+        (batch,) = group.batches
+        assert (batch is not w.plane[group.partition].batches[0]) == copied
+        if copied:
+            assert validate_header(batch, 0, len(batch)) is None
+            assert (
+                bytes(batch[ATTRIBUTES_AT:MAX_TIMESTAMP_AT]) == sent[ATTRIBUTES_AT:MAX_TIMESTAMP_AT]
+            )
+    assert bytes(w.plane[0].batches[0]) == stamped, "the writer thread may still read it"
 
 
 def test_batches_that_the_plane_keeps_too_long_are_answered_once(w):

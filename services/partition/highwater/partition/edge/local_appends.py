@@ -2,7 +2,11 @@
 
 The data plane gets a carrier in place of each group: it has the same batches, and this class owns it.
 So a group can be taken back from a node that is fenced or hangs (`recall`), as from a stream; the
-carrier's result is then ignored. Groups leave once per turn, and no number of them is too many: they
+carrier's result is then ignored.
+
+The log stamps batches in place, in the client's own bytes. What may be sent to another leader after
+that gets a copy first: a LogAppendTime would be refused there, and the writer thread may still read
+these bytes. Groups leave once per turn, and no number of them is too many: they
 are answered in the same turn, or wait where the plane limits them.
 """
 
@@ -10,8 +14,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from highwater.hop.append import AppendGatherer, AppendGroup, AppendOwner, Failure
+from highwater.hop.append import (
+    OUTCOME_UNKNOWN,
+    AppendGatherer,
+    AppendGroup,
+    AppendOwner,
+    Failure,
+)
 from highwater.hop.append_expiry import AppendExpiry, not_sent, unknown
+from highwater.kafka.records.batch import without_log_append_time
 
 LATE: Final = "the partition node did not answer in time"
 
@@ -68,6 +79,8 @@ class LocalAppends:
         group.log_start_offset = carrier.log_start_offset
         group.log_append_time_ms = carrier.log_append_time_ms
         group.throttle_ms = carrier.throttle_ms
+        if failures is not None and any(f.outcome == OUTCOME_UNKNOWN for f in failures.values()):
+            _detach(group)
         try:
             group.complete(base_offsets, failures)
         except Exception as error:  # noqa: BLE001 - the gateway's bug, not the partition's.
@@ -86,6 +99,8 @@ class LocalAppends:
         """
         carriers = [carrier for carrier, group in self._sent.items() if wanted(group)]
         recalled = [self._sent.pop(carrier) for carrier in carriers]
+        for group in recalled:
+            _detach(group)
         return recalled + self.gatherer.recall(wanted)
 
     def expire(self, now_ms: int) -> None:
@@ -104,6 +119,11 @@ class LocalAppends:
         self._sent.clear()
         for group in groups:
             group.fail(unknown(reason) if group.attempted else not_sent(reason))
+
+
+def _detach(group: AppendGroup) -> None:
+    """Gives the group batches of its own, as its clients sent them."""
+    group.batches = [without_log_append_time(batch) for batch in group.batches]
 
 
 def _throw(error: Exception) -> None:
