@@ -118,25 +118,27 @@ def addresses(port):
         return {b.node_id: (b.host, b.port) for b in client.metadata([]).brokers}
 
 
-def produce(port, name, partition, *, acks=-1, batch=None):
+def produce(port, name, partition):
     """The error code and base offset."""
+    with RawConnection(HOST, port) as connection:
+        return produce_on(connection, name, partition)
+
+
+def produce_on(connection, name, partition):
     request = ProduceRequest(
-        acks=acks,
+        acks=-1,
         timeout_ms=5_000,
         topic_data=[
             ProduceRequestTopicProduceData(
                 name=name,
                 partition_data=[
-                    ProduceRequestPartitionProduceData(
-                        index=partition, records=bytes(batch or make_batch())
-                    )
+                    ProduceRequestPartitionProduceData(index=partition, records=bytes(make_batch()))
                 ],
             )
         ],
     )
-    with RawConnection(HOST, port) as connection:
-        (answer,) = only(connection.ask(request, 8).responses).partition_responses
-        return answer.error_code, answer.base_offset
+    (answer,) = only(connection.ask(request, 8).responses).partition_responses
+    return answer.error_code, answer.base_offset
 
 
 def fetch(port, name, partition):
@@ -217,6 +219,7 @@ async def test_shared_ports_go_to_the_process_that_is_left(brokers):
     assert one.gateway._listener.has_port("default", None)
     await one.stop()
     await until(lambda: two.gateway._listener.has_port("default", None))
+    await brokers.known(two, nodes=1)
     assert await in_thread(addresses, brokers.port) == {2: (HOST, brokers.port + 2)}
     again = await brokers.start(1)
     await brokers.known(again, two, nodes=2)
@@ -244,20 +247,22 @@ async def test_a_stopping_node_hands_over_while_its_gateway_serves(brokers):
     partition = next(number for number, leader in led.items() if leader == 1)
     assert await in_thread(produce, port + 1, "r", partition) == (0, 0)
 
-    async def go_on():
-        """Produces through the process that stops, until it closes its port."""
+    def go_on():
+        """Produces through the process that stops, until it closes its connections."""
         answers = []
-        while True:
-            try:
-                answers.append(await in_thread(produce, port + 1, "r", partition))
-            except (OSError, ConnectionEnded) as error:
-                return answers, error
+        with RawConnection(HOST, port + 1) as connection:
+            while True:
+                try:
+                    answers.append(produce_on(connection, "r", partition))
+                except (OSError, ConnectionEnded):
+                    return answers
 
-    going = asyncio.create_task(go_on())
+    going = asyncio.create_task(in_thread(go_on))
     await asyncio.sleep(0.2)
     async with asyncio.timeout(15):
         await one.stop()
-        answers, _ = await going
+        answers = await going
+    assert crossings(one) > 0, "it served its clients when the other led already"
     assert {code for code, _ in answers} == {0}, "held for the next leader, not refused"
     assert [offset for _, offset in answers] == list(range(1, len(answers) + 1))
     await until(lambda: two.gateway.routing.image.nodes[1].fenced)

@@ -10,6 +10,7 @@ serves clients; then the gateway closes its ports, and the node ends, and the co
 
 import asyncio
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Final
 
 from highwater.controller.service import ControllerService
@@ -81,7 +82,7 @@ class CombinedBroker:
         """Returns when every service is reachable. Raises UsageError for operators' mistakes."""
         settings = self._settings
         for role in settings.services:
-            self.readiness.add(role, lambda role=role: self._is_ready(role))
+            self.readiness.add(role, partial(self._is_ready, role))
         await serve_metrics(self._stack, settings.metrics, self.registry, self.readiness)
         monitor = LoopLagMonitor(PROCESS, self.registry, self._log)
         self._stack.push_async_callback(monitor.stop)
