@@ -57,11 +57,7 @@ from highwater.partition.node.topic_policy import TopicPolicies
 from highwater.partition.quota.meter import NodeMeters
 from highwater.partition.quota.reporter import QuotaReporter, QuotaServiceLink, QuotaStub
 from highwater.partition.replication.follower.range_client import RangeClient
-from highwater.partition.storage.errors import (
-    CorruptLogError,
-    LogDirFailure,
-    StorageError,
-)
+from highwater.partition.storage.errors import CorruptLogError, LogDirFailure, StorageError
 from highwater.partition.storage.log.log import PartitionLog
 from highwater.partition.storage.scrubbing.scrubber import Damage
 from highwater.runtime.grpc_server import GrpcServer
@@ -89,9 +85,9 @@ class PartitionService:
         observed: bool = False,
         group_metadata_partitions: int = 50,
     ) -> None:
-        """`embedded`: the only node, in one process with its cluster, so no gRPC server and no thread
-        for heartbeats; see `local_link`. `observed`: a process of several services serves the metrics
-        and watches the loop.
+        """`embedded`: the only node, no gRPC server, no thread for heartbeats; see `local_link`.
+
+        `observed`: a process of several services serves the metrics and watches the loop.
         """
         self._config = config
         self._clock = clock
@@ -144,15 +140,7 @@ class PartitionService:
         )
         self._asked_hand_overs = self._make_asked_hand_overs()
         self._membership: Membership | None = None
-        self._shutdown = ControlledShutdown(
-            membership=lambda: self._membership,
-            replicas=self.replicas.client_replicas,
-            watch=self.watch,
-            asked_hand_overs=self._asked_hand_overs,
-            drain_s=config.drain_s,
-            catch_up_s=config.drain_catch_up_s,
-            log=log,
-        )
+        self._shutdown = self._make_shutdown()
         self._strays_gone = False
         """Whether logs without a topic were looked for since the start."""
 
@@ -214,6 +202,16 @@ class PartitionService:
             log=self._log,
             on_healed=self.logs.cleaner.try_again,
             on_stepped_back=self._tell_offline,
+        )
+
+    def _make_shutdown(self) -> ControlledShutdown:
+        return ControlledShutdown(
+            membership=lambda: self._membership,
+            replicas=self.replicas.client_replicas,
+            watch=self.watch,
+            asked_hand_overs=self._asked_hand_overs,
+            config=self._config,
+            log=self._log,
         )
 
     def _identity(self) -> tuple[int, int]:
@@ -356,8 +354,7 @@ class PartitionService:
         await self._shutdown.run()
 
     async def _end_streams(self, deadline_s: float) -> None:
-        """Answers what was asked until the deadline, on the loop's clock."""
-        # However late it is: what is in the log should be answered.
+        """Answers what was asked, however late it is; the deadline is on the loop's clock."""
         left_s = max(deadline_s - asyncio.get_running_loop().time(), self._config.drain_s / 4)
         if not await self._streams.run(left_s):
             self._log.warning("streams_not_ended", timeout_s=left_s)

@@ -140,6 +140,8 @@ async def test_groups_of_links_that_are_closed_stay_counted(links, opened):
     assert links.groups_sent == 7, "between the image and the end of the link"
     links.routes_followed()
     assert links.groups_sent == 7
+    await links.close()
+    assert links.groups_sent == 7
 
 
 async def test_a_member_in_this_process_is_fenced_but_never_opened_or_replaced(links, opened):

@@ -8,6 +8,13 @@ import typer
 if TYPE_CHECKING:
     from highwater.embed.options import UpOptions
 
+Gateways = Annotated[
+    int | None,
+    typer.Option(
+        min=1, max=16, help="Gateways with ports and processes of their own; implies --separate."
+    ),
+]
+
 
 def up(
     data_dir: Annotated[Path, typer.Option(help="Directory of all data.")] = Path(".highwater"),
@@ -26,24 +33,13 @@ def up(
         typer.Option(
             min=1,
             max=64,
-            help="Partition nodes. With more than 1 each is a process with its own gateway, and "
-            "controller and quota service are processes beside them.",
+            help="Partition nodes. If there are several, each is a process with its own gateway.",
         ),
     ] = 1,
-    gateways: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=16,
-            help="Gateways in processes of their own, each with ports of its own, in place of one in "
-            "each node's process; implies --separate.",
-        ),
-    ] = None,
+    gateways: Gateways = None,
     separate: Annotated[
         bool,
-        typer.Option(
-            "--separate", help="One process per service, over gRPC; one gateway unless --gateways."
-        ),
+        typer.Option("--separate", help="One process per service, over gRPC."),
     ] = False,
     metrics_port: Annotated[
         int | None,

@@ -135,6 +135,7 @@ class NodeLinks:
     async def close(self) -> None:
         """Closes all links."""
         links = [*self._members.values(), *self._links.values(), *self._replaced]
+        self._groups_sent = self.groups_sent
         self._members.clear()
         self._links.clear()
         self._replaced.clear()

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from highwater.metadata.watch import ClusterWatch
+from highwater.partition.config import PartitionConfig
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.node.hand_over import hand_over
 from highwater.partition.node.membership import Membership
@@ -29,35 +30,31 @@ class ControlledShutdown:
         replicas: Callable[[], Iterable[PartitionReplica]],
         watch: ClusterWatch,
         asked_hand_overs: Stoppable,
-        drain_s: float,
-        catch_up_s: float,
+        config: PartitionConfig,
         log: Logger,
     ) -> None:
-        """`membership` gives None before the node has joined; `replicas` those of clients' topics.
-
-        `drain_s` and `catch_up_s` are the node's settings.
-        """
+        """`membership` gives None before the node has joined; `replicas` those of clients' topics."""
         self._membership = membership
         self._replicas = replicas
         self._watch = watch
         self._asked_hand_overs = asked_hand_overs
-        self._drain_s = drain_s
-        self._catch_up_s = catch_up_s
+        self._drain_s = config.drain_s
+        self._catch_up_s = min(config.drain_catch_up_s, config.drain_s)
         self._log = log
         self._begun = False
 
     async def run(self) -> None:
         """Lets others lead what they can, within `drain_s`; what they cannot lead goes on here."""
-        membership = self._membership()
         if self._begun:
             return
         self._begun = True
+        membership = self._membership()
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + self._drain_s
         self._asked_hand_overs.stop()
         if membership is None or not self._others_can_lead(membership):
             return
-        behind = await hand_over(self._replicas(), min(self._catch_up_s, self._drain_s))
+        behind = await hand_over(self._replicas(), self._catch_up_s)
         if behind:
             self._log.warning("followers_behind", partitions=len(behind))
         await membership.drain(max(deadline_s - loop.time(), self._drain_s / 4))
