@@ -129,3 +129,21 @@ async def test_a_gateway_whose_watch_stalls_still_answers(gateways, late, monkey
     monkeypatch.setattr(metadata, "CATCH_UP_MS_MAX", 200)
     async with asyncio.timeout(5):
         assert await epoch(gateways.both[1]) == before
+
+
+async def test_what_is_held_for_new_leaders_is_waited_for_but_not_for_ever(gateways, monkeypatch):
+    class Held:
+        nbytes = 1
+
+    gateway, held = gateways.both[0], Held()
+    monkeypatch.setattr(gateway, "held", held)
+    revision = gateway.routing.image.revision
+    following = asyncio.create_task(gateway.follow_leaders(revision, 5))
+    await asyncio.sleep(0.05)
+    assert not following.done()
+    held.nbytes = 0
+    async with asyncio.timeout(1):
+        await following
+        await gateway.follow_leaders(revision + 1000, 0.05)
+        held.nbytes = 1
+        await gateway.follow_leaders(revision, 0.05)

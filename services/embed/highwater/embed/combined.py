@@ -31,6 +31,8 @@ from highwater.runtime.metrics import MetricsSettings, process_registry, serve_m
 
 PROCESS: Final = "broker"
 """The name of the process among those that measure their loops."""
+FOLLOW_S: Final = 1.0
+"""For the gateway to send on what it held while its node handed over; milliseconds as a rule."""
 
 
 def run_combined(settings: CombinedSettings) -> int:
@@ -98,6 +100,8 @@ class CombinedBroker:
         """See the module."""
         if self.partition is not None and self.gateway is not None:
             await self.partition.hand_over()
+            revision = self.partition.watch.applied_revision
+            await self.gateway.follow_leaders(revision, FOLLOW_S)
         await self._stack.aclose()
 
     def _is_ready(self, role: str) -> bool:

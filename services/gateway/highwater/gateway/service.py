@@ -5,6 +5,7 @@ in this order: links, routes over them, ports for new nodes.
 """
 
 import asyncio
+import contextlib
 import socket
 import time
 from contextlib import AsyncExitStack
@@ -51,6 +52,7 @@ from highwater.runtime.metrics import serve_metrics
 from highwater.runtime.tasks import TaskOwner
 
 FIRST_IMAGE_TIMEOUT_S: Final = 30.0
+HELD_LOOK_S: Final = 0.01
 EXPIRE_S: Final = 0.25
 """How often the deadlines of waiting appends are checked."""
 
@@ -169,6 +171,16 @@ class GatewayService:
         self._expirer = self._loop.call_later(EXPIRE_S, self._expire)
         stack.callback(self._stop_expiring)
         self._log.info("listening", host=config.host, port=self._port)
+
+    async def follow_leaders(self, revision: int, timeout_s: float) -> None:
+        """Returns when the image of that revision has been followed, and nothing is held any more for
+        its leaders; or after `timeout_s`.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self.watch.wait_for_revision(revision, timeout_s)
+                while self.held.nbytes:  # noqa: ASYNC110 - once per stop.
+                    await asyncio.sleep(HELD_LOOK_S)
 
     async def stop(self) -> None:
         """Stops accepting, lets requests end, closes."""
