@@ -1,9 +1,9 @@
 """Options, markers and the `cluster` fixture of the whole test tree.
 
-`--cluster embedded,nodes3,gateways2` names the clusters that cluster tests run on, one after the
-other: one process, three nodes behind a single gateway, three nodes behind two. Of the clusters of
-several processes only the tests marked `core` run outside `make full`; with two gateways only those
-marked `gateways`.
+`--cluster embedded,nodes3,gateways2,combined3` names the clusters that cluster tests run on, one after
+the other: one process, three nodes behind a single gateway, three nodes behind two, three nodes that
+are their own gateways. Of the clusters of several processes only the tests marked `core` run outside
+`make full`; with several gateways only those marked `gateways`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("any machine")
 
-_SMALLER_SHARE = {"nodes3": "core", "gateways2": "gateways"}
+_SMALLER_SHARE = {"nodes3": "core", "gateways2": "gateways", "combined3": "gateways"}
 """Cluster -> the mark of the tests that run on it outside `make full`."""
 
 
@@ -34,8 +34,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("highwater")
     group.addoption(
         "--cluster",
-        default="embedded,nodes3,gateways2",
-        help="where cluster tests run: a list of embedded, nodes3, gateways2, kafka, external",
+        default="embedded,nodes3,gateways2,combined3",
+        help="where cluster tests run: a list of embedded, nodes3, gateways2, combined3, kafka, "
+        "external",
     )
     group.addoption("--bootstrap", default=None, help="the broker for --cluster external")
     group.addoption("--seed", type=int, default=None, help="seed of crash and fuzz runs")
@@ -52,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "core: cluster tests that also outside `make full` run on three nodes"
     )
     config.addinivalue_line(
-        "markers", "gateways: cluster tests that also outside `make full` run on two gateways"
+        "markers", "gateways: cluster tests that also outside `make full` run on several gateways"
     )
     # kafka-python's way of reading its schemas, at import; nothing in our code can change it.
     config.addinivalue_line("filterwarnings", "ignore:(read_text|open_text) is deprecated")

@@ -35,7 +35,7 @@ _WHERE = ("--host", "127.0.0.1", "--port", "{port}", "--data-dir", "{data}")
 HIGHWATER_COMMANDS: Mapping[str, tuple[str, ...]] = {
     EMBEDDED: ("up", *_WHERE),
     "services": ("up", "--nodes", "1", "--separate", *_WHERE),
-    "services3": ("up", "--nodes", "3", *_WHERE),
+    "services3": ("up", "--nodes", "3", "--separate", *_WHERE),
 }
 HIGHWATER_NODES = {EMBEDDED: 1, "services": 1, "services3": 3}
 HIGHWATER_ENVIRONMENT = {"HIGHWATER_PARTITION_RETENTION_CHECK_INTERVAL_MS": str(RETENTION_CHECK_MS)}

@@ -25,9 +25,7 @@ class External(Peer):
     process that listens on the port, if this user may see it.
     """
 
-    def __init__(
-        self, address: str, *, no_metadata: bool, pid: int | None, nodes: int = 1
-    ) -> None:
+    def __init__(self, address: str, *, no_metadata: bool, pid: int | None, nodes: int = 1) -> None:
         self.name = f"external:{address}"
         self.nodes = nodes
         self.bootstrap = address

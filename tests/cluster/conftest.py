@@ -22,6 +22,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Runs the tests of a module in the forms that its `FORMS` names; all but the first in full."""
+    forms = getattr(metafunc.module, "FORMS", ())
+    if forms and "replicated" in metafunc.fixturenames:
+        metafunc.parametrize(
+            "replicated",
+            [
+                pytest.param(form, marks=pytest.mark.full if form != forms[0] else ())
+                for form in forms
+            ],
+            indirect=True,
+            scope="module",
+        )
+
+
 @pytest.fixture
 def up(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Up]:
     """A running cluster of the mode that the test is parametrized with."""
@@ -39,6 +54,7 @@ def replicated(
 ) -> Iterator[ReplicatedCluster]:
     """Three nodes for the tests of a module, in the shape that its `SHAPE` says, if it has one."""
     shape = getattr(request.module, "SHAPE", three.SHAPE)
+    shape = three.in_form(shape, getattr(request, "param", "split"))
     with three.running(tmp_path_factory.mktemp("replicated"), shape) as made:
         yield made
 

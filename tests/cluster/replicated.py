@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,20 @@ RECOVERY_S_MAX: Final = 45.0
 
 SHAPE: Final = Shape(controllers=1, etcd_members=1, settings={"controller": FAST_SESSIONS})
 """One controller and one member of etcd: their faults are tested elsewhere."""
+
+
+def in_form(shape: Shape, form: str) -> Shape:
+    """The same cluster with other processes.
+
+    split: as it is, no node has a gateway in its process. combined: every node has. mixed: the first
+    two nodes have, and there are gateways without nodes, which do not end when a node does.
+    """
+    if form == "split":
+        return shape
+    if form == "combined":
+        return replace(shape, combined=shape.nodes, gateways=0)
+    assert form == "mixed"
+    return replace(shape, combined=2)
 
 
 @contextmanager

@@ -21,7 +21,8 @@ START_TIMEOUT_S = 45.0
 MODES: dict[str, tuple[int, tuple[str, ...]]] = {
     "embedded": (1, ()),
     "separate": (1, ("--separate",)),
-    "nodes3": (3, ("--nodes", "3")),
+    "nodes3": (3, ("--nodes", "3", "--separate")),
+    "combined3": (3, ("--nodes", "3")),
 }
 """Mode -> number of nodes and the flags that make it."""
 
@@ -78,6 +79,10 @@ class Up:
         """Process name -> pid, from the supervisor's file."""
         pids: dict[str, int] = json.loads((self.data_dir / "pids.json").read_text())
         return pids
+
+    def node_process(self, node: int) -> str:
+        """The name of a node's process."""
+        return f"node-{node}" if self.mode == "combined3" else f"partition-{node}"
 
     def log_tail(self) -> str:
         return self.process.log_tail()

@@ -18,6 +18,7 @@ from tests.support.replicated_cluster import ReplicatedCluster
 
 pytestmark = [pytest.mark.etcd, pytest.mark.timeout(150)]
 
+FORMS = ("split", "mixed")
 COMPLAINTS = ("group_shard_crashed", "group_load_failed", "group_task_failed")
 RECOVERY_S_MAX = 30.0
 COMMITS = 15

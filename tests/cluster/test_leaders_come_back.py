@@ -24,7 +24,7 @@ FLAGS = ("--set", "controller.leader_imbalance_check_interval_ms=1000")
 
 @pytest.fixture
 def balanced(tmp_path: Path) -> Iterator[Up]:
-    up = Up("nodes3", tmp_path, extra=FLAGS)
+    up = Up("combined3", tmp_path, extra=FLAGS)
     try:
         up.start()
         yield up
@@ -52,12 +52,12 @@ def test_leaders_come_back(balanced: Up, number: signal.Signals) -> None:
     before = wait(_balanced, "preferred leaders")
     led = {p.partition for p in before.values() if p.leader == NODE}
     assert led, "two of six partitions at least"
-    pid = balanced.pids()[f"partition-{NODE}"]
+    pid = balanced.pids()[balanced.node_process(NODE)]
     os.kill(pid, number)
     moved = wait(lambda now: all(now[n].leader not in (NODE, -1) for n in led), "other leaders")
     assert all(NODE not in moved[n].isr for n in led)
     wait_until(
-        lambda: balanced.pids().get(f"partition-{NODE}", pid) != pid,
+        lambda: balanced.pids().get(balanced.node_process(NODE), pid) != pid,
         timeout_s=BACK_S,
         what="a new process of the node",
     )

@@ -14,7 +14,11 @@ from tests.cluster.runner import HOST, Up, is_alive, run
 from tests.cluster.traffic import NumberedProducer, read_all
 from tests.support.process import accepts_connections, wait_until
 
-ALL_MODES = pytest.mark.parametrize("up", ["embedded", "nodes3"], indirect=True)
+ALL_MODES = pytest.mark.parametrize(
+    "up",
+    ["embedded", "combined3", pytest.param("nodes3", marks=pytest.mark.full)],
+    indirect=True,
+)
 
 
 @ALL_MODES

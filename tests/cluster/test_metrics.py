@@ -19,7 +19,11 @@ from tests.cluster.runner import Up
 from tests.support.process import wait_until
 from tests.support.wire import RawConnection
 
-BOTH_MODES = pytest.mark.parametrize("up", ["embedded", "nodes3"], indirect=True)
+BOTH_MODES = pytest.mark.parametrize(
+    "up",
+    ["embedded", "nodes3", pytest.param("combined3", marks=pytest.mark.full)],
+    indirect=True,
+)
 TOPIC, PARTITIONS, COUNT, VALUE = "metered", 3, 300, b"v" * 1000
 QUIET_S_MAX = 20.0
 

@@ -15,7 +15,15 @@ from tests.support.process import wait_until
 PARTITIONS = 6
 
 
-@pytest.mark.parametrize("up", ["embedded", "nodes3"], indirect=True)
+@pytest.mark.parametrize(
+    "up",
+    [
+        "embedded",
+        "combined3",
+        pytest.param("nodes3", marks=pytest.mark.full),
+    ],
+    indirect=True,
+)
 def test_acknowledged_records_are_there_once_after_kill(up: Up):
     with KafkaClient(up.bootstrap) as client:
         client.create_topic("numbers", partitions=PARTITIONS, replication_factor=1, configs={})
@@ -40,10 +48,11 @@ def _kill_one_node(up: Up) -> None:
         up.kill()
         up.start()
         return
-    before = up.pids()["partition-2"]
+    name = up.node_process(2)
+    before = up.pids()[name]
     os.kill(before, signal.SIGKILL)
     wait_until(
-        lambda: up.pids().get("partition-2", before) != before,
+        lambda: up.pids().get(name, before) != before,
         timeout_s=15,
         what="a new process for node 2",
     )

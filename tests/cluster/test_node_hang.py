@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from highwater.kafka.error_codes import ErrorCode
-from tests.cluster.runner import Up
+from tests.cluster.runner import HOST, Up
 from tests.conformance.protocol.requests import PRODUCE_VERSION, batch, produce_request
 from tests.conformance.topics import make_topic
 from tests.support.wire import RawConnection, only
@@ -19,12 +19,14 @@ PARTITIONS = 3
 TIMEOUT_MS = 1_500
 
 
-@pytest.mark.parametrize("up", ["nodes3"], indirect=True)
+@pytest.mark.parametrize(
+    "up", ["nodes3", pytest.param("combined3", marks=pytest.mark.full)], indirect=True
+)
 def test_produces_are_answered_by_their_deadline_while_a_node_hangs(up: Up):
     topic = make_topic(up.bootstrap, "hang", partitions=PARTITIONS)
-    with RawConnection.to(up.bootstrap) as connection:
+    with RawConnection(HOST, up.port + 1) as connection:
         assert set(_produce(connection, topic).values()) == {0}
-        hanging = up.pids()["partition-2"]
+        hanging = up.pids()[up.node_process(2)]
         os.kill(hanging, signal.SIGSTOP)
         try:
             started = time.monotonic()

@@ -27,6 +27,7 @@ from tests.support.wire import RawConnection, only
 
 pytestmark = pytest.mark.etcd
 
+FORMS = ("split", "mixed")
 PARTITIONS = 3
 LATEST = -1
 

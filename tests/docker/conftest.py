@@ -13,6 +13,16 @@ from tests.docker.stack import Stack, compose_command
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
     """The whole stack, running: three nodes, two gateways."""
+    yield from _running("compose.yaml")
+
+
+@pytest.fixture(scope="module")
+def nodes_stack() -> Iterator[Stack]:
+    """The whole stack, running: three nodes that are their own gateways."""
+    yield from _running("compose.nodes.yaml")
+
+
+def _running(file: str) -> Iterator[Stack]:
     with ExitStack() as owned:
         try:
             engine = find_engine()
@@ -22,7 +32,7 @@ def stack() -> Iterator[Stack]:
             engine.isolate()
         except NoEngineError as error:
             skip_or_fail(error)
-        made = Stack(engine, command)
+        made = Stack(engine, command, file=file)
         if engine.keeps:
             owned.callback(made.down)
         made.up()

@@ -1,4 +1,4 @@
-"""The stack of deploy/compose.yaml as a test sees it: from outside, and with a hand on it."""
+"""A stack of deploy/ as a test sees it: from outside, and with a hand on it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def compose_command(environment: Mapping[str, str]) -> list[str]:
 class Stack:
     """One project. `up` may be called again, with other scales or files."""
 
-    def __init__(self, engine: Engine, command: list[str]) -> None:
+    def __init__(self, engine: Engine, command: list[str], *, file: str = "compose.yaml") -> None:
+        self._file = file
         self.client = engine.client
         self.project = f"hwtest{uuid.uuid4().hex[:8]}"
         self.host = engine.address
@@ -122,7 +123,7 @@ class Stack:
     def _compose(self, *words: str, overlays: tuple[str, ...] = ()) -> None:
         files = [
             word
-            for name in ("compose.yaml", *overlays)
+            for name in (self._file, *overlays)
             for word in ("--file", str(ROOT / "deploy" / name))
         ]
         done = subprocess.run(

@@ -16,6 +16,7 @@ from tests.docker.stack import compose_command
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(150)]
 
 RUN_S = 120
+FILES = pytest.mark.parametrize("file", ["compose.yaml", "compose.nodes.yaml"])
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +52,7 @@ def test_where_no_engine_can_run_tests_fail_only_if_they_have_to_run(tmp_path, r
     assert "no Docker engine answers, and dockerd is not installed" in done.stdout
 
 
+@FILES
 @pytest.mark.parametrize(
     ("chosen", "block"),
     [
@@ -59,8 +61,8 @@ def test_where_no_engine_can_run_tests_fail_only_if_they_have_to_run(tmp_path, r
         ({"HIGHWATER_PORT": "19092", "HIGHWATER_PORT_LAST": "19094"}, range(19092, 19095)),
     ],
 )
-def test_the_balancer_listens_on_the_ports_that_are_published(compose, chosen, block):
-    told = config(compose, chosen)
+def test_the_balancer_listens_on_the_ports_that_are_published(compose, file, chosen, block):
+    told = config(compose, file, chosen)
     published = re.findall(r"(?:127\.0\.0\.1:|published: \D?)(\d+)", told)
     assert sorted(map(int, published)) == list(block)
     assert setting(told, "HIGHWATER_BALANCER_PORT") == str(block[0])
@@ -68,18 +70,19 @@ def test_the_balancer_listens_on_the_ports_that_are_published(compose, chosen, b
     assert setting(told, "HIGHWATER_GATEWAY_PORT") == str(block[0])
 
 
-def test_etcd_compacts_itself(compose):
-    told = config(compose, {})
+@FILES
+def test_etcd_compacts_itself(compose, file):
+    told = config(compose, file, {})
     assert setting(told, "ETCD_AUTO_COMPACTION_MODE") == "periodic"
     assert setting(told, "ETCD_AUTO_COMPACTION_RETENTION") == "1h"
 
 
-def config(compose: list[str], chosen: dict[str, str]) -> str:
+def config(compose: list[str], file: str, chosen: dict[str, str]) -> str:
     """The file as compose understands it."""
     ours = ("HIGHWATER_", "COMPOSE_")
     rest = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     done = subprocess.run(
-        [*compose, "--file", str(ROOT / "deploy" / "compose.yaml"), "config"],
+        [*compose, "--file", str(ROOT / "deploy" / file), "config"],
         env=rest | chosen,
         capture_output=True,
         text=True,

@@ -6,6 +6,7 @@ the embedded broker, on local processes, and on Apache Kafka as the oracle (`--c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -28,7 +29,7 @@ class Cluster(Protocol):
     """
 
     mode: str
-    """The mode: embedded, nodes3, gateways2, kafka or external."""
+    """The mode: embedded, nodes3, gateways2, combined3, kafka or external."""
 
     @property
     def bootstrap(self) -> str:
@@ -67,6 +68,10 @@ COMPLAINT_WORDS = ("Traceback", '"level": "error"', '"level": "critical"')
 """Words in Highwater's log lines about unexpected errors."""
 
 
+_GATEWAYS: Mapping[str, int | None] = {"nodes3": 1, "gateways2": 2, "combined3": None}
+"""Modes with three nodes, and their gateways; None: each node has its own."""
+
+
 def make_cluster(mode: str, directory: Path, *, bootstrap: str | None = None) -> Cluster:
     """Makes the cluster for a mode, not started. Raises ValueError for an unknown mode.
 
@@ -77,10 +82,10 @@ def make_cluster(mode: str, directory: Path, *, bootstrap: str | None = None) ->
         from tests.support.embedded_cluster import EmbeddedCluster
 
         return EmbeddedCluster(directory)
-    if mode in ("nodes3", "gateways2"):
+    if mode in _GATEWAYS:
         from tests.support.nodes_cluster import NodesCluster
 
-        gateway_count = 2 if mode == "gateways2" else 1
+        gateway_count = _GATEWAYS[mode]
         return NodesCluster(directory, mode=mode, node_count=3, gateway_count=gateway_count)
     if mode == "kafka":
         from tests.support.kafka_cluster import KafkaCluster
@@ -93,7 +98,7 @@ def make_cluster(mode: str, directory: Path, *, bootstrap: str | None = None) ->
             raise ValueError("--cluster external needs --bootstrap HOST:PORT")
         return ExternalCluster(bootstrap)
     raise ValueError(
-        f"unknown cluster mode {mode!r}: embedded, nodes3, gateways2, kafka or external"
+        f"unknown cluster mode {mode!r}: embedded, nodes3, gateways2, combined3, kafka or external"
     )
 
 

@@ -1,4 +1,6 @@
-"""`highwater up --nodes N --gateways G`: one command, a process for every service and node."""
+"""`highwater up --nodes N`: one command, a process for every node with its gateway, or, with
+`--gateways G`, for every node and every gateway.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,15 @@ class NodesCluster:
     """Implements `tests.support.cluster.Cluster`; the supervisor restarts what is killed."""
 
     def __init__(
-        self, directory: Path, *, mode: str, node_count: int, gateway_count: int = 1
+        self, directory: Path, *, mode: str, node_count: int, gateway_count: int | None = 1
     ) -> None:
+        """`gateway_count` None: each node's process has one, and all have one block of ports."""
         self.mode = mode
+        flags = ["--nodes", str(node_count)]
+        if gateway_count is None:
+            gateway_count = 1
+        else:
+            flags += ["--gateways", str(gateway_count)]
         self._data_dir = directory / "data"
         self._node_count = node_count
         self._gateway_count = gateway_count
@@ -39,7 +47,6 @@ class NodesCluster:
         self._port = free_port_block(self._port_count)
         self._nodes: tuple[Node, ...] = ()
         self._killed: dict[int, tuple[int, int]] = {}
-        flags = ("--nodes", str(node_count), "--gateways", str(gateway_count))
         self.process = ManagedProcess(
             " ".join(("highwater up", *flags)),
             [

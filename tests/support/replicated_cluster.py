@@ -31,6 +31,7 @@ RESTART_TIMEOUT_S = 45.0
 STOP_TIMEOUT_S = 25.0
 _LOOPBACK = "127.0.0.1"
 _ETCD_PREFIX = "/highwater/"
+_HIGHWATER = (sys.executable, "-m", "highwater.embed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +39,11 @@ class Shape:
     """The numbers of processes, and settings that differ from the defaults."""
 
     nodes: int = 3
+    combined: int = 0
+    """How many of the nodes, from 1 on, have a gateway in their process; all these share a block."""
     controllers: int = 2
     gateways: int = 1
+    """Gateways without a node."""
     etcd_members: int = 3
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By section ("controller"), or by process ("node-2"), which wins: name -> value."""
@@ -109,7 +113,8 @@ class ReplicatedCluster:
         self._environments = dict(environments or {})
         self._etcd: EtcdCluster | None = None
         shape = self.shape
-        count = shape.controllers + shape.nodes + shape.gateways * (shape.nodes + 1)
+        blocks = shape.gateways + bool(shape.combined)
+        count = shape.controllers + shape.nodes + blocks * (shape.nodes + 1)
         first = free_port_block(count)
         self.controller_ports = {n: first + n - 1 for n in range(1, shape.controllers + 1)}
         first += shape.controllers
@@ -118,6 +123,8 @@ class ReplicatedCluster:
         self._gateway_ports = {
             n: first + (n - 1) * (shape.nodes + 1) for n in range(1, shape.gateways + 1)
         }
+        self._shared_port = first + shape.gateways * (shape.nodes + 1)
+        """The bootstrap port of the nodes that have gateways."""
         self._processes: dict[str, ManagedProcess] = {}
         self._killed_epochs: dict[int, int] = {}
 
@@ -144,8 +151,7 @@ class ReplicatedCluster:
             self._add(f"gateway-{number}", self._gateway_command(number))
         for process in self._processes.values():
             process.start()
-        for number in self.gateway_ids:
-            self._wait_gateway(number)
+        self._wait_gateways()
         wait_until(self._all_unfenced, timeout_s=START_TIMEOUT_S, what="all nodes, unfenced")
 
     def kill_everything(self) -> None:
@@ -170,8 +176,7 @@ class ReplicatedCluster:
         self.etcd.wait_healthy()
         for process in self._processes.values():
             process.start()
-        for number in self.gateway_ids:
-            self._wait_gateway(number)
+        self._wait_gateways()
         for node_id in self.node_ids:
             self.wait_node(node_id)
 
@@ -200,12 +205,27 @@ class ReplicatedCluster:
 
     @property
     def bootstrap(self) -> str:
-        return f"{_LOOPBACK}:{self._gateway_ports[1]}"
+        return f"{_LOOPBACK}:{self._first_port}"
 
     @property
     def bootstraps(self) -> str:
         """The addresses of all gateways, as bootstrap.servers."""
-        return ",".join(f"{_LOOPBACK}:{port}" for port in self._gateway_ports.values())
+        nodes = range(1, self.shape.combined + 1)
+        ports = [*self._gateway_ports.values(), *(self._shared_port + node for node in nodes)]
+        return ",".join(f"{_LOOPBACK}:{port}" for port in ports)
+
+    @property
+    def _first_port(self) -> int:
+        """The bootstrap port that tests use, and behind it a port for each node.
+
+        It is that of a gateway which does not end when a node does, if there is one.
+        """
+        return self._gateway_ports[1] if self.shape.gateways else self._shared_port
+
+    @property
+    def shared_port(self) -> int:
+        """The bootstrap port of all nodes that have gateways."""
+        return self._shared_port
 
     @property
     def node_ids(self) -> tuple[int, ...]:
@@ -222,7 +242,7 @@ class ReplicatedCluster:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        first = self._gateway_ports[1]
+        first = self._first_port
         return tuple(Node(node_id=n, host=_LOOPBACK, port=first + n) for n in self.node_ports)
 
     def data_dir(self, node_id: int) -> Path:
@@ -293,6 +313,13 @@ class ReplicatedCluster:
         """Starts a gateway that has ended; returns when it accepts on all its ports."""
         self.process(f"gateway-{number}").start()
         self._wait_gateway(number)
+
+    def _wait_gateways(self) -> None:
+        for number in self.gateway_ids:
+            self._wait_gateway(number)
+        for number in range(1, self.shape.combined + 1):
+            port = self._shared_port + number
+            wait_for_port(self.process(f"node-{number}"), _LOOPBACK, port)
 
     def _wait_gateway(self, number: int) -> None:
         for port in self.gateway_port_block(number):
@@ -383,21 +410,32 @@ class ReplicatedCluster:
         self, node_id: int, *, data_dir: Path | None = None, port: int = 0
     ) -> list[str]:
         """A node's command; another directory and port are for a second process with its id."""
-        host = self.hosts.address(node_id)
-        words = self._command(
-            "partition",
-            f"node-{node_id}",
-            {
-                "host": host,
-                "port": str(port or self.node_ports[node_id]),
-                "node_id": str(node_id),
+        host, name = self.hosts.address(node_id), f"node-{node_id}"
+        settings = {
+            "host": host,
+            "port": str(port or self.node_ports[node_id]),
+            "node_id": str(node_id),
+            "rack": f"rack-{node_id}",
+            "log_dirs": json.dumps([str(data_dir or self.data_dir(node_id))]),
+            "controllers": self._controllers(),
+            "quota_address": "",
+            "group_initial_rebalance_delay_ms": "0",
+        }
+        if node_id > self.shape.combined:
+            return self.hosts.command(node_id, self._command("partition", name, settings))
+        given = self.shape.settings
+        merged = {
+            "partition": {**settings, **given.get("partition", {}), **given.get(name, {})},
+            "gateway": {
+                **self._gateway_settings(self._shared_port),
                 "rack": f"rack-{node_id}",
-                "log_dirs": json.dumps([str(data_dir or self.data_dir(node_id))]),
-                "controllers": self._controllers(),
-                "quota_address": "",
-                "group_initial_rebalance_delay_ms": "0",
+                **given.get("gateway", {}),
             },
-        )
+        }
+        words = [*_HIGHWATER, "broker", "--parent", str(os.getpid())]
+        for section, values in merged.items():
+            for key, value in values.items():
+                words += ["--set", f"{section}.{key}={value}"]
         return self.hosts.command(node_id, words)
 
     def _controller_command(self, number: int) -> list[str]:
@@ -416,17 +454,17 @@ class ReplicatedCluster:
         )
 
     def _gateway_command(self, number: int) -> list[str]:
-        return self._command(
-            "gateway",
-            f"gateway-{number}",
-            {
-                "host": _LOOPBACK,
-                "port": str(self._gateway_ports[number]),
-                "gateway_id": f"gateway-{number}",
-                "controllers": self._controllers(),
-                "auto_create_topics": "false",
-            },
-        )
+        name = f"gateway-{number}"
+        settings = self._gateway_settings(self._gateway_ports[number])
+        return self._command("gateway", name, {**settings, "gateway_id": name})
+
+    def _gateway_settings(self, port: int) -> dict[str, str]:
+        return {
+            "host": _LOOPBACK,
+            "port": str(port),
+            "controllers": self._controllers(),
+            "auto_create_topics": "false",
+        }
 
     def _controllers(self) -> str:
         outside = self.hosts.outside
@@ -435,7 +473,7 @@ class ReplicatedCluster:
     def _command(self, section: str, name: str, settings: Mapping[str, str]) -> list[str]:
         given = self.shape.settings
         merged = {**settings, **given.get(section, {}), **given.get(name, {})}
-        words = [sys.executable, "-m", "highwater.embed", section, "--parent", str(os.getpid())]
+        words = [*_HIGHWATER, section, "--parent", str(os.getpid())]
         for key, value in merged.items():
             words += ["--set", f"{key}={value}"]
         return words

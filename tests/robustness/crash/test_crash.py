@@ -20,7 +20,7 @@ from tests.support.cluster import Cluster
 from tests.support.process import wait_until
 
 _PARTITIONS = 4
-_ROUNDS = {"embedded": 3, "nodes3": 2, "kafka": 2}
+_ROUNDS = {"embedded": 3, "nodes3": 2, "combined3": 2, "kafka": 2}
 _ROUND_S_MAX = 150
 _SERVING_AGAIN_S_MAX = 30.0
 # What a client retries while a coordinator moves or loads.
@@ -39,7 +39,14 @@ _TRACK_RECORD = Path(__file__).with_name("seeds.txt")
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "mode" in metafunc.fixturenames:
         modes = metafunc.config.getoption("--cluster").split(",")
-        metafunc.parametrize("mode", [mode for mode in modes if mode in _ROUNDS])
+        metafunc.parametrize(
+            "mode",
+            [
+                pytest.param(mode, marks=pytest.mark.full if mode == "combined3" else ())
+                for mode in modes
+                if mode in _ROUNDS
+            ],
+        )
 
 
 @pytest.fixture

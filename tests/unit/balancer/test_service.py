@@ -119,6 +119,35 @@ async def test_a_gateway_that_dies_takes_no_more_clients(world):
     assert {await world.served_by() for _ in range(2)} == {"127.0.0.2", "127.0.0.3"}
 
 
+async def test_a_port_leads_to_the_gateway_that_has_it(world):
+    for gateway in world.gateways:
+        await gateway.stop()
+    first, second = world.gateways
+    others = [FakeGateway(f"127.0.0.{n}") for n in (4, 5, 6)]
+    world.gateways += others
+    await first.serve(world.port, world.port + 1)
+    await second.serve(world.port, world.port + 2)
+    for other in others:
+        await other.serve(world.port)
+    await world.start(check_s=60)
+    for offset, gateway in ((1, first), (2, second)):
+        assert [await world.served_by(offset) for _ in range(6)] == [gateway.address] * 6
+    assert len({await world.served_by() for _ in range(5)}) == 5
+    # The process that has the port ends, and another takes it over.
+    await first.stop()
+    await others[0].serve(world.port + 1)
+    assert [await world.served_by(1) for _ in range(3)] == [others[0].address] * 3
+
+
+async def test_a_port_that_no_gateway_has_is_refused(world):
+    for gateway in world.gateways:
+        await gateway.stop()
+        await gateway.serve(world.port)
+    await world.start()
+    assert await world.served_by(2) == ""
+    assert world.metric("refused_connections") == 1
+
+
 async def test_clients_see_the_end_of_their_gateway(world):
     await world.start()
     async with world.client() as (reader, _):

@@ -55,7 +55,26 @@ def test_own_settings_cannot_be_assigned():
 
 @pytest.mark.parametrize(
     ("flags", "supervised"),
-    [({}, False), ({"nodes": 2}, True), ({"gateways": 2}, True), ({"separate": True}, True)],
+    [({}, False), ({"nodes": 2}, True), ({"gateways": 1}, True), ({"separate": True}, True)],
 )
 def test_when_services_are_processes(flags, supervised):
     assert UpOptions(data_dir=Path("d"), **flags).supervised is supervised
+
+
+@pytest.mark.parametrize(
+    ("flags", "combined"),
+    [
+        ({}, False),
+        ({"nodes": 2}, True),
+        ({"nodes": 2, "separate": True}, False),
+        ({"nodes": 2, "gateways": 1}, False),
+    ],
+)
+def test_when_nodes_are_their_own_gateways(flags, combined):
+    assert UpOptions(data_dir=Path("d"), **flags).combined is combined
+
+
+def test_sections_of_other_commands():
+    assert assignments_by_section(["a.x=1"], ("a", "b")) == {"a": {"x": "1"}, "b": {}}
+    with pytest.raises(ConfigError, match="a section of a, b"):
+        assignments_by_section(["gateway.x=1"], ("a", "b"))

@@ -199,3 +199,21 @@ async def test_a_port_in_use_keeps_no_other_port_from_opening(no_gateway):
         told = [(n, "127.0.0.1", first + 4 + n) for n in (1, 2, 3)]
         await until(lambda: 3 in gateway.routing.image.node_gateways)
         assert await asyncio.to_thread(_brokers, "127.0.0.1", first + 7) == told
+
+
+async def test_what_is_held_for_new_leaders_is_waited_for_but_not_for_ever(gateways, monkeypatch):
+    class Held:
+        nbytes = 1
+
+    gateway, held = gateways.both[0], Held()
+    monkeypatch.setattr(gateway, "held", held)
+    revision = gateway.routing.image.revision
+    following = asyncio.create_task(gateway.follow_leaders(revision, 5))
+    await asyncio.sleep(0.05)
+    assert not following.done()
+    held.nbytes = 0
+    async with asyncio.timeout(1):
+        await following
+        await gateway.follow_leaders(revision + 1000, 0.05)
+        held.nbytes = 1
+        await gateway.follow_leaders(revision, 0.05)

@@ -1,7 +1,7 @@
 """The balancer, put together: listening ports, relays, health checks, metrics.
 
 It does not look at clients' bytes. Each port of the block leads to the same port of some healthy
-gateway; only the gateways know what a port stands for (bootstrap, or a node).
+gateway that listens there; only the gateways know what a port stands for (bootstrap, or a node).
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from highwater.runtime.tasks import TaskOwner
 
 BACKLOG: Final = 1024
 ATTEMPTS_MAX: Final = 3
-"""Gateways that are tried for one client."""
+"""Gateways that are tried for one client, not counting those that refuse the port at once."""
 SWEEPS_PER_IDLE_TIME: Final = 10
 CLOSE_S: Final = 2.0
 
@@ -148,16 +148,22 @@ class BalancerService:
             return
         tried: list[str] = []
         problem = "no gateway is healthy"
-        while len(tried) < ATTEMPTS_MAX and not relay.is_closed():
-            address = self.pool.choose(but=tried)
+        failures = 0
+        while failures < ATTEMPTS_MAX and not relay.is_closed():
+            address = self.pool.choose(offset, but=tried)
             if address is None:
                 break
             tried.append(address)
             try:
                 async with asyncio.timeout(self._config.connect_s):
                     await self._loop.create_connection(lambda: relay.gateway, address, port)
+            except ConnectionRefusedError as error:
+                problem = str(error)
+                self.pool.refused(address, offset)
+                continue
             except (OSError, TimeoutError) as error:
                 problem = str(error) or "no connection in time"
+                failures += 1
                 continue
             if relay.is_closed():
                 relay.abort()  # The client has disconnected: close the new connection, too.

@@ -10,6 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
+from highwater.embed.commands.broker import broker
 from highwater.embed.commands.healthcheck import healthcheck
 from highwater.embed.commands.node import node
 from highwater.embed.commands.quota import quota
@@ -27,6 +28,7 @@ app: Final = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("up")(up)
+app.command("broker")(broker)
 app.command("gateway")(gateway)
 app.command("partition")(partition)
 app.command("controller")(controller)

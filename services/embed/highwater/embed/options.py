@@ -34,7 +34,7 @@ class UpOptions:
     host: str = "127.0.0.1"
     port: int = 9092
     nodes: int = 1
-    gateways: int = 1
+    gateways: int | None = None
     separate: bool = False
     metrics_port: int | None = None
     etcd: tuple[str, ...] = ()
@@ -44,8 +44,13 @@ class UpOptions:
 
     @property
     def supervised(self) -> bool:
-        """True if the services run as processes of their own."""
-        return self.separate or self.nodes > 1 or self.gateways > 1
+        """True if the cluster has several processes."""
+        return self.separate or self.nodes > 1 or self.gateways is not None
+
+    @property
+    def combined(self) -> bool:
+        """True if each node's process has a gateway: several nodes, and nothing said of gateways."""
+        return self.nodes > 1 and not self.separate and self.gateways is None
 
     def metrics_port_of(self, settings: MetricsSettings, index: int = 0) -> int | None:
         """The /metrics port of the process with this number: from the flag, else its settings.
@@ -69,14 +74,16 @@ def up_defaults(section: str, options: UpOptions) -> Mapping[str, Any]:
     return {**UP_DEFAULTS[section], "group_metadata_replication_factor": factor}
 
 
-def assignments_by_section(assignments: Sequence[str]) -> dict[str, dict[str, Any]]:
+def assignments_by_section(
+    assignments: Sequence[str], sections: Sequence[str] = SECTIONS
+) -> dict[str, dict[str, Any]]:
     """Sorts `--set section.name=value` by section. Raises ConfigError."""
-    by_section: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+    by_section: dict[str, dict[str, Any]] = {section: {} for section in sections}
     for dotted, value in parse_assignments(assignments).items():
         section, _, name = dotted.partition(".")
         if section not in by_section or not name:
             raise ConfigError(
-                f"expected SECTION.NAME=VALUE with a section of {', '.join(SECTIONS)}, got {dotted}"
+                f"expected SECTION.NAME=VALUE with a section of {', '.join(sections)}, got {dotted}"
             )
         by_section[section][name] = value
     return by_section

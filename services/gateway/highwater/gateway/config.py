@@ -82,7 +82,8 @@ class GatewayConfig(ServiceSettings):
     )
     gateway_id: str = Field(
         default="",
-        description="empty means host:port, with the machine's host name if advertised_host is set",
+        description="empty means host:port, with the machine's host name if advertised_host is set, and "
+        "the node's port if it has a node in its process",
     )
     rack: str = Field(default="", description="empty means the machine's host name")
     controllers: tuple[str, ...] = Field(

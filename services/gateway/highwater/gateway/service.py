@@ -5,6 +5,7 @@ in this order: links, routes over them, ports for new nodes.
 """
 
 import asyncio
+import contextlib
 import socket
 import time
 from contextlib import AsyncExitStack
@@ -28,9 +29,10 @@ from highwater.gateway.handling.backend import GatewayBackend
 from highwater.gateway.handling.context import HandlerSettings
 from highwater.gateway.metrics.gateway import GatewayCollector, GatewayReadings
 from highwater.gateway.requests.requests import Requests
-from highwater.gateway.routing.node_links import NodeLinks, OpenLink
+from highwater.gateway.routing.node_links import MemberLink, NodeLinks, OpenLink
 from highwater.gateway.routing.table import PartitionRoute, RoutingTable
 from highwater.gateway.sockets.listener import ListenAddress, Listener
+from highwater.gateway.sockets.port_blocks import PortBlocks
 from highwater.gateway.sockets.sender_threads import SenderThreads
 from highwater.hop.ports import NodeLink
 from highwater.kafka.error_codes import ErrorCode
@@ -39,18 +41,19 @@ from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.heartbeat import HeartbeatLoop, Heartbeats, InLoopHeartbeats
 from highwater.metadata.watch import ClusterWatch, Watcher
 from highwater.model.cluster import ClusterDelta, ClusterImage, NodeState
-from highwater.model.errors import HighwaterError, UsageError
-from highwater.model.ids import DEFAULT_INSTANCE, TopicId
+from highwater.model.errors import HighwaterError
+from highwater.model.ids import NO_NODE, TopicId
 from highwater.model.listener_names import DEFAULT_LISTENER
 from highwater.model.steps import Steps
 from highwater.model.time import Clock
 from highwater.runtime.health import Readiness
 from highwater.runtime.logging import Logger
 from highwater.runtime.loop_lag import LoopLagMonitor
-from highwater.runtime.metrics import MetricsServer
+from highwater.runtime.metrics import serve_metrics
 from highwater.runtime.tasks import TaskOwner
 
 FIRST_IMAGE_TIMEOUT_S: Final = 30.0
+HELD_LOOK_S: Final = 0.01
 EXPIRE_S: Final = 0.25
 """How often the deadlines of waiting appends are checked."""
 
@@ -67,14 +70,19 @@ class GatewayService:
         registry: CollectorRegistry,
         log: Logger,
         embedded: bool = False,
+        observed: bool = False,
     ) -> None:
-        """`embedded`: heartbeats run in the loop, and the embedding process serves the metrics."""
+        """`embedded`: with the whole cluster in this process, so heartbeats run in the loop.
+
+        `observed`: a process of several services serves the metrics and watches the loop.
+        """
         self._config = config
         self._clock = clock
         self._endpoints = endpoints
         self._registry = registry
         self._log = log
         self._embedded = embedded
+        self._observed = embedded or observed
         loop = asyncio.get_running_loop()
         self._loop = loop
         self.failed: asyncio.Future[None] = loop.create_future()
@@ -97,18 +105,17 @@ class GatewayService:
         self._tasks = TaskOwner(self._task_failed, tasks_max=200_000)
         self._heartbeats: Heartbeats | None = None
         self._listener: Listener | None = None
+        self._node_id = NO_NODE
+        self._ports: PortBlocks
         self._budget = MemoryBudget(config.memory_budget_bytes)
         self._stack = AsyncExitStack()
-        self._ports: dict[str, int] = {}
-        """Bootstrap ports by listener, as they were bound."""
         self._registering = False
-        self._opening = asyncio.Lock()
         self._expirer: asyncio.TimerHandle
 
     @property
     def port(self) -> int:
         """The bootstrap port of the default listener; known after `start`."""
-        return self._ports[DEFAULT_LISTENER]
+        return self._ports.port(DEFAULT_LISTENER)
 
     @property
     def connections(self) -> int:
@@ -116,14 +123,23 @@ class GatewayService:
         return 0 if self._listener is None else len(self._listener.connections)
 
     def add_local_node(self, link: NodeLink) -> None:
-        """Adds a partition node in this process; to be called before `start`."""
+        """Adds the only partition node, in this process; to be called before `start`."""
+        self._node_id = link.node_id
         self.links.add_local(link)
+
+    def add_member(self, link: MemberLink) -> None:
+        """Adds a node in this process that is one of several; to be called before `start`.
+
+        Its groups of appends must belong to `held`.
+        """
+        self._node_id = link.node_id
+        self.links.add_member(link)
 
     async def start(self) -> None:
         """Returns when clients can connect. Raises UsageError for operators' mistakes."""
         config = self._config
         stack = self._stack
-        if not self._embedded:
+        if not self._observed:
             await self._start_observing()
         stack.push_async_callback(self._tasks.close, timeout_s=2)
         stack.push_async_callback(self.links.close)
@@ -131,11 +147,16 @@ class GatewayService:
         self._listener = self._make_listener()
         stack.push_async_callback(self._listener.close, drain_s=config.drain_s)
         stack.callback(self.held.close)
-        # Open the ports first: registration tells the controller their numbers.
-        for name, one in config.all_listeners.items():
-            self._ports[name] = await self._listener.open_port(
-                name, DEFAULT_INSTANCE, None, one.port, accept=False
-            )
+        self._ports = PortBlocks(
+            self._listener,
+            {name: (one.host, one.port) for name, one in config.all_listeners.items()},
+            tasks=self._tasks,
+            node_id=self._node_id,
+            single_port=config.single_port,
+        )
+        stack.callback(self._ports.close)
+        # Before the registration, which tells the controller the numbers.
+        await self._ports.reserve()
         await self._register()
         self.watch.subscribe(self._image_changed)
         self.watch.failed.add_done_callback(self._watch_failed)
@@ -144,13 +165,22 @@ class GatewayService:
             await self.watch.wait_for_revision(1, FIRST_IMAGE_TIMEOUT_S)
         except TimeoutError:
             raise HighwaterError("the controller sent no metadata in time") from None
-        await self._open_ports()
-        # Requests need an image.
-        await self._listener.start_accepting()
+        assert self.routing.image is not None  # Requests need it.
+        await self._ports.open(self.routing.image)
         self._expirer = self._loop.call_later(EXPIRE_S, self._expire)
         stack.callback(self._stop_expiring)
         for name, one in config.all_listeners.items():
-            self._log.info("listening", listener=name, host=one.host, port=self._ports[name])
+            self._log.info("listening", listener=name, host=one.host, port=self._ports.port(name))
+
+    async def follow_leaders(self, revision: int, timeout_s: float) -> None:
+        """Returns when the image of that revision has been followed, and nothing is held any more for
+        its leaders; or after `timeout_s`.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self.watch.wait_for_revision(revision, timeout_s)
+                while self.held.nbytes:  # noqa: ASYNC110 - once per stop.
+                    await asyncio.sleep(HELD_LOOK_S)
 
     async def stop(self) -> None:
         """Stops accepting, lets requests end, closes."""
@@ -161,16 +191,7 @@ class GatewayService:
     # ---- parts ----
 
     async def _start_observing(self) -> None:
-        config = self._config
-        if config.metrics.port is not None:
-            metrics = MetricsServer(
-                self._registry,
-                self.readiness,
-                host=config.metrics.host,
-                port=config.metrics.port,
-            )
-            self._stack.push_async_callback(metrics.stop)
-            await metrics.start()
+        await serve_metrics(self._stack, self._config.metrics, self._registry, self.readiness)
         monitor = LoopLagMonitor("gateway", self._registry, self._log)
         self._stack.push_async_callback(monitor.stop)
         await monitor.start()
@@ -264,6 +285,11 @@ class GatewayService:
             "Files of nodes on this host that fetches are answered from.",
             lambda: self.links.open_segment_files,
         )
+        readings.counter(
+            "append_groups_sent",
+            "Groups of batches for one partition that went to nodes in other processes.",
+            lambda: self.links.groups_sent,
+        )
         return readings
 
     def _open_link(self, node: NodeState) -> OpenLink:
@@ -284,18 +310,19 @@ class GatewayService:
         config = self._config
         machine = socket.gethostname()
         addresses = {
-            name: one.address(self._ports[name], machine)
+            name: one.address(self._ports.port(name), machine)
             for name, one in config.all_listeners.items()
         }
         host, port = addresses.pop(DEFAULT_LISTENER)
         # Gateways behind one balancer share host and port, so their names must differ.
         own_host = machine if config.advertised_host else config.host
         return cluster_pb2.GatewayState(
-            gateway_id=config.gateway_id or f"{own_host}:{self.port}",
+            gateway_id=config.gateway_id or f"{own_host}:{self._ports.own_port}",
             host=host,
             port=port,
             single_port=config.single_port,
             rack=config.rack or machine,
+            node_id=None if self._node_id == NO_NODE else self._node_id,
             listeners=[
                 cluster_pb2.GatewayListener(name=name, host=each[0], port=each[1])
                 for name, each in addresses.items()
@@ -346,45 +373,10 @@ class GatewayService:
         yield from self._follower.following(image, delta)
         if self._heartbeats is not None:
             self._heartbeats.nudge()
-        if self._missing_ports(image):
-            self._tasks.start(self._open_ports(), name="open-ports")
+        self._ports.follow(image)
 
     def _route_of(self, topic_id: TopicId, partition: int) -> PartitionRoute | None:
         return self.routing.route(topic_id, partition)
-
-    def _missing_ports(self, image: ClusterImage) -> bool:
-        listener = self._listener
-        return (
-            listener is not None
-            and not self._config.single_port
-            and any(
-                not listener.has_port(name, DEFAULT_INSTANCE, node)
-                for node in image.nodes
-                for name in self._ports
-            )
-        )
-
-    async def _open_ports(self) -> None:
-        """Listens, on every listener, for every node that has no port yet.
-
-        Raises the first error of a port, after all others are open.
-        """
-        image = self.routing.image
-        listener = self._listener
-        if image is None or listener is None or self._config.single_port:
-            return
-        errors: list[UsageError] = []
-        async with self._opening:  # The next image may come while ports are being opened.
-            for node in sorted(image.nodes):
-                for name, bootstrap in self._ports.items():
-                    if listener.has_port(name, DEFAULT_INSTANCE, node):
-                        continue
-                    try:
-                        await listener.open_port(name, DEFAULT_INSTANCE, node, bootstrap + node)
-                    except UsageError as error:
-                        errors.append(error)
-        if errors:
-            raise errors[0]
 
     def _expire(self) -> None:
         self._expirer = self._loop.call_later(EXPIRE_S, self._expire)

@@ -1,18 +1,18 @@
 """A partition node, put together: logs, data plane, coordinators, membership, gRPC edge.
 
 Start: open the logs (recovery), serve, register, take the first image, carry it out. Stop: append
-no more and let others lead, answer what was asked, leave, close coordinators, then logs, writing
-checkpoints and the clean-shutdown file.
+no more and let others lead (`hand_over`), answer what was asked, leave, close coordinators, then
+logs, writing checkpoints and the clean-shutdown file.
 """
 
 import asyncio
-import socket
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Final
 
 from prometheus_client import CollectorRegistry
 
+from highwater.hop.append import AppendOwner
 from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.watch import ClusterWatch
@@ -27,7 +27,13 @@ from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.edge.local_link import LocalLink
-from highwater.partition.edge.server import MESSAGE_BYTES_MAX, SERVICE, add_to_server
+from highwater.partition.edge.member_link import LocalMemberLink
+from highwater.partition.edge.server import (
+    MESSAGE_BYTES_MAX,
+    SERVICE,
+    add_to_server,
+    reachable,
+)
 from highwater.partition.edge.stream_drain import StreamDrain
 from highwater.partition.groups.coordinator_log import DataPlaneLog
 from highwater.partition.groups.runtime import GroupCoordinator
@@ -36,9 +42,9 @@ from highwater.partition.metrics.cleaner import CleanerCollector
 from highwater.partition.metrics.node import PartitionCollector
 from highwater.partition.metrics.replication import ReplicationCollector
 from highwater.partition.node.asked_hand_overs import AskedHandOvers
+from highwater.partition.node.controlled_shutdown import ControlledShutdown
 from highwater.partition.node.found_damage import FoundDamage
 from highwater.partition.node.group_settings import group_config
-from highwater.partition.node.hand_over import hand_over
 from highwater.partition.node.log_dirs import LogDirQueries
 from highwater.partition.node.logs import NodeLogs
 from highwater.partition.node.membership import Membership
@@ -51,22 +57,17 @@ from highwater.partition.node.topic_policy import TopicPolicies
 from highwater.partition.quota.meter import NodeMeters
 from highwater.partition.quota.reporter import QuotaReporter, QuotaServiceLink, QuotaStub
 from highwater.partition.replication.follower.range_client import RangeClient
-from highwater.partition.storage.errors import (
-    CorruptLogError,
-    LogDirFailure,
-    StorageError,
-)
+from highwater.partition.storage.errors import CorruptLogError, LogDirFailure, StorageError
 from highwater.partition.storage.log.log import PartitionLog
 from highwater.partition.storage.scrubbing.scrubber import Damage
 from highwater.runtime.grpc_server import GrpcServer
 from highwater.runtime.health import GrpcHealth, Readiness
 from highwater.runtime.logging import Logger
 from highwater.runtime.loop_lag import LoopLagMonitor
-from highwater.runtime.metrics import MetricsServer
+from highwater.runtime.metrics import serve_metrics
 from highwater.runtime.tasks import TaskOwner
 
 FIRST_IMAGE_TIMEOUT_S: Final = 30.0
-ALL_ADDRESSES: Final = ("0.0.0.0", "::", "[::]")
 
 
 class PartitionService:
@@ -81,18 +82,24 @@ class PartitionService:
         registry: CollectorRegistry,
         log: Logger,
         embedded: bool = False,
+        observed: bool = False,
         group_metadata_partitions: int = 50,
     ) -> None:
-        """`embedded`: no gRPC server, no thread for heartbeats; see `local_link`."""
+        """`embedded`: the only node, no gRPC server, no thread for heartbeats; see `local_link`.
+
+        `observed`: a process of several services serves the metrics and watches the loop.
+        """
         self._config = config
         self._clock = clock
         self._registry = registry
         self._log = log
         self._embedded = embedded
+        self._observed = embedded or observed
         loop = asyncio.get_running_loop()
         self.failed: asyncio.Future[None] = loop.create_future()
         self.readiness = Readiness()
         self.watch = ClusterWatch(endpoints, log=log)
+        self.readiness.add("metadata", lambda: self.watch.image is not None)
         self._meters = NodeMeters(clock.monotonic_ms)
         self._quota_stub: QuotaStub | None = None
         self.plane = self._make_plane(loop)
@@ -133,6 +140,7 @@ class PartitionService:
         )
         self._asked_hand_overs = self._make_asked_hand_overs()
         self._membership: Membership | None = None
+        self._shutdown = self._make_shutdown()
         self._strays_gone = False
         """Whether logs without a topic were looked for since the start."""
 
@@ -196,6 +204,16 @@ class PartitionService:
             on_stepped_back=self._tell_offline,
         )
 
+    def _make_shutdown(self) -> ControlledShutdown:
+        return ControlledShutdown(
+            membership=lambda: self._membership,
+            replicas=self.replicas.client_replicas,
+            watch=self.watch,
+            asked_hand_overs=self._asked_hand_overs,
+            config=self._config,
+            log=self._log,
+        )
+
     def _identity(self) -> tuple[int, int]:
         return self.membership.node_id, self.membership.node_epoch
 
@@ -206,7 +224,7 @@ class PartitionService:
         return self._membership
 
     def local_link(self, schedule: Callable[[Callable[[], None]], object]) -> LocalLink:
-        """A gateway's link to this node in the same process; after `start`."""
+        """The link of a gateway in the same process to the only node; after `start`."""
         return LocalLink(
             self.membership.node_id,
             plane=self.plane,
@@ -216,6 +234,18 @@ class PartitionService:
             schedule=schedule,
         )
 
+    def member_link(
+        self, schedule: Callable[[Callable[[], None]], object], append_owner: AppendOwner
+    ) -> LocalMemberLink:
+        """The link of a gateway in the same process to this node, one of several; after `start`."""
+        return LocalMemberLink(
+            self.local_link(schedule),
+            plane=self.plane,
+            coordinator=self.groups,
+            schedule=schedule,
+            append_owner=append_owner,
+        )
+
     def connect_quota(self, stub: QuotaStub) -> None:
         """A QuotaService of this process (its stub), for the embedded mode; before `start`."""
         self._quota_stub = stub
@@ -223,7 +253,7 @@ class PartitionService:
     async def start(self) -> None:
         """Returns when every replica has the role that the first image gives it."""
         stack = self._stack
-        if not self._embedded:
+        if not self._observed:
             await self._start_observing()
         identity = await asyncio.to_thread(self.logs.open)
         stack.callback(self.logs.close)
@@ -301,7 +331,9 @@ class PartitionService:
         """See the module."""
         if self._server is not None:
             await self._health.set_serving(serving=False)
-        await self._drain()
+        deadline_s = asyncio.get_running_loop().time() + self._config.drain_s
+        await self.hand_over()
+        await self._end_streams(deadline_s)
         await self._stack.aclose()
 
     def _make_asked_hand_overs(self) -> AskedHandOvers:
@@ -317,34 +349,15 @@ class PartitionService:
     def _tell_controller(self) -> None:
         self.membership.applied()
 
-    async def _drain(self) -> None:
-        """Lets others lead what they can, then answers what was asked; `drain_s` in all."""
-        drain_s = self._config.drain_s
-        loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + drain_s
-        self._asked_hand_overs.stop()
-        if self._others_can_lead():
-            catch_up_s = min(self._config.drain_catch_up_s, drain_s)
-            behind = await hand_over(self.replicas.client_replicas(), catch_up_s)
-            if behind:
-                self._log.warning("followers_behind", partitions=len(behind))
-            await self.membership.drain(max(deadline_s - loop.time(), drain_s / 4))
-        # However long that took: what is in the log should be answered.
-        left_s = max(deadline_s - loop.time(), drain_s / 4)
+    async def hand_over(self) -> None:
+        """The first part of `stop`; a gateway in the same process should still serve clients."""
+        await self._shutdown.run()
+
+    async def _end_streams(self, deadline_s: float) -> None:
+        """Answers what was asked, however late it is; the deadline is on the loop's clock."""
+        left_s = max(deadline_s - asyncio.get_running_loop().time(), self._config.drain_s / 4)
         if not await self._streams.run(left_s):
             self._log.warning("streams_not_ended", timeout_s=left_s)
-
-    def _others_can_lead(self) -> bool:
-        image, membership = self.watch.image, self._membership
-        return (
-            membership is not None
-            and image is not None
-            and any(
-                not state.fenced and not state.draining
-                for node, state in image.nodes.items()
-                if node != membership.node_id
-            )
-        )
 
     def _report_usage(self) -> None:
         """Keeps in touch with the quota service, if there is one."""
@@ -371,17 +384,7 @@ class PartitionService:
         }
 
     async def _start_observing(self) -> None:
-        config = self._config
-        self.readiness.add("metadata", lambda: self.watch.image is not None)
-        if config.metrics.port is not None:
-            metrics = MetricsServer(
-                self._registry,
-                self.readiness,
-                host=config.metrics.host,
-                port=config.metrics.port,
-            )
-            self._stack.push_async_callback(metrics.stop)
-            await metrics.start()
+        await serve_metrics(self._stack, self._config.metrics, self._registry, self.readiness)
         monitor = LoopLagMonitor("partition", self._registry, self._log)
         self._stack.push_async_callback(monitor.stop)
         await monitor.start()
@@ -401,7 +404,7 @@ class PartitionService:
         self._stack.push_async_callback(server.stop, drain_s=self._config.drain_s)
         await server.start()
         self._log.info("listening", address=server.address)
-        return self._config.advertised_address or _reachable(server.address)
+        return self._config.advertised_address or reachable(server.address)
 
     def _registered(self, node_epoch: int) -> None:
         """An image that names this registration may have come before its answer."""
@@ -491,9 +494,3 @@ class PartitionService:
         error = None if watch.cancelled() else watch.exception()
         if error is not None and not self.failed.done():
             self.failed.set_exception(error)
-
-
-def _reachable(address: str) -> str:
-    """An address for others: the machine's host name where the server listens on all addresses."""
-    host, _, port = address.rpartition(":")
-    return f"{socket.gethostname()}:{port}" if host in ALL_ADDRESSES else address

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Protocol
 
+from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.primitives import Buffer
 from highwater.model.ids import InstanceId, TopicId
 
@@ -140,3 +141,9 @@ class FetchWork:
         self.call_id = 0
         self.waiting: Any = None
         """The node's own state while the work waits."""
+
+
+def answer_away(work: FetchWork) -> None:
+    """Answers a fetch whose node is away: clients refresh their metadata and fetch again."""
+    work.results = [FetchedPartition(ErrorCode.NOT_LEADER_OR_FOLLOWER) for _ in work.partitions]
+    work.done(work)

@@ -9,6 +9,7 @@ that only the loop may touch.
 import asyncio
 import errno
 import http
+from contextlib import AsyncExitStack
 from typing import Final
 
 from prometheus_client import (
@@ -138,6 +139,20 @@ class MetricsServer:
                 return _response(http.HTTPStatus.SERVICE_UNAVAILABLE, text, with_body=with_body)
             return _response(http.HTTPStatus.OK, b"ready\n", with_body=with_body)
         return _response(http.HTTPStatus.NOT_FOUND, b"see /metrics, /healthz, /readyz\n")
+
+
+async def serve_metrics(
+    stack: AsyncExitStack,
+    settings: MetricsSettings,
+    registry: CollectorRegistry,
+    readiness: Readiness,
+) -> None:
+    """Starts the endpoint if the settings have a port; `stack` stops it. Raises like `start`."""
+    if settings.port is None:
+        return
+    metrics = MetricsServer(registry, readiness, host=settings.host, port=settings.port)
+    stack.push_async_callback(metrics.stop)
+    await metrics.start()
 
 
 def _response(

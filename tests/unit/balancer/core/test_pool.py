@@ -12,16 +12,16 @@ def pool_of(*addresses, up=True):
 
 def test_a_new_gateway_takes_nobody_before_its_first_check():
     pool = pool_of("a", up=False)
-    assert pool.choose() is None
+    assert pool.choose(0) is None
     assert pool.checked("a", healthy=True)
-    assert pool.choose() == "a"
+    assert pool.choose(0) == "a"
 
 
 def test_clients_spread_evenly():
     pool = pool_of("a", "b", "c")
     taken = []
     for _ in range(9):
-        taken.append(pool.choose())
+        taken.append(pool.choose(0))
         pool.opened(taken[-1])
     assert sorted(taken) == ["a"] * 3 + ["b"] * 3 + ["c"] * 3
     assert len(set(taken[:3])) == 3
@@ -29,22 +29,22 @@ def test_clients_spread_evenly():
 
 def test_gateways_with_equal_load_take_turns():
     pool = pool_of("a", "b")
-    assert [pool.choose() for _ in range(4)] == ["a", "b", "a", "b"]
+    assert [pool.choose(0) for _ in range(4)] == ["a", "b", "a", "b"]
 
 
 def test_the_gateway_with_the_fewest_connections_is_next():
     pool = pool_of("a", "b")
     opened = [pool.opened("a"), pool.opened("b"), pool.opened("b")]
-    assert pool.choose() == "a"
+    assert pool.choose(0) == "a"
     pool.closed(opened[1])
     pool.closed(opened[2])
-    assert pool.choose() == "b"
+    assert pool.choose(0) == "b"
 
 
 def test_gateways_that_were_tried_are_not_chosen_again():
     pool = pool_of("a", "b")
-    assert {pool.choose(but=["a"]), pool.choose(but=["b"])} == {"a", "b"}
-    assert pool.choose(but=["a", "b"]) is None
+    assert {pool.choose(0, but=["a"]), pool.choose(0, but=["b"])} == {"a", "b"}
+    assert pool.choose(0, but=["a", "b"]) is None
 
 
 def test_one_failed_check_is_tolerated():
@@ -68,3 +68,16 @@ def test_changed_addresses_replace_old_ones():
     pool.closed(of_a)
     pool.resolved(["a", "b"])
     assert pool.up == ["b"], "an address that returns is checked first"
+
+
+def test_a_port_that_a_gateway_refuses_is_tried_there_last_until_its_next_check():
+    pool = pool_of("a", "b", "c")
+    for address in ("a", "b"):
+        pool.refused(address, 2)
+    pool.opened("c")
+    assert pool.choose(2) == "c", "in spite of its connections"
+    assert pool.choose(1) == "a", "another port"
+    assert pool.choose(2, but=["c"]) == "b", "it may be served there by now"
+    pool.checked("a", healthy=True)
+    assert pool.choose(2) == "a"
+    pool.refused("gone", 2)

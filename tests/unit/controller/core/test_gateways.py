@@ -6,7 +6,7 @@ import pytest
 
 from highwater.controller.core.gateways import assign_gateways, host_of, malformed_gateway
 from highwater.model.cluster import GatewayListener, GatewayState
-from highwater.model.ids import GatewayId
+from highwater.model.ids import GatewayId, NodeId
 from tests.support.controller_images import node_state
 
 
@@ -16,6 +16,14 @@ def gateways(*specs: tuple[str, str, str]) -> dict[GatewayId, GatewayState]:
             gateway_id=GatewayId(name), host=host, port=9092, single_port=False, rack=rack
         )
         for name, host, rack in specs
+    }
+
+
+def of_nodes(found: dict[GatewayId, GatewayState], **nodes: int) -> dict[GatewayId, GatewayState]:
+    """These gateways, some with a node in their process."""
+    return {
+        name: replace(state, node_id=NodeId(nodes[name])) if name in nodes else state
+        for name, state in found.items()
     }
 
 
@@ -49,6 +57,33 @@ def test_a_gateway_that_leaves_moves_only_its_nodes() -> None:
     two = assign_gateways(nodes, gateways(("a", "x", ""), ("c", "z", "")))
     assert {n: g for n, g in all_three.items() if g != "b"}.items() <= two.items()
     assert min(list(all_three.values()).count(g) for g in "abc") >= 5, "spread"
+
+
+def test_a_node_gets_the_gateway_of_its_own_process() -> None:
+    nodes = [node_state(1), node_state(2, fenced=True), node_state(3)]
+    found = gateways(("a", "host3", ""), ("b", "host1", ""), ("c", "host2", ""), ("d", "host1", ""))
+    found = of_nodes(found, a=1, b=2, c=3)
+    assert assign_gateways(nodes, found) == {1: "a", 2: "b", 3: "c"}
+    del found[GatewayId("b")]
+    assert assign_gateways(nodes, found)[NodeId(2)] == "c", "on its host"
+    assert assign_gateways(nodes, dict(reversed(found.items()))) == assign_gateways(nodes, found)
+
+
+def test_of_two_gateways_of_one_node_every_controller_chooses_the_same() -> None:
+    found = of_nodes(gateways(("old", "x", ""), ("new", "y", "")), old=1, new=1)
+    for order in (found, dict(reversed(found.items()))):
+        assert assign_gateways([node_state(1)], order) == {1: "old"}
+
+
+def test_other_nodes_get_gateways_without_a_node_if_they_are_as_near() -> None:
+    nodes = [node_state(n, rack="r") for n in range(1, 21)]
+    found = gateways(("a", "x", "r"), ("b", "y", "r"), ("c", "z", ""))
+    assert set(assign_gateways(nodes, of_nodes(found, a=99)).values()) == {"b"}
+    assert set(assign_gateways(nodes, of_nodes(found, a=99, b=98)).values()) == {"a", "b"}
+    far = gateways(("a", "x", ""), ("c", "z", ""))
+    assert set(assign_gateways(nodes, of_nodes(far, a=99)).values()) == {"c"}
+    near = gateways(("a", "host1", ""), ("c", "z", ""))
+    assert assign_gateways([node_state(1)], of_nodes(near, a=99)) == {1: "a"}, "same host first"
 
 
 def test_no_gateway() -> None:

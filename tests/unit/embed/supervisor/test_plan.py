@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from highwater.embed.combined_settings import load_broker_settings
 from highwater.embed.data_dir import DataDir
 from highwater.embed.options import UpOptions
 from highwater.embed.ports import free_ports
@@ -47,14 +48,19 @@ def test_the_group_metadata_topic_waits_for_enough_nodes(tmp_path, nodes):
 
 def test_the_factor_of_group_metadata_can_be_chosen(tmp_path):
     options, plan = plan_of(
-        tmp_path, nodes=3, assignments=("gateway.group_metadata_replication_factor=2",)
+        tmp_path,
+        nodes=3,
+        separate=True,
+        assignments=("gateway.group_metadata_replication_factor=2",),
     )
     gateway = next(spec for spec in plan.processes if spec.name == "gateway-1")
     assert "group_metadata_replication_factor=2" in gateway.command(options, parent=1)
 
 
 def test_command_line_of_a_process(tmp_path):
-    options, plan = plan_of(tmp_path, config_file=None, assignments=("partition.drain_s=1",))
+    options, plan = plan_of(
+        tmp_path, separate=True, config_file=None, assignments=("partition.drain_s=1",)
+    )
     spec = next(spec for spec in plan.processes if spec.name == "partition-1")
     command = spec.command(options, parent=77)
     assert command[:6] == [
@@ -67,14 +73,14 @@ def test_command_line_of_a_process(tmp_path):
 
 def test_metrics_ports_one_after_another(tmp_path):
     first = free_ports("127.0.0.1", 4)
-    _, plan = plan_of(tmp_path, metrics_port=first)
+    _, plan = plan_of(tmp_path, separate=True, metrics_port=first)
     assert [spec.overrides["metrics.port"] for spec in plan.processes] == [
         first, first + 1, first + 2, first + 3,
     ]  # fmt: skip
 
 
 def test_every_process_serves_metrics_on_a_free_port_unless_told_otherwise(tmp_path):
-    _, plan = plan_of(tmp_path, nodes=2)
+    _, plan = plan_of(tmp_path, nodes=2, separate=True)
     ports = [spec.overrides["metrics.port"] for spec in plan.processes]
     assert len({*ports, 0}) == len(plan.processes) + 1
     assert plan.metrics_addresses == {
@@ -98,8 +104,11 @@ def test_metrics_can_be_off_or_where_a_services_own_settings_say(tmp_path):
 def test_invalid_settings_are_found_before_anything_runs(tmp_path):
     with pytest.raises(ConfigError, match="partition settings: nope is not a setting"):
         plan_of(tmp_path, assignments=("partition.nope=1",))
-    with pytest.raises(ConfigError, match=r"partition\.node_id follows from the flags"):
-        plan_of(tmp_path, assignments=("partition.node_id=1",))
+    for nodes in (1, 2):
+        with pytest.raises(ConfigError, match=r"partition\.node_id follows from the flags"):
+            plan_of(tmp_path, nodes=nodes, assignments=("partition.node_id=1",))
+    with pytest.raises(ConfigError, match="gateway settings: nope is not a setting"):
+        plan_of(tmp_path, nodes=2, assignments=("gateway.nope=1",))
     with pytest.raises(ConfigError, match="cannot read config file"):
         plan_of(tmp_path, config_file=Path("/no/file"))
     with pytest.raises(UsageError, match="do not fit into the ports"):
@@ -113,3 +122,56 @@ def test_port_of_a_node_is_taken(tmp_path):
         pytest.raises(PortInUseError, match=f":{first + 2} "),
     ):
         plan_of(tmp_path, port=first, nodes=2)
+
+
+def test_several_nodes_are_their_own_gateways_with_one_block_of_ports(tmp_path):
+    options, plan = plan_of(tmp_path, nodes=3, assignments=("partition.drain_s=1",))
+    assert [(spec.name, spec.section) for spec in plan.processes] == [
+        ("controller", "controller"),
+        ("quota", "quota"),
+        ("node-1", "broker"),
+        ("node-2", "broker"),
+        ("node-3", "broker"),
+    ]
+    ((host, port),) = plan.gateway_addresses
+    second = plan.processes[3].overrides
+    assert second["gateway.port"] == port
+    assert second["gateway.host"] == host
+    assert second["gateway.gateway_id"] == "node-2"
+    assert second["gateway.group_metadata_replication_factor"] == 3
+    assert second["partition.node_id"] == 2
+    assert second["partition.log_dirs"] == [str(tmp_path / "node-2")]
+    assert second["partition.drain_s"] == "1"
+    assert second["partition.group_initial_rebalance_delay_ms"] == 0
+    for section in ("gateway", "partition"):
+        assert second[f"{section}.controllers"] == [plan.controller_address]
+    quota = plan.processes[1].overrides
+    assert second["partition.quota_address"] == f"{quota['host']}:{quota['port']}"
+    command = plan.processes[3].command(options, parent=77)
+    assert command[3:6] == ["broker", "--parent", "77"]
+    assert f"gateway.port={port}" in command
+    assert 'broker.roles=["gateway", "partition"]' in command
+    # What the supervisor chose is what the process reads.
+    read = load_broker_settings(None, command[7::2])
+    assert (read.gateway.port, read.partition.node_id) == (port, 2)
+    assert plan.metrics_addresses["node-2"] == f"{read.metrics.host}:{read.metrics.port}"
+
+
+def test_a_table_for_brokers_does_not_change_the_shape(tmp_path):
+    file = tmp_path / "h.toml"
+    file.write_text("[broker]\nroles = ['controller']\n[gateway.metrics]\nhost = '127.0.0.2'\n")
+    options, plan = plan_of(tmp_path, nodes=2, config_file=file)
+    assert plan.metrics_addresses["node-1"].startswith("127.0.0.2:")
+    words = plan.processes[2].command(options, parent=1)
+    assert words[6:8] == ["--config", str(file)]
+    read = load_broker_settings(file, words[9::2])
+    assert list(read.services) == ["gateway", "partition"]
+    assert read.metrics.host == "127.0.0.2"
+
+
+def test_gateways_by_themselves_are_asked_for(tmp_path):
+    for flags in ({"separate": True}, {"gateways": 1}):
+        _, plan = plan_of(tmp_path, nodes=2, **flags)
+        assert [spec.name for spec in plan.processes] == [
+            "controller", "quota", "partition-1", "partition-2", "gateway-1",
+        ]  # fmt: skip

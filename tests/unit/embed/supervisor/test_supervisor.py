@@ -85,6 +85,17 @@ async def test_stops_in_order(world):
     assert not (path / "data" / "pids.json").exists()
 
 
+async def test_nodes_with_gateways_stop_before_what_they_need(world):
+    path, specs = world
+    specs[2] = Spec("node-1", "broker", sleeper(path / "order", "partition-1"))
+    specs.pop()
+    (path / "order.gateway-1").touch()
+    supervisor = make(path)
+    await supervisor.start()
+    await supervisor.stop()
+    assert (path / "order").read_text().split() == ["partition-1", "quota", "controller"]
+
+
 async def test_process_that_cannot_start_ends_the_start(world):
     path, specs = world
     specs[1].code = "raise SystemExit(2)"

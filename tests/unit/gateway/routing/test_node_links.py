@@ -16,6 +16,7 @@ class Link:
         self.closed = 0
         self.takes_appends = True
         self.open_segment_files = 0
+        self.groups_sent = 0
         self.expired = []
         self.fenced = False
 
@@ -129,3 +130,37 @@ async def test_close_closes_all(links, opened):
     await links.close()
     assert [link.closed for link in opened] == [1, 1]
     assert links.link_to(1) is None
+
+
+async def test_groups_of_links_that_are_closed_stay_counted(links, opened):
+    links.apply(image_of([node_state(1), node_state(2)]))
+    opened[0].groups_sent, opened[1].groups_sent = 3, 4
+    assert links.groups_sent == 7
+    links.apply(image_of([node_state(2)]))
+    assert links.groups_sent == 7, "between the image and the end of the link"
+    links.routes_followed()
+    assert links.groups_sent == 7
+    await links.close()
+    assert links.groups_sent == 7
+
+
+async def test_a_member_in_this_process_is_fenced_but_never_opened_or_replaced(links, opened):
+    member = Link(node_state(1))
+    links.add_member(member)
+    links.apply(image_of([node_state(1), node_state(2)]))
+    assert [link.node_id for link in opened] == [2]
+    assert links.link_to(1) is member
+    assert not links.is_lost(member)
+    links.apply(image_of([replace(node_state(1), incarnation="other", fenced=True)]))
+    links.routes_followed()
+    assert links.link_to(1) is member
+    assert (member.fenced, links.is_lost(member)) == (True, True)
+    links.apply(image_of([node_state(1)]))
+    links.routes_followed()
+    assert (member.fenced, links.is_lost(member)) == (False, False)
+    links.expire(5)
+    assert member.expired == [5]
+    member.takes_appends = False
+    assert links.is_lost(member)
+    await links.close()
+    assert member.closed == 1

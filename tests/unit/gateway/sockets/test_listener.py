@@ -393,6 +393,30 @@ async def test_ports_end_at_65535(world):
         await world.listener.open_port("internal", DEFAULT_INSTANCE, 1, 65_536)
 
 
+async def test_clients_of_a_port_that_is_given_back_go_when_no_write_is_under_way(world):
+    await world.listen()
+    port = await world.listener.open_port("internal", DEFAULT_INSTANCE, 7, 0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    async with world.client() as (other, _):
+        await until(lambda: len(world.listener.connections) == 2)
+        world.listener.close_port("internal", DEFAULT_INSTANCE, 7)
+        assert not world.listener.has_port("internal", DEFAULT_INSTANCE, 7)
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+        (connection,) = (c for c in world.listener.connections if c.client.peer.node == 7)
+        connection.outstanding, connection.fetching = 2, 1
+        assert world.listener.send_away(DEFAULT_LISTENER, 7), "none by that listener"
+        assert not world.listener.send_away("internal", 7)
+        assert not connection.closed
+        connection.outstanding = 1
+        assert not world.listener.send_away("internal", 7)
+        assert await closed(reader)
+        connection.outstanding = connection.fetching = 0
+        await until(lambda: world.listener.send_away("internal", 7))
+        assert not other.at_eof()
+    writer.transport.abort()
+
+
 async def test_close_waits_for_requests_under_way(world):
     await world.listen()
     world.handler.keep = True

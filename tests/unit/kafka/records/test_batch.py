@@ -105,6 +105,20 @@ def test_restamp_sets_type_timestamp_and_crc() -> None:
     assert stamps == {123_456}
 
 
+def test_a_copy_without_log_append_time_is_a_producers_again() -> None:
+    data = bytearray(foreign_batch())
+    before = bytes(data)
+    assert b.without_log_append_time(memoryview(data)) == before
+    b.restamp_log_append_time(data, 0, len(data), 123_456)
+    stamped = bytes(data)
+    copy = b.without_log_append_time(data)
+    assert data == stamped
+    expected = bytearray(before)
+    b.correct_max_timestamp(expected, 0, len(expected), 123_456)
+    assert copy == expected, "but for the largest timestamp"
+    assert b.without_log_append_time(memoryview(b"short")) == b"short"
+
+
 def test_view_properties_agree_with_the_header() -> None:
     data = b"pad" + foreign_batch()
     view = b.RecordBatchView(memoryview(data), 3, len(data))

@@ -3,6 +3,10 @@
 A new gateway gets clients once a check has succeeded, and none after `FALL` checks failed in a row;
 its connections stay open, since a slow gateway need not be dead. The gateway with the fewest
 connections is chosen, among equals the one that was chosen the longest time ago.
+
+A gateway need not serve every port: that of a node whose process has a gateway is served there alone,
+and by others when that process is gone. So a port that a gateway refuses is tried there last, until
+its next check.
 """
 
 from collections.abc import Collection, Iterable
@@ -14,7 +18,7 @@ FALL: Final = 2
 class Gateway:
     """One address."""
 
-    __slots__ = ("connections", "failures", "taken_last", "up")
+    __slots__ = ("connections", "failures", "refused", "taken_last", "up")
 
     def __init__(self) -> None:
         self.up = False
@@ -22,6 +26,8 @@ class Gateway:
         self.connections = 0
         self.taken_last = 0
         """Number of its last choice; smaller means longer ago."""
+        self.refused: set[int] = set()
+        """Ports of the block that it refused since its last check."""
 
 
 class Pool:
@@ -53,15 +59,19 @@ class Pool:
         if gateway is None:
             return False  # A later look-up has removed the address.
         was_up = gateway.up
+        gateway.refused.clear()
         gateway.failures = 0 if healthy else gateway.failures + 1
         gateway.up = healthy or (was_up and gateway.failures < FALL)
         return gateway.up != was_up
 
-    def choose(self, but: Collection[str] = ()) -> str | None:
-        """Chooses the gateway for the next client, but none of `but`; None if there is none."""
+    def choose(self, offset: int, but: Collection[str] = ()) -> str | None:
+        """Chooses the gateway for the next client of a port, but none of `but`; None if there is none.
+
+        `offset` is the port's place in the block.
+        """
         best = min(
             ((a, g) for a, g in self._gateways.items() if g.up and a not in but),
-            key=lambda one: (one[1].connections, one[1].taken_last),
+            key=lambda one: (offset in one[1].refused, one[1].connections, one[1].taken_last),
             default=None,
         )
         if best is None:
@@ -69,6 +79,12 @@ class Pool:
         self._choices += 1
         best[1].taken_last = self._choices
         return best[0]
+
+    def refused(self, address: str, offset: int) -> None:
+        """The gateway does not listen on that port of the block."""
+        gateway = self._gateways.get(address)
+        if gateway is not None:
+            gateway.refused.add(offset)
 
     def opened(self, address: str) -> Gateway:
         """Counts a connection to the gateway; pass the result to `closed` when it ends."""

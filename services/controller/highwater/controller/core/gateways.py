@@ -1,14 +1,19 @@
 """Gateways: which are well-formed, and which one clients get for a node.
 
-That is one on the same host first, then one in the same rack. Among several, rendezvous hashing
-chooses: if a gateway joins or leaves, only the nodes that it gets or had move.
+A node whose process has a gateway gets that one for as long as it is registered, also while the node
+is fenced: no other gateway serves the node's port meanwhile. Other nodes get a gateway on the same
+host first, then one in the same rack, then any; among those a gateway without a node of its own, as
+the others have their node's work.
+
+Among several, rendezvous hashing chooses: if a gateway joins or leaves, only the nodes that it
+gets or had move.
 """
 
 import hashlib
 from collections.abc import Iterable, Mapping
 
 from highwater.model.cluster import GatewayState, NodeState
-from highwater.model.ids import GatewayId, NodeId
+from highwater.model.ids import NO_NODE, GatewayId, NodeId
 from highwater.model.listener_names import invalid_listener_names
 
 
@@ -30,7 +35,17 @@ def assign_gateways(
     """The gateway of every node, including fenced ones; empty without gateways."""
     if not gateways:
         return {}
-    return {node.node_id: _gateway_of(node, gateways) for node in nodes}
+    # A process that was started again under another name may leave its former gateway behind for
+    # as long as a session: the larger id wins, so that all controllers choose the same.
+    own = {
+        gateway.node_id: gateway_id
+        for gateway_id, gateway in sorted(gateways.items())
+        if gateway.node_id != NO_NODE
+    }
+    return {
+        node.node_id: own.get(node.node_id) or _gateway_of(node, gateways.values())
+        for node in nodes
+    }
 
 
 def host_of(address: str) -> str:
@@ -38,11 +53,13 @@ def host_of(address: str) -> str:
     return address.rpartition(":")[0].strip("[]")
 
 
-def _gateway_of(node: NodeState, gateways: Mapping[GatewayId, GatewayState]) -> GatewayId:
+def _gateway_of(node: NodeState, gateways: Iterable[GatewayState]) -> GatewayId:
     host = host_of(node.address)
-    near = [g for g in gateways.values() if host in (g.host, *(each.host for each in g.listeners))]
-    near = near or [g for g in gateways.values() if g.rack and g.rack == node.rack]
-    near = near or list(gateways.values())
+    everyone = list(gateways)
+    near = [g for g in everyone if host in (g.host, *(each.host for each in g.listeners))]
+    near = near or [g for g in everyone if g.rack and g.rack == node.rack]
+    near = near or everyone
+    near = [g for g in near if g.node_id == NO_NODE] or near
     return max((g.gateway_id for g in near), key=lambda g: (_weight(node.node_id, g), g))
 
 

@@ -8,6 +8,13 @@ import typer
 if TYPE_CHECKING:
     from highwater.embed.options import UpOptions
 
+Gateways = Annotated[
+    int | None,
+    typer.Option(
+        min=1, max=16, help="Gateways with ports and processes of their own; implies --separate."
+    ),
+]
+
 
 def up(
     data_dir: Annotated[Path, typer.Option(help="Directory of all data.")] = Path(".highwater"),
@@ -22,16 +29,17 @@ def up(
         ),
     ] = 9092,
     nodes: Annotated[
-        int, typer.Option(min=1, max=64, help="Partition nodes; more than 1 implies --separate.")
-    ] = 1,
-    gateways: Annotated[
         int,
         typer.Option(
-            min=1, max=16, help="Gateways, each with ports of its own; implies --separate."
+            min=1,
+            max=64,
+            help="Partition nodes. If there are several, each is a process with its own gateway.",
         ),
     ] = 1,
+    gateways: Gateways = None,
     separate: Annotated[
-        bool, typer.Option("--separate", help="One process per service, over gRPC.")
+        bool,
+        typer.Option("--separate", help="One process per service, over gRPC."),
     ] = False,
     metrics_port: Annotated[
         int | None,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from highwater.controller.config import ControllerConfig
+from highwater.embed.combined_settings import load_combined
 from highwater.embed.data_dir import DataDir
 from highwater.embed.options import UpOptions, cluster_overrides, up_defaults, with_own
 from highwater.embed.ports import check_ports, free_ports
@@ -14,6 +15,7 @@ from highwater.gateway.config import GatewayConfig
 from highwater.model.errors import UsageError
 from highwater.partition.config import PartitionConfig
 from highwater.quota.config import QuotaConfig
+from highwater.runtime.metrics import MetricsSettings
 from highwater.runtime.settings import load_settings
 
 LOOPBACK: Final = "127.0.0.1"
@@ -30,7 +32,10 @@ _CONFIGS: Final[Mapping[str, type[_Config]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessSpec:
-    """One process. `name` is unique ("partition-2"), `section` is the command that it runs."""
+    """One process. `name` is unique ("partition-2"), `section` is the command that it runs.
+
+    The names of a broker's overrides begin with their own section.
+    """
 
     name: str
     section: str
@@ -65,91 +70,158 @@ class ClusterPlan:
 def make_plan(options: UpOptions, data_dir: DataDir) -> ClusterPlan:
     """Chooses ports and settings. Raises UsageError for invalid ones, before anything runs."""
     base = cluster_overrides(options)
-    block = options.nodes + 1
-    first_port = options.port or free_ports(options.host, block * options.gateways)
-    gateways = [(options.host, first_port + number * block) for number in range(options.gateways)]
-    if gateways[-1][1] + options.nodes > 65535:
-        raise UsageError(f"{options.nodes} nodes do not fit into the ports after {first_port}")
-    for host, port in gateways:
-        check_ports(host, port, block)
+    gateways = _gateway_addresses(options)
     controller = f"{LOOPBACK}:{free_ports(LOOPBACK, 1)}"
     quota = f"{LOOPBACK}:{free_ports(LOOPBACK, 1)}"
-    own: list[tuple[str, str, dict[str, Any]]] = [
-        (
+    own: list[_Own] = [
+        _Own(
             "controller",
             "controller",
             _listen(controller)
             | {"controller_id": "controller-1", "data_dir": data_dir.controller},
         ),
-        ("quota", "quota", _listen(quota) | {"controllers": [controller]}),
+        _Own("quota", "quota", _listen(quota) | {"controllers": [controller]}),
     ]
-    own += [
-        (
-            f"partition-{node}",
-            "partition",
-            {
-                "host": LOOPBACK,
-                "port": 0,
-                "node_id": node,
-                "log_dirs": [str(data_dir.node(node))],
-                "controllers": [controller],
-                "quota_address": quota,
-            },
-        )
+    nodes = {
+        node: {
+            "host": LOOPBACK,
+            "port": 0,
+            "node_id": node,
+            "log_dirs": [str(data_dir.node(node))],
+            "controllers": [controller],
+            "quota_address": quota,
+        }
         for node in range(1, options.nodes + 1)
-    ]
-    own += [
-        (
-            f"gateway-{number}",
-            "gateway",
-            {"port": port, "gateway_id": f"gateway-{number}", "controllers": [controller]},
-        )
-        for number, (_, port) in enumerate(gateways, start=1)
-    ]
-    free = free_ports(LOOPBACK, len(own))
-    return ClusterPlan(
-        controller_address=controller,
-        gateway_addresses=gateways,
-        processes=[
-            _process(
-                name,
-                section,
-                with_own(section, base[section], settings),
-                index,
-                options,
-                free_port=free + index,
+    }
+    if options.combined:
+        own += [
+            _Own(f"node-{node}", "broker", {"port": gateways[0][1]}, partition=settings)
+            for node, settings in nodes.items()
+        ]
+    else:
+        own += [_Own(f"partition-{node}", "partition", each) for node, each in nodes.items()]
+        own += [
+            _Own(
+                f"gateway-{number}",
+                "gateway",
+                {"port": port, "gateway_id": f"gateway-{number}", "controllers": [controller]},
             )
-            for index, (name, section, settings) in enumerate(own)
-        ],
+            for number, (_, port) in enumerate(gateways, start=1)
+        ]
+    free = free_ports(LOOPBACK, len(own))
+    processes = []
+    for index, one in enumerate(own):
+        plan = _combined if one.partition is not None else _service
+        processes.append(plan(one, base, index, options, free_port=free + index))
+    return ClusterPlan(
+        controller_address=controller, gateway_addresses=gateways, processes=processes
     )
 
 
-def _process(
-    name: str,
-    section: str,
-    overrides: dict[str, Any],
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """A process' name, its command, and the settings that follow from the flags.
+
+    With `partition` it is a node with its gateway, whose settings are the first ones.
+    """
+
+    name: str
+    section: str
+    settings: dict[str, Any]
+    partition: dict[str, Any] | None = None
+
+
+def _gateway_addresses(options: UpOptions) -> list[tuple[str, int]]:
+    """Bootstrap addresses, each of a free block of ports. Nodes with gateways have one block."""
+    count = options.gateways or 1
+    block = options.nodes + 1
+    first_port = options.port or free_ports(options.host, block * count)
+    gateways = [(options.host, first_port + number * block) for number in range(count)]
+    if gateways[-1][1] + options.nodes > 65535:
+        raise UsageError(f"{options.nodes} nodes do not fit into the ports after {first_port}")
+    for host, port in gateways:
+        check_ports(host, port, block)
+    return gateways
+
+
+def _service(
+    own: _Own,
+    base: Mapping[str, Mapping[str, Any]],
     index: int,
     options: UpOptions,
     *,
     free_port: int,
 ) -> ProcessSpec:
     """`free_port` is for its metrics if none is set; it stays the same at restarts."""
-    defaults = up_defaults(section, options)
+    overrides = with_own(own.section, base[own.section], own.settings)
+    defaults = up_defaults(own.section, options)
     # Load the settings here, so that a mistake is reported in one line before anything starts.
     settings = load_settings(
-        _CONFIGS[section],
+        _CONFIGS[own.section],
         config_file=options.config_file,
         overrides=overrides,
         defaults=defaults,
     )
     chosen = {name: getattr(settings, name) for name in defaults}
-    metrics: str | None = None
-    port = options.metrics_port_of(settings.metrics, index)
-    if port is not None:
-        overrides["metrics.port"] = port = port or free_port
-        check_ports(settings.metrics.host, port)
-        metrics = f"{settings.metrics.host}:{port}"
-    return ProcessSpec(name=name, section=section, overrides=chosen | overrides, metrics=metrics)
+    metrics = _metrics(options, settings.metrics, index, free_port)
+    if metrics is not None:
+        overrides["metrics.port"] = metrics[1]
+    return ProcessSpec(
+        name=own.name,
+        section=own.section,
+        overrides=chosen | overrides,
+        metrics=None if metrics is None else f"{metrics[0]}:{metrics[1]}",
+    )
+
+
+def _combined(
+    own: _Own,
+    base: Mapping[str, Mapping[str, Any]],
+    index: int,
+    options: UpOptions,
+    *,
+    free_port: int,
+) -> ProcessSpec:
+    """A node with its gateway; like `_service`, with names that begin with their section."""
+    assert own.partition is not None
+    partition = own.partition
+    gateway = own.settings | {"gateway_id": own.name, "controllers": partition["controllers"]}
+    by_section = {
+        "broker": {"roles": ["gateway", "partition"]},
+        "gateway": with_own("gateway", base["gateway"], gateway),
+        "partition": with_own("partition", base["partition"], partition),
+    }
+    defaults = {section: up_defaults(section, options) for section in ("gateway", "partition")}
+    settings = load_combined(options.config_file, by_section, defaults)
+    services = {"gateway": settings.gateway, "partition": settings.partition}
+    overrides = {
+        f"{section}.{name}": getattr(services[section], name)
+        for section, names in defaults.items()
+        for name in names
+    }
+    for section, values in by_section.items():
+        overrides |= {f"{section}.{name}": value for name, value in values.items()}
+    metrics = _metrics(options, settings.metrics, index, free_port)
+    if metrics is not None:
+        overrides["broker.metrics.host"], overrides["broker.metrics.port"] = metrics
+    return ProcessSpec(
+        name=own.name,
+        section=own.section,
+        overrides=overrides,
+        metrics=None if metrics is None else f"{metrics[0]}:{metrics[1]}",
+    )
+
+
+def _metrics(
+    options: UpOptions, settings: MetricsSettings, index: int, free_port: int
+) -> tuple[str, int] | None:
+    """Host and port of a process' /metrics; None if they are off."""
+    port = options.metrics_port_of(settings, index)
+    if port is None:
+        return None
+    port = port or free_port
+    check_ports(settings.host, port)
+    return settings.host, port
 
 
 def _listen(address: str) -> dict[str, Any]:

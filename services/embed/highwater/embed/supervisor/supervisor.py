@@ -24,9 +24,10 @@ READY_TOLD_S: Final = 60.0
 READY_POLL_S: Final = 0.05
 
 STOP_STAGE_S: Final = 6.0
-"""For each kind of process; four of them stay below a container runtime's 30 s."""
+"""For each kind of process; four of them stay below a container runtime's 30 s. A cluster has either
+nodes with gateways, which get the time of both, or nodes and gateways."""
 
-STOP_ORDER: Final = ("gateway", "partition", "quota", "controller")
+STOP_ORDER: Final = ("gateway", "broker", "partition", "quota", "controller")
 
 
 class Supervisor:
@@ -65,7 +66,8 @@ class Supervisor:
         """Stops gateways, nodes, quota service and controller, in this order."""
         for section in STOP_ORDER:
             children = self._children.get(section, [])
-            stops = (child.stop(timeout_s=STOP_STAGE_S) for child in children)
+            timeout_s = STOP_STAGE_S * (2 if section == "broker" else 1)
+            stops = (child.stop(timeout_s=timeout_s) for child in children)
             results = await asyncio.gather(*stops, return_exceptions=True)
             for child, error in zip(children, results, strict=True):
                 if error is not None:  # A hanging disk may block one; still stop the others.

@@ -86,6 +86,8 @@ class AppendStream:
         self._node_stops = False
         """True if the node has said that it reads no more, after acknowledging what it read."""
         self._last_id = 0
+        self.groups_sent = 0
+        """Groups that were written, again ones included."""
         self.gatherer.hold()
 
     @property
@@ -120,6 +122,7 @@ class AppendStream:
             self._last_id = message_id
             for group in groups:
                 group.attempted = True
+            self.groups_sent += len(groups)
             self._sent[message_id] = list(groups)
             self._unacknowledged.add(message_id)
             self._hold_or_release()

@@ -12,12 +12,11 @@ from typing import Final
 import grpc.aio
 
 from highwater.gateway.core.budget import MemoryBudget
-from highwater.hop.fetch import FetchedPartition, FetchWork
+from highwater.hop.fetch import FetchWork, answer_away
 from highwater.hop.fetch_codec import Answer, encode_request, parse_response
 from highwater.hop.framing import HopFramingError
 from highwater.hop.segment_files import SegmentFiles, StaleReferenceError
 from highwater.hop.stream import Stream
-from highwater.kafka.error_codes import ErrorCode
 
 METHOD: Final = "/highwater.api.partition.v1.PartitionService/Fetch"
 CALLS_PER_MESSAGE: Final = 256
@@ -60,7 +59,7 @@ class FetchStream:
     def fetch(self, work: FetchWork) -> None:
         """Queues a fetch; without a stream it is answered at once."""
         if self._fenced or not self.stream.is_open:
-            _answer_away(work)
+            answer_away(work)
             return
         if not self._files.readable:
             work.max_bytes = min(work.max_bytes, RESPONSE_BYTES_MAX)
@@ -90,7 +89,7 @@ class FetchStream:
         self.stream.wake()
         for work in waiting:
             if not work.cancelled:
-                _answer_away(work)
+                answer_away(work)
 
     def _next_message(self) -> bytes | None:
         if self._outstanding >= OUTSTANDING_MAX or not (self._queue or self._cancelled):
@@ -165,14 +164,9 @@ class FetchStream:
         self._outstanding = 0
         for work in waiting:
             if not work.cancelled:
-                _answer_away(work)
+                answer_away(work)
 
 
 def _resolve(room: "asyncio.Future[None]") -> None:
     if not room.done():
         room.set_result(None)
-
-
-def _answer_away(work: FetchWork) -> None:
-    work.results = [FetchedPartition(ErrorCode.NOT_LEADER_OR_FOLLOWER) for _ in work.partitions]
-    work.done(work)

@@ -112,6 +112,11 @@ class GrpcNodeLink:
         return self._files.open_files
 
     @property
+    def groups_sent(self) -> int:
+        """Groups of appends that were written to the stream so far."""
+        return self._append.groups_sent
+
+    @property
     def takes_appends(self) -> bool:
         """True while the stream of appends is open."""
         return self._append.stream.is_open

@@ -16,7 +16,7 @@ class ImageFollower:
     """Lives as long as the gateway; `following` must end before the next image comes."""
 
     def __init__(self, links: NodeLinks, routing: RoutingTable, held: HeldProduce | None) -> None:
-        """`held` is None in the embedded mode, where batches are never held."""
+        """`held` is None if the only node is in this process, where batches are never held."""
         self._links = links
         self._routing = routing
         self._held = held

@@ -289,5 +289,5 @@ def _doubted(failure: Failure) -> Failure:
 
 
 def _recallable(link: NodeLink | None) -> RecallableLink | None:
-    """The link as recallable: produce is only held where every link uses gRPC."""
+    """The link as recallable: produce is only held in clusters, where every link is."""
     return cast("RecallableLink | None", link)

@@ -1,7 +1,7 @@
 """The gateway's links to all nodes, opened and closed as the image says."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from highwater.hop.ports import NodeLink
@@ -10,19 +10,12 @@ from highwater.model.ids import NodeId
 from highwater.runtime.tasks import TaskOwner
 
 
-class OpenLink(NodeLink, Protocol):
-    """A link that can break, be fenced and be closed."""
-
-    state: NodeState
+class MemberLink(NodeLink, Protocol):
+    """A link to a node of a cluster, which can be fenced, and which can end."""
 
     @property
     def takes_appends(self) -> bool:
         """True while appends can be sent and answered."""
-        ...
-
-    @property
-    def open_segment_files(self) -> int:
-        """The node's segment files that are open here."""
         ...
 
     def set_fenced(self, fenced: bool) -> None:
@@ -38,8 +31,26 @@ class OpenLink(NodeLink, Protocol):
         ...
 
 
+class OpenLink(MemberLink, Protocol):
+    """A link to another process, which can break."""
+
+    state: NodeState
+
+    @property
+    def open_segment_files(self) -> int:
+        """The node's segment files that are open here."""
+        ...
+
+    @property
+    def groups_sent(self) -> int:
+        """Groups of appends that were written to it so far."""
+        ...
+
+
 class NodeLinks:
-    """One link per node and incarnation. Embedded nodes are added by `add_local`."""
+    """One link per node and incarnation. A node in this process is added by `add_local`, or by
+    `add_member` if other nodes may lead what it leads.
+    """
 
     def __init__(
         self,
@@ -49,14 +60,23 @@ class NodeLinks:
         self._open_link = open_link
         self._links: dict[NodeId, OpenLink] = {}
         self._local: dict[NodeId, NodeLink] = {}
+        self._members: dict[NodeId, MemberLink] = {}
+        """Those of `_local` that belong to a cluster of several nodes."""
         self._fenced: set[NodeId] = set()
         self._replaced: list[OpenLink] = []
         """Links to be closed; routes may still name them."""
+        self._groups_sent = 0
+        """Of links that are closed."""
         self._closing = TaskOwner(on_failure)
 
     def add_local(self, link: NodeLink) -> None:
-        """Adds a node in this process."""
+        """Adds the only node, which is in this process."""
         self._local[link.node_id] = link
+
+    def add_member(self, link: MemberLink) -> None:
+        """Adds a node in this process that is one of several."""
+        self._local[link.node_id] = link
+        self._members[link.node_id] = link
 
     def link_to(self, node: NodeId) -> NodeLink | None:
         """The link to a node, or None."""
@@ -67,9 +87,15 @@ class NodeLinks:
         """Segment files of nodes on this host that fetches were answered from."""
         return sum(link.open_segment_files for link in self._links.values())
 
+    @property
+    def groups_sent(self) -> int:
+        """Groups of appends that went to nodes in other processes."""
+        links = (*self._links.values(), *self._replaced)
+        return self._groups_sent + sum(link.groups_sent for link in links)
+
     def is_lost(self, link: NodeLink) -> bool:
         """True if no answer can be expected: the link is closed, fenced or broken."""
-        present = self._links.get(link.node_id)
+        present = self._members.get(link.node_id) or self._links.get(link.node_id)
         return present is not link or link.node_id in self._fenced or not present.takes_appends
 
     def apply(self, image: ClusterImage) -> bool:
@@ -91,19 +117,26 @@ class NodeLinks:
     def routes_followed(self) -> None:
         """Closes former links and ends requests to fenced nodes, once no route names them."""
         for link in self._replaced:
+            self._groups_sent += link.groups_sent
             self._closing.start(link.close(), name=f"close-link-{link.state.node_id}")
         self._replaced.clear()
-        for node_id, link in self._links.items():
-            link.set_fenced(node_id in self._fenced)
+        for node_id, present in self._present():
+            present.set_fenced(node_id in self._fenced)
 
     def expire(self, now_ms: int) -> None:
         """Answers appends whose deadline has passed, at all nodes."""
-        for link in self._links.values():
+        for _, link in self._present():
             link.expire(now_ms)
+
+    def _present(self) -> Iterator[tuple[NodeId, MemberLink]]:
+        yield from self._members.items()
+        yield from self._links.items()
 
     async def close(self) -> None:
         """Closes all links."""
-        links = [*self._links.values(), *self._replaced]
+        links = [*self._members.values(), *self._links.values(), *self._replaced]
+        self._groups_sent = self.groups_sent
+        self._members.clear()
         self._links.clear()
         self._replaced.clear()
         await asyncio.gather(*(link.close() for link in links))

@@ -149,6 +149,27 @@ class Listener:
                     f"{_meaning(other)} of {other[0]} and {_meaning(key)} of {key[0]}"
                 )
 
+    def close_port(self, listener: str, instance: InstanceId, node: NodeId | None) -> None:
+        """Stops listening for that (instance, node); its connections stay open."""
+        key: PortKey = (listener, instance, node)
+        del self._ports[key]
+        self._servers.pop(key).close()
+
+    def send_away(self, listener: str, node: NodeId) -> bool:
+        """Closes connections by a node's port that wait for nothing but fetches, which clients repeat.
+
+        True if no connection by that port is left.
+        """
+        came_by = (listener, node)
+        found = [
+            c for c in self.connections if (c.client.peer.listener, c.client.peer.node) == came_by
+        ]
+        for connection in found:
+            busy = connection.outstanding > connection.fetching or connection.mid_frame
+            if not busy and connection.idle_output:
+                connection.close("the node has a gateway of its own")
+        return not found
+
     def _factory(
         self, key: PortKey, loop: asyncio.AbstractEventLoop
     ) -> Callable[[], asyncio.BaseProtocol]:

@@ -1,5 +1,6 @@
 """PartitionService on a gRPC server: raw streams for the data plane, protobuf for the rest."""
 
+import socket
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -26,6 +27,7 @@ from highwater.partition.replication.leader.range_reads import read_range
 SERVICE: Final = "highwater.api.partition.v1.PartitionService"
 MESSAGE_BYTES_MAX: Final = 128 << 20
 """One batch may be as large as a client's frame, and travels in one message."""
+ALL_ADDRESSES: Final = ("0.0.0.0", "::", "[::]")
 
 
 def add_to_server(
@@ -119,3 +121,9 @@ def _read_range_handler(
         request_deserializer=pb.ReadRangeRequest.FromString,
         response_serializer=pb.ReadRangeResponse.SerializeToString,
     )
+
+
+def reachable(address: str) -> str:
+    """An address for others: the machine's host name where the server listens on all addresses."""
+    host, _, port = address.rpartition(":")
+    return f"{socket.gethostname()}:{port}" if host in ALL_ADDRESSES else address

@@ -112,6 +112,20 @@ def restamp_log_append_time(
     correct_max_timestamp(buf, pos, end, timestamp_ms)
 
 
+def without_log_append_time(batch: bytearray | memoryview) -> bytearray:
+    """A copy of one batch that a leader accepts from a producer, as before `restamp_log_append_time`.
+
+    But the largest timestamp remains; the leader that sets LogAppendTime replaces it.
+    """
+    copy = bytearray(batch)
+    if len(copy) >= HEADER_SIZE:
+        (attributes,) = _INT16.unpack_from(copy, ATTRIBUTES_AT)
+        if attributes & LOG_APPEND_TIME_BIT:
+            _INT16.pack_into(copy, ATTRIBUTES_AT, attributes & ~LOG_APPEND_TIME_BIT)
+            _UINT32.pack_into(copy, CRC_AT, crc_of(copy, 0, len(copy)))
+    return copy
+
+
 def correct_max_timestamp(
     buf: bytearray | memoryview, pos: int, end: int, timestamp_ms: int
 ) -> None:

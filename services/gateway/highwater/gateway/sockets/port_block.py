@@ -1,0 +1,205 @@
+"""The ports of one listener of a gateway: its block is the bootstrap port P, and P + n for every node n.
+
+Node ids begin with 1, so no two ports of a block are the same. Blocks of gateways on one host must not
+overlap: their bootstrap ports differ by more than the highest node id. There is one exception, for
+processes that are a node and its gateway: all of them may have the same P, since ids keep their own
+ports apart. Then
+
+- P + n belongs to the process of node n, which must have it;
+- P, and the ports of nodes without a gateway in their process, are shared: a process takes them as
+  soon as they are free, so that another one has them soon after their holder has died;
+- a process that holds the port of a node gives it back when that node's own gateway registers, and
+  closes the connections that came by it as soon as no write of theirs can be in doubt: their
+  clients meant that node.
+
+A gateway without a node has its whole block from the start, or does not start.
+"""
+
+import asyncio
+import contextlib
+from typing import Final
+
+from highwater.gateway.sockets.listener import Listener
+from highwater.model.cluster import ClusterImage
+from highwater.model.errors import PortInUseError, UsageError
+from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, NodeId
+from highwater.model.listener_names import DEFAULT_LISTENER
+from highwater.runtime.tasks import TaskOwner
+
+RETRY_S: Final = 0.2
+"""Between two tries to take a shared port."""
+OWN_PORT_WAIT_S: Final = 3.0
+"""For another process to give the node's port back. It does so with the image that has this gateway."""
+OWN_PORT_LOOK_S: Final = 0.02
+
+
+class PortBlock:
+    """See the module. `reserve`, then `open`; from then on it follows the images."""
+
+    def __init__(
+        self,
+        listener: Listener,
+        *,
+        name: str = DEFAULT_LISTENER,
+        host: str,
+        port: int,
+        tasks: TaskOwner,
+        node_id: NodeId = NO_NODE,
+        single_port: bool = False,
+    ) -> None:
+        """`name` is the listener's; `node_id` is the node in this process; `single_port`: P serves
+        everything. `host` is for error messages.
+        """
+        self._listener = listener
+        self._name = name
+        self._host = host
+        self._port = port
+        self._tasks = tasks
+        self._node_id = node_id
+        self._single_port = single_port
+        self._shares = node_id != NO_NODE and not single_port
+        self._image: ClusterImage | None = None
+        self._retiring: set[NodeId] = set()
+        """Nodes whose ports were given back, and whose clients are still connected here."""
+        self._changed = asyncio.Event()
+        self._opening = asyncio.Lock()
+        self._is_open = False
+        self._sharing: asyncio.Task[None] | None = None
+
+    @property
+    def port(self) -> int:
+        """The bootstrap port; as it was bound, after `reserve`."""
+        return self._port
+
+    @property
+    def own_port(self) -> int:
+        """A port that no other gateway on this host has."""
+        return self._port + self._node_id if self._shares else self._port
+
+    async def reserve(self) -> None:
+        """Binds the port that the gateway needs, before it registers.
+
+        Raises PortInUseError, BindError, UsageError.
+        """
+        if not self._shares:
+            self._port = await self._listener.open_port(
+                self._name, DEFAULT_INSTANCE, None, self._port, accept=False
+            )
+            return
+        if self._port == 0:
+            raise UsageError(
+                "gateway.port 0 is for gateways without a node, and for brokers with single_port"
+            )
+        # If it is taken, perhaps by a process that serves it until this gateway is there.
+        await self._try_own()
+
+    async def open(self, image: ClusterImage) -> None:
+        """Binds what belongs to this gateway alone. Raises PortInUseError, BindError, ConfigError."""
+        self._image = image
+        deadline_s = asyncio.get_running_loop().time() + OWN_PORT_WAIT_S
+        while self._shares and not self._has(self._node_id):
+            if not await self._try_own():
+                if asyncio.get_running_loop().time() > deadline_s:
+                    raise PortInUseError(f"{self._host}:{self._port + self._node_id}")
+                await asyncio.sleep(OWN_PORT_LOOK_S)
+        if not self._shares:
+            await self._open_missing()
+
+    async def share(self) -> None:
+        """Follows the images from now on; with a node, takes shared ports when they are free."""
+        self._is_open = True
+        if self._shares:
+            await self._take_shared()
+            self._sharing = self._tasks.start(self._share(), name="shared-ports")
+
+    def close(self) -> None:
+        """Opens nothing more; the listener closes what is open."""
+        self._is_open = False
+        if self._sharing is not None:
+            self._sharing.cancel()
+
+    def follow(self, image: ClusterImage) -> None:
+        """Applies a new image."""
+        self._image = image
+        if not self._is_open:
+            return
+        if self._shares:
+            self._give_back()
+            self._changed.set()
+        elif self._missing():
+            self._tasks.start(self._open_missing(), name="open-ports")
+
+    def _has(self, node: NodeId | None) -> bool:
+        return self._listener.has_port(self._name, DEFAULT_INSTANCE, node)
+
+    # ---- a gateway by itself ----
+
+    def _missing(self) -> list[NodeId]:
+        nodes = () if self._image is None or self._single_port else self._image.nodes
+        return sorted(node for node in nodes if not self._has(node))
+
+    async def _open_missing(self) -> None:
+        async with self._opening:  # The next image may come while ports are being opened.
+            errors: list[UsageError] = []
+            for node in self._missing():
+                try:
+                    await self._listener.open_port(
+                        self._name, DEFAULT_INSTANCE, node, self._port + node
+                    )
+                except UsageError as error:
+                    errors.append(error)  # The other ports can be opened all the same.
+            if errors:
+                raise errors[0]
+
+    # ---- a gateway with a node ----
+
+    async def _try_own(self) -> bool:
+        with contextlib.suppress(PortInUseError):
+            await self._listener.open_port(
+                self._name,
+                DEFAULT_INSTANCE,
+                self._node_id,
+                self._port + self._node_id,
+                accept=False,
+            )
+            return True
+        return False
+
+    def _served_elsewhere(self) -> set[NodeId]:
+        """Nodes that have a gateway in their own process."""
+        gateways = {} if self._image is None else self._image.gateways
+        return {gateway.node_id for gateway in gateways.values()} - {self._node_id}
+
+    def _shared(self) -> list[NodeId | None]:
+        """What a shared port may stand for: bootstrap, and nodes without a gateway of their own."""
+        nodes = set() if self._image is None else set(self._image.nodes)
+        return [None, *sorted(nodes - self._served_elsewhere() - {self._node_id})]
+
+    async def _share(self) -> None:
+        """Takes shared ports when they are free, until it is cancelled."""
+        while True:
+            waits = self._retiring or any(not self._has(node) for node in self._shared())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(RETRY_S if waits else None):
+                    await self._changed.wait()
+            self._changed.clear()
+            away = self._listener.send_away
+            self._retiring = {node for node in self._retiring if not away(self._name, node)}
+            await self._take_shared()
+
+    async def _take_shared(self) -> None:
+        for node in self._shared():
+            if self._has(node):
+                continue
+            with contextlib.suppress(PortInUseError):
+                await self._listener.open_port(
+                    self._name, DEFAULT_INSTANCE, node, self._port + (node or 0)
+                )
+                self._retiring.discard(node or NO_NODE)
+        self._give_back()  # Images may have come meanwhile.
+
+    def _give_back(self) -> None:
+        for node in self._served_elsewhere():
+            if self._has(node):
+                self._listener.close_port(self._name, DEFAULT_INSTANCE, node)
+                self._retiring.add(node)

@@ -1,0 +1,77 @@
+"""The port blocks of all listeners of a gateway (see `port_block`), opened together."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from highwater.gateway.sockets.listener import Listener
+from highwater.gateway.sockets.port_block import PortBlock
+from highwater.model.cluster import ClusterImage
+from highwater.model.ids import NO_NODE, NodeId
+from highwater.model.listener_names import DEFAULT_LISTENER
+from highwater.runtime.tasks import TaskOwner
+
+
+class PortBlocks:
+    """See the module. `reserve`, then `open`; from then on it follows the images."""
+
+    def __init__(
+        self,
+        listener: Listener,
+        ports: Mapping[str, tuple[str, int]],
+        *,
+        tasks: TaskOwner,
+        node_id: NodeId = NO_NODE,
+        single_port: bool = False,
+    ) -> None:
+        """`ports`: by the listener's name the address that it binds, with the bootstrap port.
+
+        `node_id` and `single_port` are those of `PortBlock`.
+        """
+        self._listener = listener
+        self._blocks: Final = {
+            name: PortBlock(
+                listener,
+                name=name,
+                host=host,
+                port=port,
+                tasks=tasks,
+                node_id=node_id,
+                single_port=single_port,
+            )
+            for name, (host, port) in ports.items()
+        }
+
+    def port(self, name: str) -> int:
+        """A listener's bootstrap port; as it was bound, after `reserve`."""
+        return self._blocks[name].port
+
+    @property
+    def own_port(self) -> int:
+        """A port of the default listener that no other gateway on this host has."""
+        return self._blocks[DEFAULT_LISTENER].own_port
+
+    async def reserve(self) -> None:
+        """Binds the ports that the gateway needs, before it registers.
+
+        Raises PortInUseError, BindError, ConfigError, UsageError.
+        """
+        for block in self._blocks.values():
+            await block.reserve()
+
+    async def open(self, image: ClusterImage) -> None:
+        """Listens on everything. Raises PortInUseError, BindError, ConfigError."""
+        for block in self._blocks.values():
+            await block.open(image)
+        await self._listener.start_accepting()
+        for block in self._blocks.values():
+            await block.share()
+
+    def follow(self, image: ClusterImage) -> None:
+        """Applies a new image."""
+        for block in self._blocks.values():
+            block.follow(image)
+
+    def close(self) -> None:
+        """Opens nothing more; the listener closes what is open."""
+        for block in self._blocks.values():
+            block.close()

@@ -1,0 +1,140 @@
+"""A gateway's link to the node in its process, in a cluster of several nodes.
+
+Like `LocalLink` it copies nothing. But the node may be fenced, lose its leaderships or hang while its
+gateway goes on, so what waits here ends as over gRPC: appends go to the next leader, fetches and
+coordinator calls are answered so that clients look for it.
+"""
+
+from collections.abc import Callable
+
+from highwater.hop.append import AppendOwner
+from highwater.hop.coordinator import CoordinatorCall, CoordinatorPort
+from highwater.hop.fetch import FetchWork, answer_away
+from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.data_plane.plane import DataPlane
+from highwater.partition.edge.local_appends import LocalAppends
+from highwater.partition.edge.local_link import LocalLink
+
+
+class LocalMemberLink:
+    """See the module. Lives as long as its gateway, which closes it before the node stops."""
+
+    def __init__(
+        self,
+        local: LocalLink,
+        *,
+        plane: DataPlane,
+        coordinator: CoordinatorPort,
+        schedule: Callable[[Callable[[], None]], object],
+        append_owner: AppendOwner,
+    ) -> None:
+        """`local` answers queries and fetches. `append_owner` is that of all groups of appends."""
+        self.node_id = local.node_id
+        self._local = local
+        self._appends = LocalAppends(plane.append, schedule=schedule, owner=append_owner)
+        self._coordinator = coordinator
+        self._fetches: dict[FetchWork, Callable[[FetchWork], None]] = {}
+        """Waiting fetches, with what answers them."""
+        self._calls: dict[CoordinatorCall, CoordinatorCall] = {}
+        """What the coordinator got in place of each waiting call."""
+        self._fenced = False
+        self._closed = False
+        self.append = self._appends.gatherer.append
+        self.append_group = self._appends.gatherer.append_group
+        self.appends_under_way = self._appends.under_way
+        self.recall_appends = self._appends.recall
+        self.list_offsets = local.list_offsets
+        self.offsets_for_leader_epoch = local.offsets_for_leader_epoch
+        self.describe_log_dirs = local.describe_log_dirs
+
+    @property
+    def takes_appends(self) -> bool:
+        """True until the link is closed."""
+        return not self._closed
+
+    def expire(self, now_ms: int) -> None:
+        """Answers appends whose deadline has passed; called a few times a second."""
+        self._appends.expire(now_ms)
+
+    def set_fenced(self, fenced: bool) -> None:
+        """Ends all fetches and calls while the node is fenced, new ones at once.
+
+        The gateway's `HeldProduce` looks after appends.
+        """
+        if fenced and not self._fenced:
+            self._end_waits()
+        self._fenced = fenced
+
+    async def close(self) -> None:
+        """Ends the link; all requests that wait are answered."""
+        self._closed = self._fenced = True
+        self._end_waits()
+        self._appends.fail_all("the partition node stops")
+
+    # ---- fetches ----
+
+    def fetch(self, work: FetchWork) -> None:
+        """Starts a fetch; a fenced node's is answered at once."""
+        if self._fenced:
+            answer_away(work)
+            return
+        done = work.done
+        work.done = self._fetched
+        self._fetches[work] = done
+        self._local.fetch(work)
+
+    def cancel_fetch(self, work: FetchWork) -> None:
+        """Forgets a fetch whose client has disconnected."""
+        self._fetches.pop(work, None)
+        self._local.cancel_fetch(work)
+
+    def _fetched(self, work: FetchWork) -> None:
+        self._fetches.pop(work)(work)
+
+    # ---- coordinator calls ----
+
+    def submit(self, call: CoordinatorCall) -> None:
+        """Sends a coordinator call; a fenced node's is answered at once."""
+        if self._fenced:
+            call.reply(ErrorCode.COORDINATOR_NOT_AVAILABLE, b"")
+            return
+
+        def reply(error_code: int, body: bytes) -> None:
+            if self._calls.pop(call, None) is not None:
+                call.reply(error_code, body)
+
+        given = self._calls[call] = CoordinatorCall(
+            api_key=call.api_key,
+            api_version=call.api_version,
+            instance=call.instance,
+            client_id=call.client_id,
+            client_host=call.client_host,
+            body=call.body,
+            partition=call.partition,
+            deadline_ms=call.deadline_ms,
+            reply=reply,
+        )
+        self._coordinator.submit(given)
+
+    def cancel(self, call: CoordinatorCall) -> None:
+        """Forgets a coordinator call whose client has disconnected."""
+        call.cancelled = True
+        given = self._calls.pop(call, None)
+        if given is not None:
+            self._coordinator.cancel(given)
+
+    # ---- the end of waits ----
+
+    def _end_waits(self) -> None:
+        fetches, self._fetches = self._fetches, {}
+        for work, done in fetches.items():
+            self._local.cancel_fetch(work)
+            work.cancelled = False  # The node has forgotten it; its client still waits.
+            work.done = done
+        for work in fetches:
+            if not work.cancelled:  # An earlier answer may have been the client's last.
+                answer_away(work)
+        calls, self._calls = self._calls, {}
+        for call, given in calls.items():
+            self._coordinator.cancel(given)
+            call.reply(ErrorCode.COORDINATOR_NOT_AVAILABLE, b"")

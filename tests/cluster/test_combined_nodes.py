@@ -1,0 +1,186 @@
+"""Nodes that are their own gateways: where clients connect, who takes over a port, and what it costs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from tests.cluster import replicated as three
+from tests.cluster.runner import HOST, Up
+from tests.cluster.test_metrics import scrape, since, total
+from tests.cluster.traffic import NumberedProducer, read_all
+from tests.support.cluster_view import view
+from tests.support.kafka_admin import make_replicated_topic
+from tests.support.process import wait_until
+from tests.support.replicated_cluster import ReplicatedCluster
+
+PARTITIONS = 6
+TAKEN_OVER_S_MAX = 2.0
+"""A process looks five times a second, and a test may run on a busy machine."""
+
+COMBINED3 = pytest.mark.parametrize("up", ["combined3"], indirect=True)
+MIXED = replace(three.SHAPE, combined=2, gateways=1)
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicatedCluster]:
+    """Nodes 1 and 2 with gateways, node 3 without, and a gateway without a node."""
+    with three.running(tmp_path_factory.mktemp("mixed"), MIXED) as made:
+        yield made
+
+
+def addresses(bootstrap: str) -> dict[int, int]:
+    """The ports of all brokers in Metadata."""
+    brokers = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).brokers
+    return {broker.id: broker.port for broker in brokers.values()}
+
+
+@COMBINED3
+def test_a_client_that_follows_metadata_never_crosses_a_hop(up: Up):
+    own = {node: up.port + node for node in (1, 2, 3)}
+    for port in (up.port, *own.values()):
+        wait_until(
+            lambda at=port: addresses(f"{HOST}:{at}") == own,
+            timeout_s=20,
+            what=f"every node's own port in Metadata on port {port}",
+        )
+    topic = make_replicated_topic(up.bootstrap, "t", partitions=PARTITIONS)
+    assert {p.leader for p in view(up.bootstrap, topic).values()} == set(own)
+    before = scrape(up)
+    producer = NumberedProducer(up.bootstrap, topic)
+    producer.send(2_000)
+    producer.flush()
+    assert not producer.errors
+    assert set(read_all(up.bootstrap, topic, PARTITIONS)) == producer.acknowledged
+    seen = since(before, scrape(up))
+    assert total(seen, "partition_appended_bytes") > 0
+    assert total(seen, "gateway_append_groups_sent") == 0
+
+
+@COMBINED3
+def test_another_process_takes_over_the_bootstrap_port(up: Up):
+    assert set(up.pids()) == {"controller", "quota", "node-1", "node-2", "node-3"}
+    topic = make_replicated_topic(up.bootstrap, "t", partitions=PARTITIONS)
+    producer = NumberedProducer(up.bootstrap, topic)
+    producer.send(100)
+    for _ in range(3):
+        before = up.pids()
+        name = _holder(up.port, before)
+        os.kill(before[name], signal.SIGKILL)
+        wait_until(
+            lambda: _connects(up.port), timeout_s=TAKEN_OVER_S_MAX, what="the bootstrap port"
+        )
+        assert _holder(up.port, up.pids()) not in ("", name)
+        producer.send(100)
+        wait_until(
+            lambda old=before, was=name: (
+                up.pids().get(was, old[was]) != old[was]
+                and addresses(up.bootstrap).keys() == {1, 2, 3}
+            ),
+            timeout_s=30,
+            what="the process that was killed",
+        )
+    producer.flush()
+    assert not producer.errors
+    assert len(producer.acknowledged) == 400
+    assert sorted(read_all(up.bootstrap, topic, PARTITIONS)) == sorted(producer.acknowledged)
+
+
+@COMBINED3
+def test_nodes_are_started_again_one_after_another_under_load(up: Up):
+    topic = make_replicated_topic(
+        up.bootstrap, "t", partitions=PARTITIONS, configs={"min.insync.replicas": "2"}
+    )
+    producer = NumberedProducer(up.bootstrap, topic, partition=0)
+    for node in (1, 2, 3):
+        name = up.node_process(node)
+        before = up.pids()[name]
+        os.kill(before, signal.SIGTERM)
+        for _ in range(50):
+            producer.send(10)
+            time.sleep(0.02)
+        wait_until(
+            lambda old=before, was=name: up.pids().get(was, old) != old,
+            timeout_s=20,
+            what=f"a new process of node {node}",
+        )
+        wait_until(
+            lambda: all(len(p.isr) == 3 for p in view(up.bootstrap, topic).values()),
+            timeout_s=three.ISR_S_MAX,
+            what="full ISRs",
+        )
+    producer.flush()
+    assert not producer.errors
+    found = read_all(up.bootstrap, topic, PARTITIONS)
+    assert found == [str(n).encode() for n in range(1_500)], "each once, and in order"
+
+
+@pytest.mark.etcd
+def test_a_cluster_may_have_nodes_and_gateways_of_every_kind(mixed: ReplicatedCluster):
+    alone = mixed.gateway_port_block(1)[0]
+    # Node 3 is served by the gateway that has no node of its own, also for clients of the others.
+    wanted = {1: mixed.shared_port + 1, 2: mixed.shared_port + 2, 3: alone + 3}
+    for port in (alone, mixed.shared_port, mixed.shared_port + 2):
+        wait_until(
+            lambda at=port: addresses(f"{HOST}:{at}") == wanted,
+            timeout_s=20,
+            what=f"Metadata on port {port}",
+        )
+    topic = make_replicated_topic(mixed.bootstrap, "t", partitions=PARTITIONS)
+    producer = NumberedProducer(f"{HOST}:{mixed.shared_port}", topic)
+    producer.send(500)
+    producer.flush()
+    assert not producer.errors
+    assert set(read_all(mixed.bootstrap, topic, PARTITIONS)) == producer.acknowledged
+    # The ports of node 3 in the block of the nodes are served by one of them, too.
+    assert _connects(mixed.shared_port + 3)
+
+
+@pytest.mark.etcd
+def test_without_its_gateway_a_node_is_served_by_another_s(mixed: ReplicatedCluster):
+    alone = mixed.gateway_port_block(1)[0]
+    mixed.process("gateway-1").kill()
+    at_others = {1: mixed.shared_port + 1, 2: mixed.shared_port + 2, 3: mixed.shared_port + 3}
+    shared = f"{HOST}:{mixed.shared_port}"
+    wait_until(lambda: addresses(shared) == at_others, timeout_s=20, what="node 3 elsewhere")
+    topic = make_replicated_topic(shared, "t", partitions=PARTITIONS)
+    producer = NumberedProducer(shared, topic)
+    producer.send(300)
+    mixed.kill_node(1)
+    producer.send(300)
+    producer.flush()
+    assert not producer.errors
+    assert set(read_all(shared, topic, PARTITIONS)) == producer.acknowledged
+    mixed.start_gateway(1)
+    mixed.restart_node(1)
+    wanted = {1: mixed.shared_port + 1, 2: mixed.shared_port + 2, 3: alone + 3}
+    wait_until(lambda: addresses(shared) == wanted, timeout_s=20, what="as it was")
+
+
+def _connects(port: int) -> bool:
+    try:
+        socket.create_connection((HOST, port), timeout=2).close()
+    except OSError:
+        return False
+    return True
+
+
+def _holder(port: int, pids: dict[str, int]) -> str:
+    """The name of the process that listens on a port; empty if none of them does."""
+    import psutil
+
+    for name, pid in pids.items():
+        try:
+            connections = psutil.Process(pid).net_connections("tcp")
+        except psutil.NoSuchProcess:
+            continue
+        if any(c.status == psutil.CONN_LISTEN and c.laddr.port == port for c in connections):
+            return name
+    return ""

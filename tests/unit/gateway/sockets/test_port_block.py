@@ -1,0 +1,217 @@
+"""Which ports a gateway opens, and how the processes of one host share a block."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from highwater.gateway.sockets import port_block as module
+from highwater.gateway.sockets.port_blocks import PortBlocks
+from highwater.model.cluster import GatewayState
+from highwater.model.errors import PortInUseError, UsageError
+from highwater.model.ids import NO_NODE, GatewayId, NodeId
+from highwater.model.listener_names import DEFAULT_LISTENER
+from highwater.runtime.tasks import TaskOwner
+from tests.support.controller_images import image_with
+from tests.unit.gateway.clients.partition_node import until
+
+P = 9000
+
+
+class Listener:
+    """Takes ports of a host, which all listeners of a test share."""
+
+    def __init__(self, host):
+        self.host = host
+        self.ports = {}
+        self.accepting = False
+        self.busy = set()
+        """Nodes whose clients have something under way."""
+        self.sent_away = []
+
+    async def open_port(self, _name, _instance, node, port, *, accept=True):
+        await asyncio.sleep(0)
+        if port in self.host:
+            raise PortInUseError(f"h:{port}")
+        self.host[port] = self
+        self.ports[node] = port
+        return port or 4711
+
+    def has_port(self, _name, _instance, node):
+        return node in self.ports
+
+    def close_port(self, _name, _instance, node):
+        del self.host[self.ports.pop(node)]
+
+    def send_away(self, _name, node):
+        self.sent_away.append(node)
+        return node not in self.busy
+
+    async def start_accepting(self):
+        self.accepting = True
+
+    def die(self):
+        for node in list(self.ports):
+            self.close_port(DEFAULT_LISTENER, None, node)
+
+
+def image(count, *own):
+    """Nodes from 1 on; those in `own` have gateways in their processes."""
+    gateways = {
+        GatewayId(f"g{n}"): GatewayState(
+            gateway_id=GatewayId(f"g{n}"),
+            host="h",
+            port=P,
+            single_port=False,
+            node_id=NodeId(n),
+        )
+        for n in own
+    }
+    return replace(image_with(count), gateways=gateways)
+
+
+class World:
+    def __init__(self):
+        self.host = {}
+        self.failures = []
+        self.tasks = TaskOwner(lambda *failure: self.failures.append(failure))
+        self.blocks = []
+
+    def block(self, node=NO_NODE, *, port=P, single_port=False):
+        listener = Listener(self.host)
+        made = PortBlocks(
+            listener,
+            {DEFAULT_LISTENER: ("h", port)},
+            tasks=self.tasks,
+            node_id=NodeId(node),
+            single_port=single_port,
+        )
+        self.blocks.append(made)
+        return made, listener
+
+    async def opened(self, node, shown, **more):
+        made, listener = self.block(node, **more)
+        await made.reserve()
+        await made.open(shown)
+        return made, listener
+
+
+@pytest.fixture
+async def w(monkeypatch):
+    monkeypatch.setattr(module, "RETRY_S", 0.01)
+    monkeypatch.setattr(module, "OWN_PORT_WAIT_S", 0.2)
+    made = World()
+    yield made
+    for block in made.blocks:
+        block.close()
+    assert await made.tasks.close(timeout_s=5)
+    assert made.failures == []
+
+
+# ---- a gateway by itself ----
+
+
+async def test_it_has_the_whole_block_also_of_nodes_with_gateways(w):
+    block, listener = await w.opened(NO_NODE, image(2, 2))
+    assert listener.ports == {None: P, 1: P + 1, 2: P + 2}
+    assert listener.accepting
+    block.follow(image(3, 2))
+    await until(lambda: listener.ports.get(3) == P + 3)
+
+
+async def test_it_does_not_start_without_its_bootstrap_port(w):
+    w.host[P] = None
+    block, _ = w.block()
+    with pytest.raises(PortInUseError, match="h:9000"):
+        await block.reserve()
+
+
+async def test_the_system_may_choose_its_port(w):
+    block, _ = w.block(port=0)
+    await block.reserve()
+    assert block.port(DEFAULT_LISTENER) == 4711
+
+
+async def test_after_the_end_no_image_opens_a_port(w):
+    for node in (NO_NODE, 1):
+        w.host.clear()
+        block, listener = await w.opened(node, image(1, 1))
+        block.close()
+        listener.die()
+        block.follow(image(3, 1))
+        await asyncio.sleep(0.05)
+        assert listener.ports == {}
+
+
+# ---- a node and its gateway ----
+
+
+@pytest.mark.parametrize("node", [NO_NODE, 1])
+async def test_one_port_serves_everything_if_asked_for(w, node):
+    _, listener = await w.opened(node, image(1), single_port=True)
+    assert listener.ports == {None: P}
+
+
+async def test_it_opens_its_node_bootstrap_and_nodes_without_gateways(w):
+    block, listener = w.block(2)
+    await block.reserve()
+    assert block.own_port == P + 2
+    assert listener.ports == {2: P + 2}, "before it registers, only what it must have"
+    await block.open(image(4, 2, 3))
+    assert listener.ports == {2: P + 2, None: P, 1: P + 1, 4: P + 4}
+    block.follow(image(5, 2, 3))
+    await until(lambda: listener.ports.get(5) == P + 5)
+
+
+async def test_it_needs_a_port_that_does_not_change(w):
+    block, _ = w.block(1, port=0)
+    with pytest.raises(UsageError, match="port 0"):
+        await block.reserve()
+
+
+async def test_it_does_not_start_without_its_node_s_port(w):
+    w.host[P + 1] = None
+    block, _ = w.block(1)
+    await block.reserve()
+    with pytest.raises(PortInUseError, match="h:9001"):
+        await block.open(image(1, 1))
+
+
+async def test_another_process_takes_the_shared_ports_over(w):
+    both = image(3, 1, 2)
+    _, first = await w.opened(1, both)
+    _, second = await w.opened(2, both)
+    assert first.ports == {1: P + 1, None: P, 3: P + 3}
+    assert second.ports == {2: P + 2}
+    first.die()
+    await until(lambda: second.ports == {2: P + 2, None: P, 3: P + 3})
+
+
+async def test_a_port_is_given_back_to_its_node(w):
+    first, at_first = await w.opened(1, image(2, 1))
+    assert at_first.ports[2] == P + 2
+    at_first.busy.add(2)
+    second, at_second = w.block(2)
+    await second.reserve()
+    assert at_second.ports == {}, "the first has it"
+    opening = asyncio.create_task(second.open(image(2, 1, 2)))
+    await asyncio.sleep(0.05)
+    assert not opening.done()
+    first.follow(image(2, 1, 2))
+    await opening
+    assert at_second.ports == {2: P + 2}
+    assert at_first.ports == {1: P + 1, None: P}
+    await until(lambda: at_first.sent_away.count(2) > 2)
+    at_first.busy.clear()
+    await asyncio.sleep(0.05)
+    count = len(at_first.sent_away)
+    await asyncio.sleep(0.05)
+    assert len(at_first.sent_away) == count, "all its clients are gone"
+
+
+async def test_an_image_that_comes_while_ports_are_opened_counts(w):
+    block, listener = await w.opened(1, image(1, 1))
+    block.follow(image(3, 1))
+    await asyncio.sleep(0)
+    block.follow(image(3, 1, 2, 3))
+    await until(lambda: listener.ports == {1: P + 1, None: P})
