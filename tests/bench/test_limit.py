@@ -283,9 +283,13 @@ def test_a_fetch_waits_for_enough_bytes(server: LimitServer, connection: RawConn
     found = limit_client.read(connection, limit_client.fetch_request("t", 2, max_wait_ms=300))
     assert limit_client.records_of(found) == b""
     assert 0.29 <= time.monotonic() - started < 20
-    # A waiting client that leaves is forgotten; the fixture would find a leak.
+    # A waiting client that leaves is forgotten.
     with RawConnection.to(server.bootstrap) as leaving:
         leaving.send(limit_client.fetch_request("t", 2, max_wait_ms=30_000), 12)
+        limit_client.offset_at(connection, "t", LATEST)
+    limit_client.offset_at(connection, "t", LATEST)
+    for number in range(2, 4):
+        assert limit_client.send_batch(connection, "t", batch) == (0, number)
 
 
 def test_max_bytes_is_for_the_whole_response(connection: RawConnection) -> None:
