@@ -13,9 +13,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import fetch, init_producer_id, metadata
-from tests.bench import limit_client, load
+from tests.bench import limit_client, load, session, startup
 from tests.bench.limit_client import EARLIEST, LATEST, batch_of
 from tests.bench.peer_limit import LimitServer
+from tests.bench.session import Session, Settings
 from tests.bench.workloads import Batch, Metric, Workload
 from tests.support.wire import ConnectionEnded, RawConnection, only
 
@@ -118,6 +119,28 @@ def test_all_acks_are_written(server: LimitServer, connection: RawConnection, ac
         assert time.monotonic() < deadline
     batches = limit_client.split(limit_client.segment_files(server.data_dir, "t")[0])
     assert [limit_client.stamps(batch) for batch in batches] == [(n, 0) for n in range(200)]
+
+
+def test_a_row_of_the_benchmark_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the executable that is measured, and from the start to the removal of its data."""
+    monkeypatch.setattr(session, "FREE_DISK_BYTES_MIN", 0)  # It writes a few megabytes.
+    peer = LimitServer()
+    settings = Settings(pairs=2, seconds=0.2, warmup_seconds=0.1)
+    told: list[str] = []
+    found = startup.measure(peer, 1, told.append)
+    assert found is not None
+    assert found.idle_resident_bytes
+    peer.start()
+    try:
+        data_dir = peer.data_dir
+        row = Session([peer], settings, told.append).measure(_workload(name="row", idempotent=True))
+        assert row.failures == {}
+        assert len(row.samples[peer.name]) == 2
+        assert list(data_dir.iterdir()) == []
+        assert peer.end() == 0
+    finally:
+        peer.stop()
+    assert not data_dir.exists()
 
 
 @other_options("--no-hardware-crc")
@@ -260,9 +283,13 @@ def test_a_fetch_waits_for_enough_bytes(server: LimitServer, connection: RawConn
     found = limit_client.read(connection, limit_client.fetch_request("t", 2, max_wait_ms=300))
     assert limit_client.records_of(found) == b""
     assert 0.29 <= time.monotonic() - started < 20
-    # A waiting client that leaves is forgotten; the fixture would find a leak.
+    # A waiting client that leaves is forgotten.
     with RawConnection.to(server.bootstrap) as leaving:
         leaving.send(limit_client.fetch_request("t", 2, max_wait_ms=30_000), 12)
+        limit_client.offset_at(connection, "t", LATEST)
+    limit_client.offset_at(connection, "t", LATEST)
+    for number in range(2, 4):
+        assert limit_client.send_batch(connection, "t", batch) == (0, number)
 
 
 def test_max_bytes_is_for_the_whole_response(connection: RawConnection) -> None:

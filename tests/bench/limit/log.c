@@ -17,7 +17,7 @@ enum { SMALL_BATCH_BYTES = 4096 };
 enum { PIECE_BYTES = 256 << 10 };
 
 static struct log *first_listed;
-static bool appended;
+static uint64_t appended_bytes;
 
 static struct segment *active(const struct log *log) {
   return log->segment_count > 0 ? log->segments[log->segment_count - 1] : NULL;
@@ -42,9 +42,9 @@ void log_write_pending(void) {
   }
 }
 
-bool log_take_appended(void) {
-  bool found = appended;
-  appended = false;
+uint64_t log_take_appended(void) {
+  const uint64_t found = appended_bytes;
+  appended_bytes = 0;
   return found;
 }
 
@@ -147,7 +147,7 @@ int16_t log_append(struct log *log, uint8_t *batch, uint32_t size, uint64_t now_
   segment_reserve(s, (uint32_t)log->config->segment_bytes, now_ms);
   log->end_offset = next;
   *base_offset = first;
-  appended = true;
+  appended_bytes += size;
   return NO_ERROR;
 }
 

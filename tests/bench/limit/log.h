@@ -54,8 +54,8 @@ int16_t log_append(struct log *log, uint8_t *batch, uint32_t size, uint64_t now_
 /* Writes the batches that wait, of all logs. */
 void log_write_pending(void);
 
-/* Whether anything was appended since the last call. */
-bool log_take_appended(void);
+/* The bytes that were appended since the last call. */
+uint64_t log_take_appended(void);
 
 /* Finds whole batches from `offset` on, up to `bytes_max`; with `at_least_one` the first one may be
  * longer. What waits is written first. Returns Kafka's error code. */

@@ -139,9 +139,10 @@ static int timeout_ms(const struct server *s, const struct timers *t, bool at_on
 static void serve(struct server *s, int listener) {
   struct epoll_event events[EVENTS_MAX];
   struct timers timers = {0};
-  bool stop = false, resting = false, appended = false, removing = false;
+  bool stop = false, resting = false, removing = false;
+  uint64_t appended = 0; /* what the Fetches that wait have not seen */
   while (!stop) {
-    const bool at_once = removing || (appended && s->waiting);
+    const bool at_once = removing || (appended > 0 && s->waiting);
     int n = epoll_wait(s->epoll_fd, events, EVENTS_MAX, timeout_ms(s, &timers, at_once));
     if (n < 0 && errno != EINTR) die("epoll: %s", strerror(errno));
     s->now_ms = monotonic_ms();
@@ -157,11 +158,11 @@ static void serve(struct server *s, int listener) {
       }
     }
     settle_touched(s);
-    appended |= log_take_appended();
-    if (s->waiting && (appended || s->now_ms >= s->next_deadline_ms)) resume_waiting(s);
+    const uint64_t seen = appended + log_take_appended();
+    if (s->waiting && (seen > 0 || s->now_ms >= s->next_deadline_ms)) resume_waiting(s);
     appended = log_take_appended();
     run_timers(s, &timers, listener, &resting);
-    removing = removal_step(s->now_ms);
+    removing = removal_step(s->now_ms, seen);
   }
 }
 

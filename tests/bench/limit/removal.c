@@ -31,16 +31,25 @@ void removal_add(struct segment *segment, uint64_t due_ms) {
   *at = e;
 }
 
-bool removal_step(uint64_t now_ms) {
+/* Where the first segment is that is due; one that is being sent waits for its end. */
+static struct entry **first_due(uint64_t now_ms) {
   struct entry **at = &first;
-  /* A segment that is being sent waits for its end. */
   while (*at && (*at)->due_ms <= now_ms && (*at)->segment->references > 1) at = &(*at)->next;
-  struct entry *e = *at;
-  if (!e || e->due_ms > now_ms) return false;
-  struct segment *s = e->segment;
-  s->size = s->size > PORTION_BYTES ? s->size - PORTION_BYTES : 0;
-  segment_trim(s);
-  if (s->size == 0) {
+  return *at && (*at)->due_ms <= now_ms ? at : NULL;
+}
+
+bool removal_step(uint64_t now_ms, uint64_t appended) {
+  struct entry **at = first_due(now_ms);
+  if (!at) return false;
+  uint64_t left = PORTION_BYTES + 2 * appended;
+  for (; at && left > 0; at = first_due(now_ms)) {
+    struct entry *e = *at;
+    struct segment *s = e->segment;
+    const uint32_t freed = s->size < left ? s->size : (uint32_t)left;
+    left -= freed;
+    s->size -= freed;
+    segment_trim(s);
+    if (s->size > 0) continue;
     *at = e->next;
     segment_release(s);
     free(e);
