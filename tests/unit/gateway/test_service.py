@@ -205,6 +205,9 @@ async def test_what_is_held_for_new_leaders_is_waited_for_but_not_for_ever(gatew
     class Held:
         nbytes = 1
 
+        def expire(self, now_ms):
+            """Nothing is late."""
+
     gateway, held = gateways.both[0], Held()
     monkeypatch.setattr(gateway, "held", held)
     revision = gateway.routing.image.revision
