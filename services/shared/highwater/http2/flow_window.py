@@ -41,7 +41,7 @@ class ReceiveWindow:
         self.size = size
         self.left = size
         self.low = size // 2
-        """While nothing is held, nothing is due to be given back from here on."""
+        """While nothing is held and more than this is left, nothing is due to be given back."""
         self.held = 0
 
     def give_back(self) -> int:

@@ -80,7 +80,12 @@ class FrameReader:
         buffer, table = self._buffer, self._table
         streams, window = table.open, table.receive_window
         unpack, blocks = FRAME_HEADER.unpack_from, self._blocks
-        pos = self._skip_preface(end) if self._preface else 0
+        pos = 0
+        if self._preface:
+            pos = self._skip_preface(end)
+            if self._preface:
+                self._kept = end
+                return
         while not table.closed:
             if self._left:
                 pos = self._payload(pos, end)
@@ -102,8 +107,8 @@ class FrameReader:
                     and not flags
                     and length
                     and after <= end
-                    and stream.receive_window.left - length >= stream.receive_window.low
-                    and window.left - length >= window.low
+                    and stream.receive_window.left - length > stream.receive_window.low
+                    and window.left - length > window.low
                     and not blocks.open_stream
                 ):
                     stream.receive_window.left -= length

@@ -248,7 +248,7 @@ class Channel:
             connection.transport.abort("the attempt to connect has failed")
             self._connections.discard(connection)
             self._connecting = False
-            self._connect_failed(f"cannot connect to {self._address}: {error or 'no answer'}")
+            self._connect_failed(f"cannot connect to {self._address}: {str(error) or 'no answer'}")
             return
         self._connecting = False
         self._past.opened += 1

@@ -9,7 +9,7 @@ import asyncio
 import socket
 import ssl
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from highwater.http2.abuse import AbuseLimits
 from highwater.http2.connection import Connection
@@ -99,7 +99,8 @@ class Transport(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begins with our SETTINGS."""
-        assert isinstance(transport, asyncio.Transport)
+        # uvloop's transports are none by inheritance.
+        transport = cast("asyncio.Transport", transport)
         self._transport = transport
         self.peer = str(transport.get_extra_info("peername") or "")
         tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
