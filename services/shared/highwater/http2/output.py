@@ -125,7 +125,7 @@ class Output:
     def pump(self, stream: "Stream") -> None:
         """Sends what a stream has pending, as far as the windows and its turn allow."""
         pending = stream.pending
-        budget = TURN_BYTES
+        budget = TURN_BYTES if self.waiting else HIGH_WATER_BYTES
         blocked = False
         while pending:
             item = pending[0]
