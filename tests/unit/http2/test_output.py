@@ -1,5 +1,5 @@
 from highwater.http2.frames import DATA, END_STREAM, HEADERS, PING, SETTINGS, window_update_frame
-from highwater.http2.output import HIGH_WATER_BYTES, TURN_BYTES
+from highwater.http2.output import HIGH_WATER_BYTES
 from highwater.http2.settings import LocalSettings
 from tests.support.http2_wire import REQUEST, End, RawServer, carry, frames_of
 

@@ -34,7 +34,7 @@ def test_grpcs_own_fields_are_no_metadata():
      ("key", b"raw"), ("key-bin", "text")],
 )  # fmt: skip
 def test_what_cannot_travel_is_our_mistake(key, value):
-    with pytest.raises(ValueError, match="key|value"):
+    with pytest.raises(ValueError, match=r"key|value"):
         encode_metadata([(key, value)])
 
 
@@ -54,7 +54,8 @@ def test_timeouts_have_at_most_eight_digits(timeout_s, value):
 
 
 @pytest.mark.parametrize(
-    ("value", "timeout_s"), [("1H", 3600), ("2M", 120), ("3S", 3), ("4m", 0.004), ("5u", 5e-6), ("6n", 6e-9)]
+    ("value", "timeout_s"),
+    [("1H", 3600), ("2M", 120), ("3S", 3), ("4m", 0.004), ("5u", 5e-6), ("6n", 6e-9)],
 )
 def test_timeouts_of_every_unit(value, timeout_s):
     assert decode_timeout(value) == pytest.approx(timeout_s)
