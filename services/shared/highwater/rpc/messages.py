@@ -104,8 +104,8 @@ class MessageReader:
 
     def take(self, buffer: bytearray, start: int, end: int) -> None:
         """A piece of payload; usually it is exactly one message."""
-        if self._message is None and not self._prefix and not self.paused:
-            while end - start >= PREFIX_BYTES:
+        if self._message is None and not self._prefix:
+            while not self.paused and end - start >= PREFIX_BYTES:
                 compressed, size = _unpack(buffer, start)
                 after = start + PREFIX_BYTES + size
                 if after > end or compressed or size > self._message_bytes_max:
@@ -117,8 +117,6 @@ class MessageReader:
                 start = after
                 if start == end or self._closed:
                     return
-                if self.paused:
-                    break
         if self._closed:
             return
         if self.paused:
