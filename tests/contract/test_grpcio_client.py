@@ -16,10 +16,15 @@ from highwater.rpc.health import RpcHealth
 from highwater.rpc.server import RpcServer
 from highwater.rpc.status import StatusCode
 from highwater.rpc.transport import Keepalive
-from tests.support.rpc_demo import DETAILS, SERVICE, Demo, eventually, start_demo
+from tests.support.rpc_demo import DETAILS, LOOPS, SERVICE, Demo, eventually, start_demo
 
 OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
 SIZES = (0, 1, 100, 16_379, 16_384, 65_535, 65_536, 1 << 20, 20 << 20)
+
+
+@pytest.fixture(params=LOOPS)
+def event_loop_policy(request):
+    return request.param()
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from highwater.rpc.channel import Channel
 from highwater.rpc.errors import RpcError
 from highwater.rpc.status import StatusCode
 from highwater.rpc.transport import Keepalive
-from tests.support.rpc_demo import DETAILS, Collected, eventually, unary
+from tests.support.rpc_demo import DETAILS, LOOPS, Collected, eventually, unary
 
 OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
 SIZES = (0, 1, 100, 16_379, 16_384, 65_535, 65_536, 1 << 20, 20 << 20)
@@ -72,6 +72,11 @@ class Theirs(grpc.GenericRpcHandler):
         await context.read()
         saw = repr(sorted((key, value) for key, value in context.invocation_metadata()))
         context.set_trailing_metadata((("saw", saw),))
+
+
+@pytest.fixture(params=LOOPS)
+def event_loop_policy(request):
+    return request.param()
 
 
 @pytest.fixture

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+import uvloop
+
 from highwater.rpc.addresses import TcpAddress
 from highwater.rpc.errors import RpcError
 from highwater.rpc.ports import ServerCallbacks
@@ -14,6 +17,13 @@ from highwater.rpc.status import Status, StatusCode
 SERVICE = "/demo.Demo"
 WAIT_S = 10.0
 DETAILS = "nicht möglich: 100%\n"
+
+
+LOOPS = [
+    pytest.param(asyncio.DefaultEventLoopPolicy, id="asyncio"),
+    pytest.param(uvloop.EventLoopPolicy, id="uvloop"),
+]
+"""Services run on the second one, most unit tests on the first one."""
 
 
 class Collected:

@@ -3,6 +3,8 @@ import socket
 
 import pytest
 
+from highwater.http2.frames import settings_frame
+from highwater.http2.settings import MAX_CONCURRENT_STREAMS
 from highwater.rpc.addresses import TcpAddress
 from highwater.rpc.channel import Channel
 from highwater.rpc.errors import RpcError
@@ -176,6 +178,34 @@ async def test_bugs_of_callbacks_end_their_call_and_are_reported(server):
     assert failures == [("/demo.Demo/Echo", ZeroDivisionError)] * 2
     assert await unary(channel, "Reverse", b"ab") == b"ba"
     await channel.close()
+
+
+async def test_a_connection_without_identifiers_is_replaced(server, channel):
+    first = Collected(channel, "Echo")
+    first.call.send(b"a")
+    await first.got(1)
+    next(iter(channel._connections)).http2._table.next_id = (1 << 31) - 1
+    assert await unary(channel, "Reverse", b"ab") == b"ba"
+    assert await unary(channel, "Reverse", b"cd") == b"dc"
+    assert server.statistics().connections_opened == 2
+    first.call.half_close()
+    assert (await first.over()).code is StatusCode.OK
+    await eventually(lambda: server.statistics().connections == 1)
+
+
+async def test_calls_that_wait_go_when_the_peer_allows_more_streams(server, channel):
+    first = Collected(channel, "Echo")
+    await first.until(lambda: first.opened)
+    connection = next(iter(channel._connections))
+    connection.http2._table.peer.streams_max = 1
+    second = Collected(channel, "Echo")
+    await asyncio.sleep(0.02)
+    assert second.opened == 0
+    [accepted] = server._connections
+    accepted.http2.output.control(settings_frame([(MAX_CONCURRENT_STREAMS, 2)]))
+    await second.until(lambda: second.opened)
+    first.call.cancel()
+    second.call.cancel()
 
 
 async def test_what_is_no_address():

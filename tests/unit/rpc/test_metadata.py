@@ -5,7 +5,23 @@ from highwater.rpc.metadata import (
     decode_timeout,
     encode_metadata,
     encode_timeout,
+    is_grpc,
 )
+
+
+@pytest.mark.parametrize(
+    ("content_type", "ours"),
+    [
+        ("application/grpc", True),
+        ("application/grpc+proto", True),
+        ("application/grpc;charset=utf-8", True),
+        ("application/grpc-web", False),
+        ("application/json", False),
+        ("", False),
+    ],
+)
+def test_content_types(content_type, ours):
+    assert is_grpc(content_type) is ours
 
 
 def test_metadata_travels():

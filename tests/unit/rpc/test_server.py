@@ -13,7 +13,12 @@ from highwater.rpc.errors import RpcError
 from highwater.rpc.server import RpcServer
 from highwater.rpc.status import StatusCode
 from tests.support.http2_wire import frames_of
-from tests.support.rpc_demo import Collected, eventually, start_demo, unary
+from tests.support.rpc_demo import LOOPS, Collected, eventually, start_demo, unary
+
+
+@pytest.fixture(params=LOOPS)
+def event_loop_policy(request):
+    return request.param()
 
 
 async def test_a_second_server_on_the_port_is_refused(server):

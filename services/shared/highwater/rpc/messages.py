@@ -23,6 +23,7 @@ UNSENT_BYTES_MAX: Final = 512 << 20
 """Of one call: reached only by an owner that does not ask `can_send`. Four messages at their
 limit."""
 
+_BUFFERS: Final = (bytes, bytearray, memoryview)
 _pack: Final = PREFIX.pack
 _unpack: Final = PREFIX.unpack_from
 
@@ -31,7 +32,7 @@ def send_message(
     stream: Stream, parts: Buffer | Sequence[Buffer], *, end_stream: bool = False
 ) -> None:
     """Sends one message of one or several buffers, which must not change until they have left."""
-    if isinstance(parts, bytes | bytearray | memoryview):
+    if isinstance(parts, _BUFFERS):
         nbytes = len(parts)
         parts = (parts,)
     else:

@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Final, TypeVar
 
 from highwater.http2.abuse import AbuseLimits
@@ -147,6 +148,8 @@ class RpcServer:
         self.stopping = True
         if self._server is not None:
             self._server.close()
+            if isinstance(self._bound, UnixAddress):
+                Path(self._bound.path).unlink(missing_ok=True)
         for connection in list(self._connections):
             connection.drain()
         patience_s = min(deadline_s, self._loop.time() + GOAWAY_PATIENCE_S)
