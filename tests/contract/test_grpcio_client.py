@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 
 import grpc
@@ -16,15 +17,18 @@ from highwater.rpc.health import RpcHealth
 from highwater.rpc.server import RpcServer
 from highwater.rpc.status import StatusCode
 from highwater.rpc.transport import Keepalive
-from tests.support.rpc_demo import DETAILS, LOOPS, SERVICE, Demo, eventually, start_demo
+from tests.support.rpc_demo import (
+    DETAILS,
+    SERVICE,
+    Demo,
+    eventually,
+    run_on_uvloop,
+    scene,
+    start_demo,
+)
 
 OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
 SIZES = (0, 1, 100, 16_379, 16_384, 65_535, 65_536, 1 << 20, 20 << 20)
-
-
-@pytest.fixture(params=LOOPS)
-def event_loop_policy(request):
-    return request.param()
 
 
 @pytest.fixture
@@ -43,6 +47,15 @@ async def server(demo):
 async def channel(server):
     async with grpc.aio.insecure_channel(server.address, options=OPTIONS) as made:
         yield made
+
+
+@contextlib.asynccontextmanager
+async def served():
+    async with (
+        scene() as made,
+        grpc.aio.insecure_channel(made["server"].address, options=OPTIONS) as channel,
+    ):
+        yield {**made, "channel": channel}
 
 
 def stream(channel, method):
@@ -245,3 +258,18 @@ async def test_health():
         watch.cancel()
         unknown.cancel()
     await server.stop(drain_s=0)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        test_messages_of_every_size_come_back,
+        test_unary_calls,
+        test_a_slow_reader_gets_everything_and_holds_us_back,
+        test_a_paused_handler_holds_its_client_back,
+        test_a_drain_lets_calls_end_and_refuses_new_ones,
+        test_the_synchronous_client,
+    ],
+)
+def test_on_uvloop(check):
+    run_on_uvloop(check, served)

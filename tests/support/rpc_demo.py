@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import inspect
+from collections.abc import AsyncIterator
 from typing import Any
 
-import pytest
 import uvloop
 
 from highwater.rpc.addresses import TcpAddress
+from highwater.rpc.channel import Channel
 from highwater.rpc.errors import RpcError
 from highwater.rpc.ports import ServerCallbacks
 from highwater.rpc.server import RpcServer
@@ -17,13 +20,6 @@ from highwater.rpc.status import Status, StatusCode
 SERVICE = "/demo.Demo"
 WAIT_S = 10.0
 DETAILS = "nicht möglich: 100%\n"
-
-
-LOOPS = [
-    pytest.param(asyncio.DefaultEventLoopPolicy, id="asyncio"),
-    pytest.param(uvloop.EventLoopPolicy, id="uvloop"),
-]
-"""Services run on the second one, most unit tests on the first one."""
 
 
 class Collected:
@@ -196,6 +192,30 @@ async def unary(channel: Any, method: str, request: bytes, **options: Any) -> by
         deserialize=bytes,
         **{"timeout_s": WAIT_S, **options},
     )
+
+
+@contextlib.asynccontextmanager
+async def scene(**options: Any) -> AsyncIterator[dict[str, Any]]:
+    """What tests call `demo`, `server` and `channel`, for a loop that is not pytest's."""
+    demo = Demo()
+    server = await start_demo(demo, **options)
+    channel = Channel(server.address)
+    try:
+        yield {"demo": demo, "server": server, "channel": channel}
+    finally:
+        await channel.close()
+        await server.stop(drain_s=0)
+
+
+def run_on_uvloop(check: Any, things: Any, **more: Any) -> None:
+    """Runs a test's coroutine on the loop that services use, with what it asks for by name."""
+
+    async def run() -> None:
+        async with asyncio.timeout(WAIT_S * 2), things() as named:
+            known = {**named, **more}
+            await check(**{name: known[name] for name in inspect.signature(check).parameters})
+
+    uvloop.run(run())
 
 
 async def eventually(done: Any) -> None:

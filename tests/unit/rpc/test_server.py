@@ -13,12 +13,7 @@ from highwater.rpc.errors import RpcError
 from highwater.rpc.server import RpcServer
 from highwater.rpc.status import StatusCode
 from tests.support.http2_wire import frames_of
-from tests.support.rpc_demo import LOOPS, Collected, eventually, start_demo, unary
-
-
-@pytest.fixture(params=LOOPS)
-def event_loop_policy(request):
-    return request.param()
+from tests.support.rpc_demo import Collected, eventually, run_on_uvloop, scene, start_demo, unary
 
 
 async def test_a_second_server_on_the_port_is_refused(server):
@@ -242,3 +237,19 @@ async def test_a_stalled_client_bounds_what_is_kept_for_it(demo):
     assert len(await call.got(64)) == 64
     await channel.close()
     await server.stop(drain_s=0)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        test_unix_sockets,
+        test_tls,
+        test_tls_without_h2_is_refused_at_both_ends,
+        test_a_drain_lets_calls_end_and_refuses_new_ones,
+        test_a_drain_ends_with_its_deadline,
+        test_a_flood_is_answered_with_goaway,
+        test_a_stalled_client_bounds_what_is_kept_for_it,
+    ],
+)
+def test_on_uvloop(check, tmp_path, certificate):
+    run_on_uvloop(check, scene, tmp_path=tmp_path, certificate=certificate)

@@ -3,13 +3,12 @@
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Final, TypeVar
 
 from highwater.http2.abuse import AbuseLimits
 from highwater.http2.settings import LocalSettings
 from highwater.rpc.addresses import Address, TcpAddress, UnixAddress
-from highwater.rpc.listener import bind
+from highwater.rpc.listener import bind, unbind
 from highwater.rpc.ports import ServerStreamCall, StreamHandler
 from highwater.rpc.reports import OnFailure
 from highwater.rpc.server_call import ServerCall
@@ -148,8 +147,7 @@ class RpcServer:
         self.stopping = True
         if self._server is not None:
             self._server.close()
-            if isinstance(self._bound, UnixAddress):
-                Path(self._bound.path).unlink(missing_ok=True)
+            unbind(self._wanted)
         for connection in list(self._connections):
             connection.drain()
         patience_s = min(deadline_s, self._loop.time() + GOAWAY_PATIENCE_S)
