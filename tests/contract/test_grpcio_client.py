@@ -17,6 +17,7 @@ from highwater.rpc.health import RpcHealth
 from highwater.rpc.server import RpcServer
 from highwater.rpc.status import StatusCode
 from highwater.rpc.transport import Keepalive
+from tests.support.certificates import make_certificate, tls_contexts
 from tests.support.rpc_demo import (
     DETAILS,
     SERVICE,
@@ -217,6 +218,20 @@ async def test_grpcio_answers_our_keepalive(demo):
         await call.write(b"x")
         await asyncio.sleep(0.4)
         assert server.statistics().connections == 1
+        call.cancel()
+    await server.stop(drain_s=0)
+
+
+async def test_tls(demo, tmp_path):
+    certificate = make_certificate(tmp_path)
+    served_by, _ = tls_contexts(certificate)
+    server = await start_demo(demo, tls=served_by)
+    credentials = grpc.ssl_channel_credentials(certificate[0].read_bytes())
+    async with grpc.aio.secure_channel(server.address, credentials, options=OPTIONS) as channel:
+        call = stream(channel, "Echo")
+        await call.write(bytes(1 << 20))
+        assert len(await call.read()) == (1 << 20) + 2
+        assert await channel.unary_unary(f"{SERVICE}/Reverse")(b"ab", timeout=10) == b"ba"
         call.cancel()
     await server.stop(drain_s=0)
 

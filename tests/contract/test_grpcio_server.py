@@ -16,6 +16,7 @@ from highwater.rpc.channel import Channel
 from highwater.rpc.errors import RpcError
 from highwater.rpc.status import StatusCode
 from highwater.rpc.transport import Keepalive
+from tests.support.certificates import make_certificate, tls_contexts
 from tests.support.rpc_demo import DETAILS, Collected, eventually, run_on_uvloop, unary
 
 OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
@@ -236,6 +237,23 @@ async def test_keepalive_is_answered(theirs):
     assert channel.connected
     assert call.status is None
     await channel.close()
+
+
+async def test_tls(tmp_path):
+    certificate, key = make_certificate(tmp_path)
+    server = grpc.aio.server(options=OPTIONS)
+    server.add_generic_rpc_handlers((Theirs(),))
+    credentials = grpc.ssl_server_credentials([(key.read_bytes(), certificate.read_bytes())])
+    port = server.add_secure_port("127.0.0.1:0", credentials)
+    await server.start()
+    _, trusting = tls_contexts((certificate, key))
+    channel = Channel(f"127.0.0.1:{port}", tls=trusting)
+    call = Collected(channel, "Echo")
+    call.call.send([b"a", bytes(1 << 20)])
+    assert len((await call.got(1))[0]) == (1 << 20) + 3
+    assert await unary(channel, "Reverse", b"ab") == b"ba"
+    await channel.close()
+    await server.stop(0)
 
 
 @pytest.mark.parametrize(
