@@ -185,13 +185,14 @@ async def start_demo(demo: Demo, **options: Any) -> RpcServer:
 
 async def unary(channel: Any, method: str, request: bytes, **options: Any) -> bytes:
     """A unary call of bytes."""
-    return await channel.unary(
+    answer: bytes = await channel.unary(
         f"{SERVICE}/{method}",
         request,
         serialize=bytes,
         deserialize=bytes,
         **{"timeout_s": WAIT_S, **options},
     )
+    return answer
 
 
 @contextlib.asynccontextmanager
