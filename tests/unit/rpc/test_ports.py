@@ -6,6 +6,7 @@ from highwater.rpc.channel import Channel
 from highwater.rpc.client_call import ClientCall
 from highwater.rpc.ports import (
     ClientStreamCall,
+    RpcChannel,
     ServerCallbacks,
     ServerStreamCall,
     StreamCall,
@@ -23,6 +24,7 @@ from highwater.rpc.status import Status, StatusCode
         (ServerCall, StreamCall),
         (ServerCall, ServerStreamCall),
         (Channel, StreamChannel),
+        (Channel, RpcChannel),
     ],
 )
 def test_the_transport_has_what_the_ports_promise(kind, port):
@@ -40,3 +42,13 @@ def test_callbacks_that_nobody_needs_do_nothing():
     callbacks.on_half_close()
     callbacks.on_writable()
     callbacks.on_end(Status(StatusCode.OK))
+
+
+async def test_the_checker_agrees():
+    # Assignments that mypy would refuse; here they show that nothing is abstract.
+    channel: RpcChannel = Channel("127.0.0.1:1")
+    call: ClientStreamCall = channel.stream(
+        "/a/b", on_message=lambda _message: None, on_end=lambda _status: None
+    )
+    assert call.unsent_bytes == 0
+    await channel.close()
