@@ -70,6 +70,12 @@ newer-etcd: $(STAMPS)/python ## the second version of etcd that the store's test
 	@sh tools/setup/system.sh go
 	@sh tools/setup/etcd.sh
 
+# Checks our HTTP/2 case by case. As `newer-etcd`, it needs Go.
+.PHONY: h2spec
+h2spec: $(STAMPS)/python ## the program that checks HTTP/2 servers against the RFC
+	@sh tools/setup/system.sh go
+	@sh tools/setup/h2spec.sh
+
 # For the tests of the compose stack. Without root no engine can be started anyway: if none answers
 # there, the tests are skipped and say so.
 .PHONY: engine
@@ -81,7 +87,7 @@ setup: $(STAMPS)/python ## the Python environment in .venv, and what it needs of
 	@:
 
 .PHONY: setup-all
-setup-all: $(STAMPS)/python $(STAMPS)/spark peers newer-etcd engine ## all that any target needs
+setup-all: $(STAMPS)/python $(STAMPS)/spark peers newer-etcd h2spec engine ## all that any target needs
 	@:
 
 # --- run -------------------------------------------------------------------------------------
@@ -139,7 +145,7 @@ test-docker: engine ## the compose stack in a real Docker engine; starts one if 
 	$(PYTEST) tests/docker -q $(ARGS)
 
 .PHONY: full
-full: static peers newer-etcd engine $(STAMPS)/spark ## hours: every client in every mode, long fuzz, all crash points
+full: static peers newer-etcd h2spec engine $(STAMPS)/spark ## hours: every client in every mode, long fuzz, all crash points
 	$(PYTEST) $(QUICK) -n 2 -q -m "not bench" $(ARGS) $(OR_NOTHING)
 	$(PYTEST) $(ALONE) -q -m "not bench" $(ARGS) $(OR_NOTHING)
 	$(PYTEST) $(OTHERS) -q -m "not bench" --fuzz-frames $(FUZZ_FRAMES_FULL) --crash-rounds $(CRASH_ROUNDS_FULL) $(ARGS) $(OR_NOTHING)

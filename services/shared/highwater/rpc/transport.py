@@ -1,0 +1,239 @@
+"""The socket of one connection: TCP, a unix socket or TLS, on the loop and without threads.
+
+Hot path. Reads go straight into what `http2.Connection` offers. What is to be sent leaves once per
+turn of the loop: at the end of a read, or soon after the first frame that gathers otherwise. Small
+frames leave as one buffer, long ones as a list that nobody joins.
+"""
+
+import asyncio
+import socket
+import ssl
+from dataclasses import dataclass
+from typing import Final, Protocol, cast
+
+from highwater.http2.abuse import AbuseLimits
+from highwater.http2.connection import Connection
+from highwater.http2.ports import ConnectionOwner
+from highwater.http2.settings import LocalSettings
+from highwater.rpc.reports import OnFailure
+from highwater.runtime.grpc_options import KEEPALIVE_MS, KEEPALIVE_TIMEOUT_MS
+
+ALPN: Final = "h2"
+JOIN_BYTES_MAX: Final = 32 << 10
+"""Up to here one copy costs less than a list of buffers."""
+WRITE_BUFFER_BYTES: Final = 1 << 20
+"""The loop's own buffer: with this much in it we stop, at a quarter we go on."""
+OUTPUT_BYTES_MAX: Final = 32 << 20
+"""A peer that makes us write so much and does not read it is given up. Payload stops far below, at
+`http2.output.HIGH_WATER_BYTES`; what comes above are answers to frames."""
+CLOSE_TIMEOUT_S: Final = 2.0
+"""For the last bytes to leave."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keepalive:
+    """How a silent peer is found, in seconds."""
+
+    interval_s: float = KEEPALIVE_MS / 1000
+    """After so long without a byte the peer is asked, by PING."""
+    timeout_s: float = KEEPALIVE_TIMEOUT_MS / 1000
+    """Without a byte for so long after that it is given up."""
+    settings_s: float = 10.0
+    """The peer's preface and SETTINGS must have come."""
+
+
+KEEPALIVE_DEFAULT: Final = Keepalive()
+_PING: Final = b"keepaliv"
+
+
+class TransportOwner(ConnectionOwner, Protocol):
+    """What has a transport hears of its socket, too."""
+
+    def on_connected(self) -> None:
+        """The socket is there, TLS is agreed on."""
+        ...
+
+    def on_lost(self, words: str) -> None:
+        """The socket is gone, and all streams have ended. Called once, also if it never opened."""
+        ...
+
+
+class Transport(asyncio.BufferedProtocol):
+    """Lives as long as its socket, on one loop. Make one per connection."""
+
+    def __init__(
+        self,
+        owner: TransportOwner,
+        *,
+        client: bool,
+        loop: asyncio.AbstractEventLoop,
+        settings: LocalSettings,
+        limits: AbuseLimits,
+        keepalive: Keepalive,
+        on_failure: OnFailure,
+    ) -> None:
+        """`on_failure` takes bugs of ours that cost the connection."""
+        self.http2 = Connection(
+            owner, client=client, wake=self._wake, settings=settings, limits=limits
+        )
+        self._owner = owner
+        self._loop = loop
+        self._now_s = loop.time
+        self._keepalive = keepalive
+        self._on_failure = on_failure
+        self._output = self.http2.output
+        self._counters = self.http2.counters
+        self._get_buffer = self.http2.get_buffer
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._settings_until_s = 0.0
+        self._heard = True
+        self._full = False
+        """The loop's buffer takes nothing more."""
+        self._closing = False
+        self._lost = False
+        self._why = ""
+        self.peer = ""
+        """The peer's address, for logs."""
+
+    # ---- asyncio.BufferedProtocol ----
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begins with our SETTINGS."""
+        # uvloop's transports are none by inheritance.
+        transport = cast("asyncio.Transport", transport)
+        self._transport = transport
+        self.peer = str(transport.get_extra_info("peername") or "")
+        tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+        if tls is not None and tls.selected_alpn_protocol() != ALPN:
+            self.abort("the peer does not agree on HTTP/2 by ALPN")
+            return
+        plain = transport.get_extra_info("socket")
+        if plain is not None and plain.family != socket.AF_UNIX:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        transport.set_write_buffer_limits(WRITE_BUFFER_BYTES, WRITE_BUFFER_BYTES // 4)
+        self._settings_until_s = self._now_s() + self._keepalive.settings_s
+        self._look_later()
+        self.http2.start()
+        self._owner.on_connected()
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the core knows better.
+        """Where the next bytes are to go."""
+        return self._get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Handles what was received, and sends what came of it."""
+        self._heard = True
+        self._counters.bytes_received += nbytes
+        output = self._output
+        output.corked = True
+        try:
+            self.http2.buffer_updated(nbytes, self._now_s())
+        except Exception as error:  # noqa: BLE001 - a bug costs one connection.
+            self._on_failure("http2", error)
+            self.abort(f"{type(error).__name__} in the transport")
+            return
+        if output.nbytes > OUTPUT_BYTES_MAX:
+            self.abort("the peer does not read")
+            return
+        self.flush()
+
+    def eof_received(self) -> bool:
+        """Half-closed sockets are of no use to HTTP/2."""
+        return False
+
+    def pause_writing(self) -> None:
+        """The loop's buffer is full."""
+        self._full = True
+
+    def resume_writing(self) -> None:
+        """It has room again."""
+        self._full = False
+        self.flush()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Ends all streams."""
+        if self._lost:
+            return
+        self._lost = True
+        if self._timer is not None:
+            self._timer.cancel()
+        words = self._why or f"the connection was lost: {exc or 'closed by the peer'}"
+        self._output.corked = True
+        self.http2.lost(words)
+        self._output.take()
+        self._owner.on_lost(words)
+
+    # ---- sending ----
+
+    def _wake(self) -> None:
+        self._loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Hands the output to the loop, and moves on what waited for room there."""
+        output = self._output
+        if self._full or self._closing or self._lost:
+            output.corked = True  # `resume_writing` looks by itself, and after the end nobody.
+            return
+        output.corked = False
+        if output.frames:
+            self._write()
+        if (output.waiting or output.relieved) and not self._full:
+            output.refill()
+
+    def _write(self) -> None:
+        assert self._transport is not None
+        output = self._output
+        nbytes = output.nbytes
+        self._counters.bytes_sent += nbytes
+        frames = output.take()
+        if nbytes <= JOIN_BYTES_MAX:
+            self._transport.write(b"".join(frames))
+        else:
+            self._transport.writelines(frames)
+
+    # ---- ends ----
+
+    def close(self, words: str) -> None:
+        """Closes after everything that is in the output, but does not wait for it for long."""
+        if self._closing or self._lost or self._transport is None:
+            return
+        self._closing = True
+        self._why = words
+        if self._output.frames:
+            self._write()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(CLOSE_TIMEOUT_S, self._transport.abort)
+        self._transport.close()
+
+    def abort(self, words: str) -> None:
+        """Drops the socket; all streams end soon."""
+        if self._transport is not None and not self._lost:
+            self._why = self._why or words
+            self._transport.abort()
+
+    # ---- keepalive ----
+
+    def _look_later(self) -> None:
+        wait_s = self._keepalive.interval_s
+        if not self.http2.ready:
+            wait_s = min(wait_s, max(self._settings_until_s - self._now_s(), 0.0))
+        self._timer = self._loop.call_later(wait_s, self._look)
+
+    def _look(self) -> None:
+        """Each interval: a silent peer is asked."""
+        if not self.http2.ready and self._now_s() >= self._settings_until_s:
+            self.abort("the peer does not speak HTTP/2")
+        elif self._heard:
+            self._heard = False
+            self._look_later()
+        else:
+            self.http2.ping(_PING)
+            self._timer = self._loop.call_later(self._keepalive.timeout_s, self._answer_due)
+
+    def _answer_due(self) -> None:
+        if self._heard:
+            self._look()
+        else:
+            self.abort("the peer does not answer (keepalive)")
