@@ -12,6 +12,7 @@ import signal
 import threading
 import time
 from collections import deque
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
@@ -130,6 +131,7 @@ def test_produces_are_held_until_the_node_is_back(up: Up, sign: signal.Signals):
     _send(producer, 300)
     producer.flush()
     for one in raw:
+        wait_until(partial(_answered_since, one, ended_s), timeout_s=10, what="an answer again")
         one.stop()
 
     assert not producer.errors
@@ -149,6 +151,10 @@ def test_produces_are_held_until_the_node_is_back(up: Up, sign: signal.Signals):
             assert set(numbers) == set(range(len(one.answers))), "all are there, whatever was said"
         assert max(answer.took_s for answer in one.answers) > 0.3, "some were held"
         assert one.answers[-1].sent_s > ended_s, "the node serves again"
+
+
+def _answered_since(raw: RawProducer, since_s: float) -> bool:
+    return raw.answers[-1].sent_s > since_s
 
 
 def _end_node(up: Up, sign: signal.Signals) -> None:
