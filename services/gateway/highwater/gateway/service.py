@@ -101,6 +101,8 @@ class GatewayService:
         self._stack = AsyncExitStack()
         self._ports: dict[str, int] = {}
         """Bootstrap ports by listener, as they were bound."""
+        self._port_error = ""
+        """The error of a node's port that was logged last."""
         self._registering = False
         self._opening = asyncio.Lock()
         self._expirer: asyncio.TimerHandle
@@ -347,7 +349,7 @@ class GatewayService:
         if self._heartbeats is not None:
             self._heartbeats.nudge()
         if self._missing_ports(image):
-            self._tasks.start(self._open_ports(), name="open-ports")
+            self._tasks.start(self._open_new_ports(), name="open-ports")
 
     def _route_of(self, topic_id: TopicId, partition: int) -> PartitionRoute | None:
         return self.routing.route(topic_id, partition)
@@ -363,6 +365,15 @@ class GatewayService:
                 for name in self._ports
             )
         )
+
+    async def _open_new_ports(self) -> None:
+        """`_open_ports` for nodes that have come later; every image tries again."""
+        try:
+            await self._open_ports()
+        except UsageError as error:
+            if str(error) != self._port_error:
+                self._port_error = str(error)
+                self._log.error("port_not_opened", error=self._port_error)
 
     async def _open_ports(self) -> None:
         """Listens, on every listener, for every node that has no port yet.
