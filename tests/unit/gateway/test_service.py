@@ -68,6 +68,16 @@ class Gateways:
         await self.nodes[leader].beat(wants_shutdown=True)
 
 
+class Lines:
+    """A log of errors."""
+
+    def __init__(self) -> None:
+        self.errors = []
+
+    def error(self, event, *, error):
+        self.errors.append((event, error))
+
+
 class HeldWatch:
     """Holds back what the controller sends to a gateway's watch."""
 
@@ -189,16 +199,25 @@ async def test_a_start_fails_if_blocks_overlap_and_the_error_names_both(no_gatew
 
 
 async def test_a_port_in_use_keeps_no_other_port_from_opening(no_gateway):
-    first = free_ports("127.0.0.1", 8)
+    first = free_ports("127.0.0.1", 10)
     inside = ListenerConfig(host="127.0.0.1", port=first + 4)
     gateway = await no_gateway.gateway(
         port=first, single_port=False, listeners={"internal": inside}
     )
+    lines = gateway._log = Lines()
     with socket.create_server(("127.0.0.1", first + 3)):
         await node(no_gateway.client, 3).join()
         told = [(n, "127.0.0.1", first + 4 + n) for n in (1, 2, 3)]
         await until(lambda: 3 in gateway.routing.image.node_gateways)
         assert await asyncio.to_thread(_brokers, "127.0.0.1", first + 7) == told
+        await node(no_gateway.client, 4).join()
+        await until(lambda: 4 in gateway.routing.image.node_gateways)
+        await until(lambda: lines.errors)
+    in_use = f"address 127.0.0.1:{first + 3} is already in use by another process"
+    overlap = f"port {first + 4} is the bootstrap port of internal and node 4 of default"
+    assert lines.errors[0] == ("port_not_opened", in_use), "one line, not one for each image"
+    await node(no_gateway.client, 5).join()
+    await until(lambda: overlap in lines.errors[-1][1])
 
 
 async def test_what_is_held_for_new_leaders_is_waited_for_but_not_for_ever(gateways, monkeypatch):

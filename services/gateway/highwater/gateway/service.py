@@ -41,7 +41,7 @@ from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.heartbeat import HeartbeatLoop, Heartbeats, InLoopHeartbeats
 from highwater.metadata.watch import ClusterWatch, Watcher
 from highwater.model.cluster import ClusterDelta, ClusterImage, NodeState
-from highwater.model.errors import HighwaterError
+from highwater.model.errors import HighwaterError, UsageError
 from highwater.model.ids import NO_NODE, TopicId
 from highwater.model.listener_names import DEFAULT_LISTENER
 from highwater.model.steps import Steps
@@ -153,6 +153,7 @@ class GatewayService:
             tasks=self._tasks,
             node_id=self._node_id,
             single_port=config.single_port,
+            on_error=self._port_not_opened,
         )
         stack.callback(self._ports.close)
         # Before the registration, which tells the controller the numbers.
@@ -374,6 +375,9 @@ class GatewayService:
         if self._heartbeats is not None:
             self._heartbeats.nudge()
         self._ports.follow(image)
+
+    def _port_not_opened(self, error: UsageError) -> None:
+        self._log.error("port_not_opened", error=str(error))
 
     def _route_of(self, topic_id: TopicId, partition: int) -> PartitionRoute | None:
         return self.routing.route(topic_id, partition)

@@ -35,9 +35,12 @@ def send_message(
     if isinstance(parts, _BUFFERS):
         nbytes = len(parts)
         parts = (parts,)
+    elif len(parts) == 1:
+        nbytes = len(parts[0])
     else:
         nbytes = sum(map(len, parts))
-    stream.send(_pack(0, nbytes), parts, nbytes + PREFIX_BYTES, end_stream=end_stream)
+    # Positional: a keyword costs as much as a window's check here.
+    stream.send(_pack(0, nbytes), parts, nbytes + PREFIX_BYTES, end_stream)
 
 
 class MessageReader:

@@ -8,7 +8,7 @@ import pytest
 from highwater.gateway.sockets import port_block as module
 from highwater.gateway.sockets.port_blocks import PortBlocks
 from highwater.model.cluster import GatewayState
-from highwater.model.errors import PortInUseError, UsageError
+from highwater.model.errors import ConfigError, PortInUseError, UsageError
 from highwater.model.ids import NO_NODE, GatewayId, NodeId
 from highwater.model.listener_names import DEFAULT_LISTENER
 from highwater.runtime.tasks import TaskOwner
@@ -31,6 +31,8 @@ class Listener:
 
     async def open_port(self, _name, _instance, node, port, *, accept=True):
         await asyncio.sleep(0)
+        if port in self.host and self.host[port] == "another listener":
+            raise ConfigError(f"port {port} overlaps")
         if port in self.host:
             raise PortInUseError(f"h:{port}")
         self.host[port] = self
@@ -76,6 +78,7 @@ class World:
         self.failures = []
         self.tasks = TaskOwner(lambda *failure: self.failures.append(failure))
         self.blocks = []
+        self.errors = []
 
     def block(self, node=NO_NODE, *, port=P, single_port=False):
         listener = Listener(self.host)
@@ -85,6 +88,7 @@ class World:
             tasks=self.tasks,
             node_id=NodeId(node),
             single_port=single_port,
+            on_error=self.errors.append,
         )
         self.blocks.append(made)
         return made, listener
@@ -207,6 +211,21 @@ async def test_a_port_is_given_back_to_its_node(w):
     count = len(at_first.sent_away)
     await asyncio.sleep(0.05)
     assert len(at_first.sent_away) == count, "all its clients are gone"
+
+
+@pytest.mark.parametrize("node", [NO_NODE, 1])
+async def test_a_port_that_cannot_be_opened_is_told_once_and_keeps_no_other_back(w, node):
+    w.host[P + 3] = "another listener"
+    block, listener = await w.opened(node, image(2, 1))
+    block.follow(image(4, 1))
+    await until(lambda: listener.ports.get(4) == P + 4)
+    block.follow(image(5, 1))
+    await until(lambda: listener.ports.get(5) == P + 5)
+    await asyncio.sleep(0.05)
+    assert [str(error) for error in w.errors] == [f"port {P + 3} overlaps"]
+    del w.host[P + 3]
+    block.follow(image(6, 1))
+    await until(lambda: listener.ports.get(3) == P + 3)
 
 
 async def test_an_image_that_comes_while_ports_are_opened_counts(w):

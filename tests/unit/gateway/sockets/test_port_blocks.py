@@ -1,5 +1,7 @@
 """Several listeners of one gateway, each with a block of its own."""
 
+import pytest
+
 from highwater.gateway.sockets.port_blocks import PortBlocks
 from highwater.model.ids import NodeId
 from highwater.model.listener_names import DEFAULT_LISTENER
@@ -32,6 +34,7 @@ async def test_every_listener_gets_its_ports_before_any_accepts():
         {DEFAULT_LISTENER: ("h", 9000), "internal": ("h", 19000)},
         tasks=tasks,
         node_id=NodeId(1),
+        on_error=pytest.fail,
     )
     await blocks.reserve()
     own = {(DEFAULT_LISTENER, 1): 9001, ("internal", 1): 19001}

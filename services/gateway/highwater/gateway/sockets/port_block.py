@@ -17,6 +17,7 @@ A gateway without a node has its whole block from the start, or does not start.
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import Final
 
 from highwater.gateway.sockets.listener import Listener
@@ -46,9 +47,13 @@ class PortBlock:
         tasks: TaskOwner,
         node_id: NodeId = NO_NODE,
         single_port: bool = False,
+        on_error: Callable[[UsageError], None],
     ) -> None:
         """`name` is the listener's; `node_id` is the node in this process; `single_port`: P serves
         everything. `host` is for error messages.
+
+        `on_error` gets why a port of a node that has come later cannot be opened. It is tried again
+        with every image, and the same error is not told twice in a row.
         """
         self._listener = listener
         self._name = name
@@ -65,6 +70,9 @@ class PortBlock:
         self._opening = asyncio.Lock()
         self._is_open = False
         self._sharing: asyncio.Task[None] | None = None
+        self._on_error = on_error
+        self._told = ""
+        """The error that `on_error` got last."""
 
     @property
     def port(self) -> int:
@@ -127,7 +135,7 @@ class PortBlock:
             self._give_back()
             self._changed.set()
         elif self._missing():
-            self._tasks.start(self._open_missing(), name="open-ports")
+            self._tasks.start(self._open_new(), name="open-ports")
 
     def _has(self, node: NodeId | None) -> bool:
         return self._listener.has_port(self._name, DEFAULT_INSTANCE, node)
@@ -137,6 +145,17 @@ class PortBlock:
     def _missing(self) -> list[NodeId]:
         nodes = () if self._image is None or self._single_port else self._image.nodes
         return sorted(node for node in nodes if not self._has(node))
+
+    async def _open_new(self) -> None:
+        try:
+            await self._open_missing()
+        except UsageError as error:
+            self._tell(error)
+
+    def _tell(self, error: UsageError) -> None:
+        if str(error) != self._told:
+            self._told = str(error)
+            self._on_error(error)
 
     async def _open_missing(self) -> None:
         async with self._opening:  # The next image may come while ports are being opened.
@@ -191,11 +210,16 @@ class PortBlock:
         for node in self._shared():
             if self._has(node):
                 continue
-            with contextlib.suppress(PortInUseError):
+            try:
                 await self._listener.open_port(
                     self._name, DEFAULT_INSTANCE, node, self._port + (node or 0)
                 )
-                self._retiring.discard(node or NO_NODE)
+            except PortInUseError:
+                continue
+            except UsageError as error:  # Such as a port of another listener.
+                self._tell(error)
+                continue
+            self._retiring.discard(node or NO_NODE)
         self._give_back()  # Images may have come meanwhile.
 
     def _give_back(self) -> None:

@@ -1,11 +1,12 @@
 """The port blocks of all listeners of a gateway (see `port_block`), opened together."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from highwater.gateway.sockets.listener import Listener
 from highwater.gateway.sockets.port_block import PortBlock
 from highwater.model.cluster import ClusterImage
+from highwater.model.errors import UsageError
 from highwater.model.ids import NO_NODE, NodeId
 from highwater.model.listener_names import DEFAULT_LISTENER
 from highwater.runtime.tasks import TaskOwner
@@ -22,10 +23,11 @@ class PortBlocks:
         tasks: TaskOwner,
         node_id: NodeId = NO_NODE,
         single_port: bool = False,
+        on_error: Callable[[UsageError], None],
     ) -> None:
         """`ports`: by the listener's name the address that it binds, with the bootstrap port.
 
-        `node_id` and `single_port` are those of `PortBlock`.
+        `node_id`, `single_port` and `on_error` are those of `PortBlock`.
         """
         self._listener = listener
         self._blocks: Final = {
@@ -37,6 +39,7 @@ class PortBlocks:
                 tasks=tasks,
                 node_id=node_id,
                 single_port=single_port,
+                on_error=on_error,
             )
             for name, (host, port) in ports.items()
         }
