@@ -30,6 +30,8 @@ CRASH_ROUNDS_FULL ?= 20
 QUICK := tests/unit tests/property tests/codegen tests/sim tests/tidy
 ALONE := tests/contract tests/cluster tests/robustness/faults
 OTHERS := tests $(patsubst %,--ignore=%,$(QUICK) $(ALONE))
+# What failed tests of `make full` wrote; other runs of pytest do not remove it.
+KEPT := .cache/full
 # Exit status 5: nothing selected. A share may well have nothing that ARGS select.
 OR_NOTHING = $(if $(ARGS),|| [ $$? -eq 5 ])
 
@@ -146,9 +148,9 @@ test-docker: engine ## the compose stack in a real Docker engine; starts one if 
 
 .PHONY: full
 full: static peers newer-etcd h2spec engine $(STAMPS)/spark ## hours: every client in every mode, long fuzz, all crash points
-	$(PYTEST) $(QUICK) -n 2 -q -m "not bench" $(ARGS) $(OR_NOTHING)
-	$(PYTEST) $(ALONE) -q -m "not bench" $(ARGS) $(OR_NOTHING)
-	$(PYTEST) $(OTHERS) -q -m "not bench" --fuzz-frames $(FUZZ_FRAMES_FULL) --crash-rounds $(CRASH_ROUNDS_FULL) $(ARGS) $(OR_NOTHING)
+	$(PYTEST) $(QUICK) -n 2 -q -m "not bench" --basetemp $(KEPT)/1 $(ARGS) $(OR_NOTHING)
+	$(PYTEST) $(ALONE) -q -m "not bench" --basetemp $(KEPT)/2 $(ARGS) $(OR_NOTHING)
+	$(PYTEST) $(OTHERS) -q -m "not bench" --basetemp $(KEPT)/3 --fuzz-frames $(FUZZ_FRAMES_FULL) --crash-rounds $(CRASH_ROUNDS_FULL) $(ARGS) $(OR_NOTHING)
 
 .PHONY: sim
 sim: $(STAMPS)/python ## simulated replication: SEEDS=n many, SEED=n one of them with a trace
