@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from highwater.hop.settings import HopSettings
 from highwater.runtime.logging import LogSettings
 from highwater.runtime.metrics import MetricsSettings
 from highwater.runtime.settings import ServiceSettings
@@ -89,5 +90,6 @@ class GatewayConfig(ServiceSettings):
     drain_s: float = Field(
         default=2.0, ge=0, description="seconds that requests in flight get to end at a stop"
     )
+    hop: HopSettings = HopSettings()
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()

@@ -26,13 +26,16 @@ from highwater.gateway.data_plane.held_produce import HeldProduce
 from highwater.gateway.data_plane.produce_path import ProducePath
 from highwater.gateway.handling.backend import GatewayBackend
 from highwater.gateway.handling.context import HandlerSettings
-from highwater.gateway.metrics.gateway import GatewayCollector, GatewayReadings
+from highwater.gateway.metrics.gateway import PREFIX, GatewayCollector, GatewayReadings
 from highwater.gateway.requests.requests import Requests
 from highwater.gateway.routing.node_links import NodeLinks, OpenLink
 from highwater.gateway.routing.table import PartitionRoute, RoutingTable
 from highwater.gateway.sockets.listener import Listener
 from highwater.gateway.sockets.sender_threads import SenderThreads
+from highwater.hop.channels import HopChannels
+from highwater.hop.metrics import HopCollector
 from highwater.hop.ports import NodeLink
+from highwater.hop.transport import open_channel
 from highwater.kafka.error_codes import ErrorCode
 from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.endpoints import ControllerEndpoints
@@ -78,6 +81,9 @@ class GatewayService:
         self._loop = loop
         self.failed: asyncio.Future[None] = loop.create_future()
         self.turn = Turn(loop.call_soon, time.monotonic_ns)
+        self._channels = HopChannels(
+            lambda address: open_channel(address, config.hop.transport, self._task_failed)
+        )
         self.links = NodeLinks(self._open_link, self._task_failed)
         self.held = HeldProduce(
             config.held_produce_bytes_max,
@@ -220,6 +226,7 @@ class GatewayService:
             proxy_protocol=config.proxy_protocol,
         )
         self._registry.register(GatewayCollector(self.meters, self._readings(listener)))
+        self._registry.register(HopCollector(PREFIX, {"client": self._channels.statistics}))
         return listener
 
     def _readings(self, listener: Listener) -> GatewayReadings:
@@ -268,6 +275,8 @@ class GatewayService:
             on_failure=self._task_failed,
             budget=self._budget,
             append_owner=self.held,
+            channels=self._channels,
+            transport=self._config.hop.transport,
         )
         link.start()
         return link

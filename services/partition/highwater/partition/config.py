@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from highwater.hop.settings import HopSettings
 from highwater.partition.core.producer_budget import PER_NODE_DEFAULT, PER_PARTITION_DEFAULT
 from highwater.runtime.logging import LogSettings
 from highwater.runtime.metrics import MetricsSettings
@@ -171,6 +172,7 @@ class PartitionConfig(ServiceSettings):
         "meanwhile nothing is appended to their partitions. Whoever is slower may lose records of "
         "acks=1",
     )
+    hop: HopSettings = HopSettings()
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
 

@@ -13,6 +13,9 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
+from highwater.hop.channels import HopChannels
+from highwater.hop.metrics import HopCollector
+from highwater.hop.transport import SERVICE, HopServer, make_server, open_channel
 from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.watch import ClusterWatch
@@ -27,7 +30,7 @@ from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.edge.local_link import LocalLink
-from highwater.partition.edge.server import MESSAGE_BYTES_MAX, SERVICE, add_to_server
+from highwater.partition.edge.server import add_to_server
 from highwater.partition.edge.stream_drain import StreamDrain
 from highwater.partition.groups.coordinator_log import DataPlaneLog
 from highwater.partition.groups.runtime import GroupCoordinator
@@ -58,8 +61,8 @@ from highwater.partition.storage.errors import (
 )
 from highwater.partition.storage.log.log import PartitionLog
 from highwater.partition.storage.scrubbing.scrubber import Damage
-from highwater.runtime.grpc_server import GrpcServer
-from highwater.runtime.health import GrpcHealth, Readiness
+from highwater.rpc.health import RpcHealth
+from highwater.runtime.health import Readiness
 from highwater.runtime.logging import Logger
 from highwater.runtime.loop_lag import LoopLagMonitor
 from highwater.runtime.metrics import MetricsServer
@@ -102,9 +105,12 @@ class PartitionService:
         self._server = (
             None
             if embedded
-            else GrpcServer(config.host, config.port, message_bytes_max=MESSAGE_BYTES_MAX)
+            else make_server(config.host, config.port, config.hop.transport, self._stream_failed)
         )
-        self._health = GrpcHealth((SERVICE,))
+        self._health = RpcHealth((SERVICE,))
+        self._channels = HopChannels(
+            lambda address: open_channel(address, config.hop.transport, self._stream_failed)
+        )
         self._streams = StreamDrain()
         self._stack = AsyncExitStack()
         self.logs = self._make_logs()
@@ -123,7 +129,7 @@ class PartitionService:
         self._session = ControllerSession(clock.monotonic_ms) if wanted else None
         self.replication = self._make_replication()
         self.replicas = self._make_replicas(group_log)
-        self._ranges = RangeClient()
+        self._ranges = RangeClient(self._channels)
         self.repairs = self._make_repairs()
         self._found_damage = FoundDamage(
             logs=self.logs, repairs=self.repairs, replicas=self.plane.replicas.values, log=log
@@ -167,6 +173,7 @@ class PartitionService:
             on_failure=self._task_failed,
             clock=self._clock,
             log=self._log,
+            channels=self._channels,
             reads_files=self._config.replica_reads_files,
         )
 
@@ -296,6 +303,10 @@ class PartitionService:
             )
         )
         self._registry.register(CleanerCollector(self.logs.cleaner.stats))
+        ends = {"client": self._channels.statistics}
+        if self._server is not None:
+            ends["server"] = self._server.statistics
+        self._registry.register(HopCollector("highwater_partition", ends))
 
     async def stop(self) -> None:
         """See the module."""
@@ -386,17 +397,17 @@ class PartitionService:
         self._stack.push_async_callback(monitor.stop)
         await monitor.start()
 
-    async def _serve(self, server: GrpcServer) -> str:
-        server.register(self._health.add_to_server)
-        server.register(
-            add_to_server(
-                self.plane,
-                self.queries,
-                self.log_dirs,
-                self.groups,
-                self._streams,
-                self.replication,
-            )
+    async def _serve(self, server: HopServer) -> str:
+        self._health.add_to_server(server)
+        add_to_server(
+            server,
+            plane=self.plane,
+            queries=self.queries,
+            log_dirs=self.log_dirs,
+            coordinator=self.groups,
+            drain=self._streams,
+            on_failure=self._stream_failed,
+            replication=self.replication,
         )
         self._stack.push_async_callback(server.stop, drain_s=self._config.drain_s)
         await server.start()
@@ -481,6 +492,10 @@ class PartitionService:
         self.replicas.count()
         if self._membership is not None:
             self._membership.applied()
+
+    def _stream_failed(self, path: str, error: BaseException) -> None:
+        """A bug that costs one call."""
+        self._log.error("call_failed", path=path, exc_info=error)
 
     def _task_failed(self, name: str, error: BaseException) -> None:
         self._log.error("task_failed", task=name, exc_info=error)

@@ -4,9 +4,9 @@ Everything runs on one loop. Callbacks must return soon; what they raise ends th
 UNKNOWN and is reported. `on_end` is called exactly once, and after it nothing else.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from highwater.http2.ports import Buffer
 from highwater.rpc.metadata import Metadata
@@ -14,6 +14,9 @@ from highwater.rpc.status import Status, StatusCode
 
 Message = bytes | bytearray
 """A whole message, the receiver's own; this transport's are bytearrays of fixed length."""
+
+Request = TypeVar("Request")
+Response = TypeVar("Response")
 
 
 def nothing() -> None:
@@ -123,4 +126,23 @@ class StreamChannel(Protocol):
         `on_open`: the peer is connected and the call is on its way. A call that cannot connect
         ends with UNAVAILABLE, with `wait_for_ready` only at its deadline.
         """
+        ...
+
+
+class MethodServer(Protocol):
+    """What methods are added to, before it starts."""
+
+    def add_stream(self, path: str, handler: StreamHandler) -> None:
+        """Serves /package.Service/Method by callbacks."""
+        ...
+
+    def add_unary(
+        self,
+        path: str,
+        handler: Callable[[Request, ServerStreamCall], Awaitable[Response]],
+        *,
+        deserialize: Callable[[bytes], Request],
+        serialize: Callable[[Response], bytes],
+    ) -> None:
+        """Serves a method with one request and one response; `handler` may raise RpcError."""
         ...
