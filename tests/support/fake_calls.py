@@ -154,8 +154,8 @@ class FakeServerCall:
         self.path = path
         self.metadata = ()
         self.written: list[bytes] = []
-        self.takes = True
-        """Whether the client's window has room."""
+        self.room: int | None = None
+        """How many more messages the client's window takes; None for any number."""
         self.status: Status | None = None
         self.reads = 0
         """Messages that were handed on."""
@@ -172,13 +172,15 @@ class FakeServerCall:
         return 0
 
     def send(self, parts: Buffer | Sequence[Buffer]) -> None:
-        assert self.takes, "a message that would wait"
+        assert self.room != 0, "a message that would wait"
+        if self.room is not None:
+            self.room -= 1
         if self.status is None:
             self.written.append(joined(parts))
 
     def can_send(self) -> bool:
-        self._wanted = not self.takes
-        return self.takes
+        self._wanted = self.room == 0
+        return not self._wanted
 
     def pause_reading(self) -> None:
         self._inbox.paused = True
@@ -223,10 +225,11 @@ class FakeServerCall:
 
     def stall(self) -> None:
         """The client reads nothing more."""
-        self.takes = False
+        self.room = 0
 
-    def make_room(self) -> None:
-        self.takes = True
+    def make_room(self, messages: int | None = None) -> None:
+        """The client reads again: all that comes, or a number of messages."""
+        self.room = messages
         if self._wanted and self.status is None:
             self._wanted = False
             self._callbacks.on_writable()
