@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from highwater.hop.framing import joined
 from highwater.http2.ports import Buffer
 from highwater.rpc.ports import Message, ServerCallbacks, StreamHandler, nothing
 from highwater.rpc.status import Status, StatusCode
 
+OK = Status(StatusCode.OK)
 REFUSED = Status(StatusCode.UNAVAILABLE, "refused")
 
 
@@ -94,7 +96,7 @@ class FakeCall:
         self.takes = True
         self._on_writable()
 
-    def end(self, status: Status = Status(StatusCode.OK)) -> None:  # noqa: B008 - frozen.
+    def end(self, status: Status = OK) -> None:
         if self.ended is None:
             self.ended = status
             self._inbox.waiting.clear()
@@ -121,7 +123,7 @@ class FakeChannel:
         on_writable: Callable[[], None] = nothing,
         **_others: object,
     ) -> FakeCall:
-        call = FakeCall(
+        call = self.make_call(
             on_message=on_message, on_end=on_end, on_open=on_open, on_writable=on_writable
         )
         self.calls.append(call)
@@ -132,6 +134,10 @@ class FakeChannel:
         else:
             loop.call_soon(call.end, REFUSED)
         return call
+
+    def make_call(self, **callbacks: Any) -> FakeCall:
+        """For subclasses with other calls."""
+        return FakeCall(**callbacks)
 
     def statistics(self) -> None:
         """As grpcio's."""
