@@ -128,12 +128,14 @@ class FakeChannel:
         )
         self.calls.append(call)
         self.paths.append(path)
-        loop = asyncio.get_running_loop()
-        if self.connects:
-            loop.call_soon(call.open)
-        else:
-            loop.call_soon(call.end, REFUSED)
+        asyncio.get_running_loop().call_soon(self._connect, call)
         return call
+
+    def _connect(self, call: FakeCall) -> None:
+        if self.connects:
+            call.open()
+        else:
+            call.end(REFUSED)
 
     def make_call(self, **callbacks: Any) -> FakeCall:
         """For subclasses with other calls."""
