@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--cluster",
         default="embedded,nodes3,gateways2",
-        help="where cluster tests run: a list of embedded, nodes3, gateways2, kafka, external",
+        help="where cluster tests run: a list of embedded, nodes3, gateways2, grpcio3, kafka, external",
     )
     group.addoption("--bootstrap", default=None, help="the broker for --cluster external")
     group.addoption("--seed", type=int, default=None, help="seed of crash and fuzz runs")

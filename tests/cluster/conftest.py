@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,12 +34,20 @@ def up(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Up]:
         made.stop()
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Runs a module's tests on each transport in its `HOPS`, if it has that."""
+    hops = getattr(metafunc.module, "HOPS", None)
+    if hops is not None and "replicated" in metafunc.fixturenames:
+        metafunc.parametrize("replicated", hops, indirect=True, scope="module")
+
+
 @pytest.fixture(scope="module")
 def replicated(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ReplicatedCluster]:
     """Three nodes for the tests of a module, in the shape that its `SHAPE` says, if it has one."""
     shape = getattr(request.module, "SHAPE", three.SHAPE)
+    shape = replace(shape, hop=getattr(request, "param", shape.hop))
     with three.running(tmp_path_factory.mktemp("replicated"), shape) as made:
         yield made
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import psutil
 
+from highwater.hop.settings import HopTransport
+from tests.support.nodes_cluster import hop_flags
 from tests.support.process import ManagedProcess, free_port_block, wait_until
 
 HIGHWATER = Path(sys.executable).with_name("highwater")
@@ -22,6 +24,7 @@ MODES: dict[str, tuple[int, tuple[str, ...]]] = {
     "embedded": (1, ()),
     "separate": (1, ("--separate",)),
     "nodes3": (3, ("--nodes", "3")),
+    "grpcio3": (3, ("--nodes", "3", *hop_flags(HopTransport.GRPCIO))),
 }
 """Mode -> number of nodes and the flags that make it."""
 

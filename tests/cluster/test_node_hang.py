@@ -19,7 +19,7 @@ PARTITIONS = 3
 TIMEOUT_MS = 1_500
 
 
-@pytest.mark.parametrize("up", ["nodes3"], indirect=True)
+@pytest.mark.parametrize("up", ["nodes3", "grpcio3"], indirect=True)
 def test_produces_are_answered_by_their_deadline_while_a_node_hangs(up: Up):
     topic = make_topic(up.bootstrap, "hang", partitions=PARTITIONS)
     with RawConnection.to(up.bootstrap) as connection:

@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from highwater.hop.settings import HopTransport
 from tests.cluster.test_node_restart import RawProducer
 from tests.cluster.traffic import read_all
 from tests.support.cluster_view import view
@@ -21,6 +22,8 @@ from tests.support.replicated_cluster import ReplicatedCluster, Shape
 pytestmark = pytest.mark.etcd
 
 SHAPE = Shape(controllers=1, etcd_members=1)
+HOPS = tuple(HopTransport)
+"""Each ends its streams in its own way."""
 LEADER, ALL = 1, -1
 # Topics, and how producers, which do not retry, write to them.
 PRODUCERS = {"plain": (False, ALL), "idempotent": (True, ALL), "leader-only": (False, LEADER)}

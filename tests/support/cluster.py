@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from highwater.hop.settings import HopTransport
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
@@ -28,7 +30,7 @@ class Cluster(Protocol):
     """
 
     mode: str
-    """The mode: embedded, nodes3, gateways2, kafka or external."""
+    """The mode: embedded, nodes3, gateways2, grpcio3, kafka or external."""
 
     @property
     def bootstrap(self) -> str:
@@ -77,11 +79,16 @@ def make_cluster(mode: str, directory: Path, *, bootstrap: str | None = None) ->
         from tests.support.embedded_cluster import EmbeddedCluster
 
         return EmbeddedCluster(directory)
-    if mode in ("nodes3", "gateways2"):
+    if mode in ("nodes3", "gateways2", "grpcio3"):
         from tests.support.nodes_cluster import NodesCluster
 
-        gateway_count = 2 if mode == "gateways2" else 1
-        return NodesCluster(directory, mode=mode, node_count=3, gateway_count=gateway_count)
+        return NodesCluster(
+            directory,
+            mode=mode,
+            node_count=3,
+            gateway_count=2 if mode == "gateways2" else 1,
+            hop=HopTransport.GRPCIO if mode == "grpcio3" else HopTransport.LOOP,
+        )
     if mode == "kafka":
         from tests.support.kafka_cluster import KafkaCluster
 
@@ -93,7 +100,7 @@ def make_cluster(mode: str, directory: Path, *, bootstrap: str | None = None) ->
             raise ValueError("--cluster external needs --bootstrap HOST:PORT")
         return ExternalCluster(bootstrap)
     raise ValueError(
-        f"unknown cluster mode {mode!r}: embedded, nodes3, gateways2, kafka or external"
+        f"unknown cluster mode {mode!r}: embedded, nodes3, gateways2, grpcio3, kafka or external"
     )
 
 
