@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 
 import grpc
@@ -16,7 +17,16 @@ from highwater.rpc.health import RpcHealth
 from highwater.rpc.server import RpcServer
 from highwater.rpc.status import StatusCode
 from highwater.rpc.transport import Keepalive
-from tests.support.rpc_demo import DETAILS, SERVICE, Demo, eventually, start_demo
+from tests.support.certificates import make_certificate, tls_contexts
+from tests.support.rpc_demo import (
+    DETAILS,
+    SERVICE,
+    Demo,
+    eventually,
+    run_on_uvloop,
+    scene,
+    start_demo,
+)
 
 OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
 SIZES = (0, 1, 100, 16_379, 16_384, 65_535, 65_536, 1 << 20, 20 << 20)
@@ -38,6 +48,15 @@ async def server(demo):
 async def channel(server):
     async with grpc.aio.insecure_channel(server.address, options=OPTIONS) as made:
         yield made
+
+
+@contextlib.asynccontextmanager
+async def served():
+    async with (
+        scene() as made,
+        grpc.aio.insecure_channel(made["server"].address, options=OPTIONS) as channel,
+    ):
+        yield {**made, "channel": channel}
 
 
 def stream(channel, method):
@@ -203,6 +222,20 @@ async def test_grpcio_answers_our_keepalive(demo):
     await server.stop(drain_s=0)
 
 
+async def test_tls(demo, tmp_path):
+    certificate = make_certificate(tmp_path)
+    served_by, _ = tls_contexts(certificate)
+    server = await start_demo(demo, tls=served_by)
+    credentials = grpc.ssl_channel_credentials(certificate[0].read_bytes())
+    async with grpc.aio.secure_channel(server.address, credentials, options=OPTIONS) as channel:
+        call = stream(channel, "Echo")
+        await call.write(bytes(1 << 20))
+        assert len(await call.read()) == (1 << 20) + 2
+        assert await channel.unary_unary(f"{SERVICE}/Reverse")(b"ab", timeout=10) == b"ba"
+        call.cancel()
+    await server.stop(drain_s=0)
+
+
 async def test_the_synchronous_client(server):
     def calls():
         with grpc.insecure_channel(server.address) as channel:
@@ -240,3 +273,18 @@ async def test_health():
         watch.cancel()
         unknown.cancel()
     await server.stop(drain_s=0)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        test_messages_of_every_size_come_back,
+        test_unary_calls,
+        test_a_slow_reader_gets_everything_and_holds_us_back,
+        test_a_paused_handler_holds_its_client_back,
+        test_a_drain_lets_calls_end_and_refuses_new_ones,
+        test_the_synchronous_client,
+    ],
+)
+def test_on_uvloop(check):
+    run_on_uvloop(check, served)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 
@@ -15,7 +16,8 @@ from highwater.rpc.channel import Channel
 from highwater.rpc.errors import RpcError
 from highwater.rpc.status import StatusCode
 from highwater.rpc.transport import Keepalive
-from tests.support.rpc_demo import DETAILS, Collected, eventually, unary
+from tests.support.certificates import make_certificate, tls_contexts
+from tests.support.rpc_demo import DETAILS, Collected, eventually, run_on_uvloop, unary
 
 OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
 SIZES = (0, 1, 100, 16_379, 16_384, 65_535, 65_536, 1 << 20, 20 << 20)
@@ -74,23 +76,34 @@ class Theirs(grpc.GenericRpcHandler):
         context.set_trailing_metadata((("saw", saw),))
 
 
-@pytest.fixture
-async def theirs():
+@contextlib.asynccontextmanager
+async def served():
     service = Theirs()
     server = grpc.aio.server(options=OPTIONS)
     server.add_generic_rpc_handlers((service,))
     service.port = server.add_insecure_port("127.0.0.1:0")
     service.server = server
     await server.start()
-    yield service
+    channel = Channel(f"127.0.0.1:{service.port}")
+    yield {"theirs": service, "channel": channel}
+    await channel.close()
     await server.stop(0)
 
 
 @pytest.fixture
-async def channel(theirs):
-    made = Channel(f"127.0.0.1:{theirs.port}")
-    yield made
-    await made.close()
+async def scene():
+    async with served() as made:
+        yield made
+
+
+@pytest.fixture
+def theirs(scene):
+    return scene["theirs"]
+
+
+@pytest.fixture
+def channel(scene):
+    return scene["channel"]
 
 
 async def test_messages_of_every_size_in_parts_come_back(channel):
@@ -224,3 +237,34 @@ async def test_keepalive_is_answered(theirs):
     assert channel.connected
     assert call.status is None
     await channel.close()
+
+
+async def test_tls(tmp_path):
+    certificate, key = make_certificate(tmp_path)
+    server = grpc.aio.server(options=OPTIONS)
+    server.add_generic_rpc_handlers((Theirs(),))
+    credentials = grpc.ssl_server_credentials([(key.read_bytes(), certificate.read_bytes())])
+    port = server.add_secure_port("127.0.0.1:0", credentials)
+    await server.start()
+    _, trusting = tls_contexts((certificate, key))
+    channel = Channel(f"127.0.0.1:{port}", tls=trusting)
+    call = Collected(channel, "Echo")
+    call.call.send([b"a", bytes(1 << 20)])
+    assert len((await call.got(1))[0]) == (1 << 20) + 3
+    assert await unary(channel, "Reverse", b"ab") == b"ba"
+    await channel.close()
+    await server.stop(0)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        test_messages_of_every_size_in_parts_come_back,
+        test_unary_calls,
+        test_a_slow_reader_holds_us_back_and_gets_everything,
+        test_a_paused_reader_holds_the_server_back,
+        test_goaway_lets_calls_end_and_the_next_one_connects_anew,
+    ],
+)
+def test_on_uvloop(check):
+    run_on_uvloop(check, served)

@@ -116,8 +116,8 @@ class End:
 
     # ---- ConnectionOwner ----
 
-    def on_ready(self) -> None:
-        self.events.append("ready")
+    def on_settings(self) -> None:
+        self.events.append("settings")
 
     def on_request(self, stream: Any, request: Any) -> None:
         self.events.append(("request", stream.id, request.path))

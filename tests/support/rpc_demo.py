@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import inspect
+from collections.abc import AsyncIterator
 from typing import Any
 
+import uvloop
+
 from highwater.rpc.addresses import TcpAddress
+from highwater.rpc.channel import Channel
 from highwater.rpc.errors import RpcError
 from highwater.rpc.ports import ServerCallbacks
 from highwater.rpc.server import RpcServer
@@ -179,13 +185,38 @@ async def start_demo(demo: Demo, **options: Any) -> RpcServer:
 
 async def unary(channel: Any, method: str, request: bytes, **options: Any) -> bytes:
     """A unary call of bytes."""
-    return await channel.unary(
+    answer: bytes = await channel.unary(
         f"{SERVICE}/{method}",
         request,
         serialize=bytes,
         deserialize=bytes,
         **{"timeout_s": WAIT_S, **options},
     )
+    return answer
+
+
+@contextlib.asynccontextmanager
+async def scene(**options: Any) -> AsyncIterator[dict[str, Any]]:
+    """What tests call `demo`, `server` and `channel`, for a loop that is not pytest's."""
+    demo = Demo()
+    server = await start_demo(demo, **options)
+    channel = Channel(server.address)
+    try:
+        yield {"demo": demo, "server": server, "channel": channel}
+    finally:
+        await channel.close()
+        await server.stop(drain_s=0)
+
+
+def run_on_uvloop(check: Any, things: Any, **more: Any) -> None:
+    """Runs a test's coroutine on the loop that services use, with what it asks for by name."""
+
+    async def run() -> None:
+        async with asyncio.timeout(WAIT_S * 2), things() as named:
+            known = {**named, **more}
+            await check(**{name: known[name] for name in inspect.signature(check).parameters})
+
+    uvloop.run(run())
 
 
 async def eventually(done: Any) -> None:

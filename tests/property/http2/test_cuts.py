@@ -25,7 +25,7 @@ from highwater.http2.settings import LocalSettings
 from tests.support.http2_wire import REQUEST, RESPONSE, End, Heard, carry
 
 SMALL = LocalSettings(stream_window=65_535, connection_window=65_535)
-SIZES = st.sampled_from([0, 1, 5, 100, 16_384, 65_535, 70_000, 300_000])
+SIZES = st.sampled_from([0, 1, 5, 100, 8_192, 33_000, 150_000])
 
 
 class Numbered:
@@ -41,8 +41,8 @@ class Numbered:
 
 
 CUTS = st.lists(
-    st.one_of(st.integers(1, 12), st.integers(1, 3_000), st.just(1 << 20)), min_size=1, max_size=6
-).map(Numbered)
+    st.one_of(st.integers(1, 12), st.integers(1, 3_000), st.just(1 << 20)), max_size=6
+).map(lambda sizes: Numbered([*sizes, 20_000]))  # One of them larger, or a run takes seconds.
 
 
 def in_place() -> Heard:
@@ -104,7 +104,7 @@ def test_any_cut_gives_the_same_events_and_the_same_answers(frames, cut):
 # ---- two ends ----
 
 
-@settings(max_examples=60)
+@settings(max_examples=50)
 @given(
     windows=st.tuples(st.sampled_from([65_535, 100_000, 1 << 20]), st.sampled_from([1, 2, 4])),
     payloads=st.lists(st.lists(SIZES, max_size=5), min_size=1, max_size=3),

@@ -34,7 +34,7 @@ def test_both_ends_become_ready():
     carry(client, server)
     assert client.connection.ready
     assert server.connection.ready
-    assert client.events == server.events == ["ready"]
+    assert client.events == server.events == ["settings"]
 
 
 def test_a_drain_has_two_steps():

@@ -89,7 +89,7 @@ def test_a_server_needs_the_preface():
 def test_the_preface_may_come_in_pieces():
     end = End(client=False)
     end.feed(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings_frame([]), lambda _left: 1)
-    assert end.events == ["ready"]
+    assert end.events == ["settings"]
 
 
 def test_a_frame_above_the_limit(client):

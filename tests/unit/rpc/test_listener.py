@@ -4,7 +4,7 @@ import pytest
 
 from highwater.model.errors import BindError, PortInUseError
 from highwater.rpc.addresses import TcpAddress, UnixAddress
-from highwater.rpc.listener import bind
+from highwater.rpc.listener import bind, unbind
 
 
 def test_port_0_is_chosen_by_the_system():
@@ -48,6 +48,15 @@ def test_a_unix_socket_of_a_process_that_is_gone_is_taken_over(tmp_path):
     bind(address).close()
     with bind(address):
         pass
+
+
+def test_a_path_is_removed_in_the_end(tmp_path):
+    address = UnixAddress(str(tmp_path / "socket"))
+    bind(address).close()
+    unbind(address)
+    unbind(address)
+    unbind(TcpAddress("127.0.0.1", 1))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_is_never_removed(tmp_path):

@@ -19,7 +19,7 @@ class FakeStream:
     def release(self, nbytes):
         self.held -= nbytes
 
-    def send(self, head, parts, nbytes, *, end_stream=False):
+    def send(self, head, parts, nbytes, end_stream=False):
         assert nbytes == len(head) + sum(map(len, parts))
         self.sent.append((head + b"".join(parts), end_stream))
 

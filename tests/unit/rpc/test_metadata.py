@@ -5,7 +5,23 @@ from highwater.rpc.metadata import (
     decode_timeout,
     encode_metadata,
     encode_timeout,
+    is_grpc,
 )
+
+
+@pytest.mark.parametrize(
+    ("content_type", "ours"),
+    [
+        ("application/grpc", True),
+        ("application/grpc+proto", True),
+        ("application/grpc;charset=utf-8", True),
+        ("application/grpc-web", False),
+        ("application/json", False),
+        ("", False),
+    ],
+)
+def test_content_types(content_type, ours):
+    assert is_grpc(content_type) is ours
 
 
 def test_metadata_travels():
@@ -34,7 +50,7 @@ def test_grpcs_own_fields_are_no_metadata():
      ("key", b"raw"), ("key-bin", "text")],
 )  # fmt: skip
 def test_what_cannot_travel_is_our_mistake(key, value):
-    with pytest.raises(ValueError, match="key|value"):
+    with pytest.raises(ValueError, match=r"key|value"):
         encode_metadata([(key, value)])
 
 
@@ -54,7 +70,8 @@ def test_timeouts_have_at_most_eight_digits(timeout_s, value):
 
 
 @pytest.mark.parametrize(
-    ("value", "timeout_s"), [("1H", 3600), ("2M", 120), ("3S", 3), ("4m", 0.004), ("5u", 5e-6), ("6n", 6e-9)]
+    ("value", "timeout_s"),
+    [("1H", 3600), ("2M", 120), ("3S", 3), ("4m", 0.004), ("5u", 5e-6), ("6n", 6e-9)],
 )
 def test_timeouts_of_every_unit(value, timeout_s):
     assert decode_timeout(value) == pytest.approx(timeout_s)

@@ -11,7 +11,9 @@ from highwater.rpc.status import (
 )
 
 
-@pytest.mark.parametrize("details", ["", "plain words", "100 %\n", "nicht möglich: ½", "a%20b", "~`^"])
+@pytest.mark.parametrize(
+    "details", ["", "plain words", "100 %\n", "nicht möglich: ½", "a%20b", "~`^"]
+)
 def test_details_travel_as_printable_ascii(details):
     encoded = encode_details(details)
     assert all(" " <= character <= "~" for character in encoded)

@@ -150,7 +150,7 @@ async def test_a_full_socket_is_waited_for(make):
     transport, _, fake = make()
     await asyncio.sleep(0)
     fake.writes.clear()
-    stream, heard = opened(transport)
+    stream, _ = opened(transport)
     transport.pause_writing()
     stream.send(b"x", [], 1)
     receive(transport, settings_frame([]))
@@ -201,7 +201,9 @@ async def test_tls_without_alpn_is_refused(make):
 
 
 async def test_a_silent_peer_is_asked_and_given_up(make):
-    transport, owner, fake = make(keepalive=Keepalive(interval_s=0.03, timeout_s=0.05, settings_s=0.02))
+    transport, owner, fake = make(
+        keepalive=Keepalive(interval_s=0.03, timeout_s=0.05, settings_s=0.02)
+    )
     receive(transport, settings_frame([]))
     fake.writes.clear()
     await asyncio.sleep(0.07)

@@ -5,15 +5,14 @@ written against the ports here and in `rpc.ports`.
 """
 
 from collections.abc import Callable
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol
 
 from highwater.hop.settings import HopTransport
 from highwater.rpc.addresses import TcpAddress
 from highwater.rpc.channel import Channel
 from highwater.rpc.grpcio_channel import GrpcioChannel
 from highwater.rpc.grpcio_server import GrpcioServer
-from highwater.rpc.metadata import Metadata
-from highwater.rpc.ports import MethodServer, StreamChannel
+from highwater.rpc.ports import MethodServer, RpcChannel
 from highwater.rpc.reports import OnFailure
 from highwater.rpc.server import RpcServer
 from highwater.rpc.statistics import Statistics
@@ -25,39 +24,17 @@ IDEMPOTENT: Final = ("ListOffsets", "OffsetsForLeaderEpoch", "DescribeLogDirs")
 """Reads that a channel repeats when the node is unavailable. Not ReadRange: whoever asks that goes
 on with another node."""
 
-Request = TypeVar("Request")
-Response = TypeVar("Response")
-
 
 def path_of(method: str) -> str:
     """The path of one of the partition service's methods."""
     return f"/{SERVICE}/{method}"
 
 
-class HopChannel(StreamChannel, Protocol):
-    """A channel to one partition node. Lives from its making to `close`, on one loop."""
-
-    async def unary(
-        self,
-        path: str,
-        request: Request,
-        *,
-        serialize: Callable[[Request], bytes],
-        deserialize: Callable[[bytearray], Response],
-        timeout_s: float,
-        metadata: Metadata = (),
-        wait_for_ready: bool = False,
-        idempotent: bool = False,
-    ) -> Response:
-        """One request and its response; `idempotent` only for `IDEMPOTENT`. Raises RpcError."""
-        ...
+class HopChannel(RpcChannel, Protocol):
+    """A channel to one partition node. Only calls of `IDEMPOTENT` may be `idempotent`."""
 
     def statistics(self) -> Statistics | None:
         """This moment's numbers, if the transport has any."""
-        ...
-
-    async def close(self) -> None:
-        """Cancels all calls and closes the connection."""
         ...
 
 

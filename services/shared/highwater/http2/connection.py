@@ -118,6 +118,11 @@ class Connection:
         return self._table.has_room
 
     @property
+    def exhausted(self) -> bool:
+        """True if a client has used all stream identifiers: it needs another connection."""
+        return self._table.next_id > STREAM_ID_MAX
+
+    @property
     def held_bytes(self) -> int:
         """Payload that waits for paused readers."""
         return self._table.receive_window.held

@@ -100,7 +100,7 @@ class ControlFrames:
             self._check(payload, 0, "SETTINGS with ACK")
             return
         peer, output = table.peer, table.output
-        first, window = not peer.received, peer.initial_window
+        window = peer.initial_window
         peer.apply(payload, from_server=table.client)
         change = peer.initial_window - window
         for stream in table.open.values():
@@ -114,8 +114,7 @@ class ControlFrames:
         if change > 0:
             for stream in list(table.open.values()):
                 output.pump(stream)
-        if first:
-            table.owner.on_ready()
+        table.owner.on_settings()
 
     def _goaway(self, flags: int, number: int, payload: bytes) -> None:  # noqa: ARG002 - it has none.
         self._of_connection(number, "GOAWAY")

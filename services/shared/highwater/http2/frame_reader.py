@@ -107,15 +107,15 @@ class FrameReader:
                     and not flags
                     and length
                     and after <= end
-                    and stream.receive_window.left - length > stream.receive_window.low
-                    and window.left - length > window.low
                     and not blocks.open_stream
                 ):
-                    stream.receive_window.left -= length
-                    window.left -= length
-                    stream.payload.take(buffer, body, after)
-                    pos = after
-                    continue
+                    own = stream.receive_window
+                    if own.left - length > own.low and window.left - length > window.low:
+                        own.left -= length
+                        window.left -= length
+                        stream.payload.take(buffer, body, after)
+                        pos = after
+                        continue
                 if flags & PADDED and length and body == end:
                     break
                 pos = self._data_begins(number & STREAM_ID_MAX, flags, length, body)

@@ -65,8 +65,8 @@ class StreamOwner(Protocol):
 class ConnectionOwner(Protocol):
     """Hears of the whole connection."""
 
-    def on_ready(self) -> None:
-        """The peer's first SETTINGS is here."""
+    def on_settings(self) -> None:
+        """The peer's SETTINGS are here, for the first time or changed."""
         ...
 
     def on_request(self, stream: "Stream", request: "RequestHeaders") -> None:

@@ -106,7 +106,7 @@ class Stream:
         """True while DATA needs no check but of the windows."""
 
     def send(
-        self, head: bytes, parts: Sequence[Buffer], nbytes: int, *, end_stream: bool = False
+        self, head: bytes, parts: Sequence[Buffer], nbytes: int, end_stream: bool = False
     ) -> None:
         """Sends `head` and `parts`, of `nbytes` bytes together, or queues what does not fit.
 
@@ -115,16 +115,17 @@ class Stream:
         if self.local_ended:
             return
         output = self.output
+        ours, all_streams = self.send_window, output.window
         if (
-            nbytes <= self.send_window.left
-            and nbytes <= output.window.left
+            nbytes <= ours.left
+            and nbytes <= all_streams.left
             and nbytes <= output.peer.frame_bytes_max
             and not self.pending
             and not end_stream
             and output.nbytes < HIGH_WATER_BYTES
         ):
-            self.send_window.left -= nbytes
-            output.window.left -= nbytes
+            ours.left -= nbytes
+            all_streams.left -= nbytes
             frames = output.frames
             frames.append(_pack(nbytes << 8, 0, self.id) + head)
             frames.extend(parts)

@@ -55,4 +55,4 @@ class RetryThrottle:
 def retry_pause_s(attempt: int, random: Callable[[], float]) -> float:
     """How long to wait after failed attempt 1, 2, ...: anything up to the backoff (gRFC A6)."""
     initial_s, greatest_s = RETRY_BACKOFF_S
-    return random() * min(initial_s * 2 ** (attempt - 1), greatest_s)
+    return random() * min(initial_s * (1 << (attempt - 1)), greatest_s)

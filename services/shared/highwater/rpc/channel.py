@@ -43,7 +43,7 @@ Response = TypeVar("Response")
 
 
 class Channel:
-    """Satisfies `rpc.ports.StreamChannel`. Lives from its making to `close`, on the running loop."""
+    """Satisfies `rpc.ports.RpcChannel`. Lives from its making to `close`, on the running loop."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Channel:
         timeout_s: float | None = None,
         wait_for_ready: bool = False,
     ) -> ClientCall:
-        """See `rpc.ports.StreamChannel`."""
+        """See `rpc.ports.StreamChannel`. Raises ValueError for metadata that cannot travel."""
         call = ClientCall(
             self,
             path,

@@ -11,7 +11,13 @@ from highwater.http2.ports import Buffer
 from highwater.http2.stream import Stream
 from highwater.rpc.message_memory import AssemblyBudget
 from highwater.rpc.messages import UNSENT_BYTES_MAX, MessageReader, send_message
-from highwater.rpc.metadata import Metadata, decode_metadata, encode_metadata, encode_timeout
+from highwater.rpc.metadata import (
+    Metadata,
+    decode_metadata,
+    encode_metadata,
+    encode_timeout,
+    is_grpc,
+)
 from highwater.rpc.ports import Message, nothing
 from highwater.rpc.reports import OnFailure, guarded
 from highwater.rpc.status import (
@@ -236,7 +242,7 @@ class ClientCall:
         """The response's headers; of a call without messages they may be the trailers, too."""
         known = dict(fields)
         content_type = known.get("content-type", "")
-        if status != 200 or not content_type.startswith("application/grpc"):
+        if status != 200 or not is_grpc(content_type):
             self.fail(code_of_http(status), f"HTTP status {status}, content-type {content_type!r}")
             return
         try:

@@ -83,6 +83,9 @@ class ClientConnection:
     def begin(self, call: ClientCall) -> None:
         """Begins a call; only while `takes_calls`."""
         call.begin(self.http2, self._assembly)
+        if self.http2.exhausted and not self._draining:
+            self._draining = True
+            self._drained(self)
 
     def close(self, words: str) -> None:
         """Says goodbye and closes the socket; calls that are not over are lost."""
@@ -95,9 +98,11 @@ class ClientConnection:
     def on_connected(self) -> None:
         """The peer's SETTINGS are still to come."""
 
-    def on_ready(self) -> None:
-        """They are here."""
-        if not self._ready.done():
+    def on_settings(self) -> None:
+        """They are here, or allow more streams than before."""
+        if self._ready.done():
+            self._room()
+        else:
             self._ready.set_result(None)
 
     def on_request(self, stream: Stream, request: RequestHeaders) -> None:

@@ -27,6 +27,12 @@ def bind(address: Address) -> socket.socket:
         raise BindError(str(address), error.strerror or str(error)) from None
 
 
+def unbind(address: Address) -> None:
+    """Removes the path of a unix socket that nobody listens on any more."""
+    if isinstance(address, UnixAddress):
+        Path(address.path).unlink(missing_ok=True)
+
+
 def _bind_tcp(address: TcpAddress) -> socket.socket:
     family, kind, protocol, _, where = socket.getaddrinfo(
         address.host or None, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

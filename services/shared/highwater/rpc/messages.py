@@ -23,6 +23,7 @@ UNSENT_BYTES_MAX: Final = 512 << 20
 """Of one call: reached only by an owner that does not ask `can_send`. Four messages at their
 limit."""
 
+_BUFFERS: Final = (bytes, bytearray, memoryview)
 _pack: Final = PREFIX.pack
 _unpack: Final = PREFIX.unpack_from
 
@@ -31,12 +32,15 @@ def send_message(
     stream: Stream, parts: Buffer | Sequence[Buffer], *, end_stream: bool = False
 ) -> None:
     """Sends one message of one or several buffers, which must not change until they have left."""
-    if isinstance(parts, bytes | bytearray | memoryview):
+    if isinstance(parts, _BUFFERS):
         nbytes = len(parts)
         parts = (parts,)
+    elif len(parts) == 1:
+        nbytes = len(parts[0])
     else:
         nbytes = sum(map(len, parts))
-    stream.send(_pack(0, nbytes), parts, nbytes + PREFIX_BYTES, end_stream=end_stream)
+    # Positional: a keyword costs as much as a window's check here.
+    stream.send(_pack(0, nbytes), parts, nbytes + PREFIX_BYTES, end_stream)
 
 
 class MessageReader:
@@ -104,8 +108,8 @@ class MessageReader:
 
     def take(self, buffer: bytearray, start: int, end: int) -> None:
         """A piece of payload; usually it is exactly one message."""
-        if self._message is None and not self._prefix and not self.paused:
-            while end - start >= PREFIX_BYTES:
+        if self._message is None and not self._prefix:
+            while not self.paused and end - start >= PREFIX_BYTES:
                 compressed, size = _unpack(buffer, start)
                 after = start + PREFIX_BYTES + size
                 if after > end or compressed or size > self._message_bytes_max:
@@ -117,8 +121,6 @@ class MessageReader:
                 start = after
                 if start == end or self._closed:
                     return
-                if self.paused:
-                    break
         if self._closed:
             return
         if self.paused:

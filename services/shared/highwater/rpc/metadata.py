@@ -22,6 +22,13 @@ _TIMEOUT: Final = re.compile(r"([0-9]{1,8})([HMSmun])")
 _TIMEOUT_VALUE_MAX: Final = 99_999_999
 
 
+def is_grpc(content_type: str) -> bool:
+    """Whether a content-type is gRPC's, of any encoding of messages; that of gRPC-Web is not."""
+    return content_type == "application/grpc" or content_type.startswith(
+        ("application/grpc+", "application/grpc;")
+    )
+
+
 def encode_metadata(metadata: Metadata) -> Fields:
     """The fields of metadata. Raises ValueError for what cannot travel (our mistake)."""
     fields: Fields = []

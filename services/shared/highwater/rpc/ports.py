@@ -12,11 +12,11 @@ from highwater.http2.ports import Buffer
 from highwater.rpc.metadata import Metadata
 from highwater.rpc.status import Status, StatusCode
 
-Message = bytes | bytearray
-"""A whole message, the receiver's own; this transport's are bytearrays of fixed length."""
-
 Request = TypeVar("Request")
 Response = TypeVar("Response")
+
+Message = bytes | bytearray
+"""A whole message, the receiver's own; this transport's are bytearrays of fixed length."""
 
 
 def nothing() -> None:
@@ -126,6 +126,32 @@ class StreamChannel(Protocol):
         `on_open`: the peer is connected and the call is on its way. A call that cannot connect
         ends with UNAVAILABLE, with `wait_for_ready` only at its deadline.
         """
+        ...
+
+
+class RpcChannel(StreamChannel, Protocol):
+    """All that a client does with one peer."""
+
+    async def unary(
+        self,
+        path: str,
+        request: Request,
+        *,
+        serialize: Callable[[Request], bytes],
+        deserialize: Callable[[bytearray], Response],
+        timeout_s: float,
+        metadata: Metadata = (),
+        wait_for_ready: bool = False,
+        idempotent: bool = False,
+    ) -> Response:
+        """One request and its response. Raises RpcError; cancelled with its task.
+
+        `idempotent`: a read, which is repeated when the peer is unavailable.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Cancels all calls and closes the connections."""
         ...
 
 

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from highwater.http2.abuse import AbuseLimits
 from highwater.http2.settings import LocalSettings
 from highwater.rpc.addresses import Address, TcpAddress, UnixAddress
-from highwater.rpc.listener import bind
+from highwater.rpc.listener import bind, unbind
 from highwater.rpc.ports import ServerStreamCall, StreamHandler
 from highwater.rpc.reports import OnFailure
 from highwater.rpc.server_call import ServerCall
@@ -147,6 +147,7 @@ class RpcServer:
         self.stopping = True
         if self._server is not None:
             self._server.close()
+            unbind(self._wanted)
         for connection in list(self._connections):
             connection.drain()
         patience_s = min(deadline_s, self._loop.time() + GOAWAY_PATIENCE_S)

@@ -81,7 +81,7 @@ class ServerCall:
         self._ended = False
         self._deadline_s: float | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._reader = MessageReader(
+        self._reader: MessageReader | None = MessageReader(
             stream,
             message_bytes_max=server.message_bytes_max,
             assembly=assembly,
@@ -93,7 +93,9 @@ class ServerCall:
 
     def begin(self, request: RequestHeaders, handler: StreamHandler | None) -> None:
         """Takes the stream, and asks the handler for callbacks; None: nobody serves the path."""
-        Connection.adopt(self._stream, self, self._reader)
+        reader = self._reader
+        assert reader is not None, "a call begins once"
+        Connection.adopt(self._stream, self, reader)
         known = dict(request.fields)
         try:
             self._metadata = decode_metadata(request.fields)
@@ -115,7 +117,7 @@ class ServerCall:
             except Exception as error:  # noqa: BLE001 - a handler's bug ends its call only.
                 self._bug(error)
             else:
-                self._reader.on_message = self._callbacks.on_message
+                reader.on_message = self._callbacks.on_message
 
     # ---- the handler's side ----
 
@@ -149,11 +151,13 @@ class ServerCall:
 
     def pause_reading(self) -> None:
         """See `StreamCall`."""
-        self._reader.pause()
+        if self._reader is not None:
+            self._reader.pause()
 
     def resume_reading(self) -> None:
         """See `StreamCall`."""
-        self._reader.resume()
+        if self._reader is not None:
+            self._reader.resume()
 
     def send_initial_metadata(self, metadata: Metadata = ()) -> None:
         """See `ServerStreamCall`. Raises ValueError for metadata that cannot travel."""
@@ -176,7 +180,7 @@ class ServerCall:
             trailers.append(("grpc-message", encode_details(details)))
         trailers += encode_metadata(metadata)
         self._end = Status(code, details, metadata)
-        self._reader.close()
+        self._read_no_more()
         self._stream.end(trailers)
 
     def cancel(self) -> None:
@@ -213,10 +217,15 @@ class ServerCall:
         self._ended = True
         if self._timer is not None:
             self._timer.cancel()
-        self._reader.close()
+        self._read_no_more()
         callbacks, self._callbacks = self._callbacks, _NO_CALLBACKS
         self._server.call_ended(self)
         guarded(self._server.on_failure, self.path, lambda: callbacks.on_end(status))
+
+    def _read_no_more(self) -> None:
+        reader, self._reader = self._reader, None  # Or the two would keep one another.
+        if reader is not None:
+            reader.close()
 
     def _half_closed(self) -> None:
         self._guarded(self._callbacks.on_half_close)
@@ -237,7 +246,8 @@ class ServerCall:
 
     def on_remote_end(self) -> None:
         """The client's half-close, behind all of its messages."""
-        self._reader.end()
+        if self._reader is not None:
+            self._reader.end()
 
     def on_local_end(self) -> None:
         """The trailers are on their way."""

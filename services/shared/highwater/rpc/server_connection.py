@@ -10,6 +10,7 @@ from highwater.http2.headers import Fields, RequestHeaders
 from highwater.http2.settings import LocalSettings
 from highwater.http2.stream import Nobody, Stream
 from highwater.rpc.message_memory import AssemblyBudget
+from highwater.rpc.metadata import is_grpc
 from highwater.rpc.ports import StreamHandler
 from highwater.rpc.server_call import CallServer, ServerCall
 from highwater.rpc.status import StatusCode
@@ -116,13 +117,13 @@ class ServerConnection:
         if not self._server.connection_opened(self):
             self.transport.abort("too many connections")
 
-    def on_ready(self) -> None:
+    def on_settings(self) -> None:
         """Requests follow."""
 
     def on_request(self, stream: Stream, request: RequestHeaders) -> None:
         """A new call."""
         content_type = next((v for k, v in request.fields if k == "content-type"), "")
-        if request.method != "POST" or not content_type.startswith("application/grpc"):
+        if request.method != "POST" or not is_grpc(content_type):
             self.http2.adopt(stream, (owner := NotGrpc(stream)), owner)
             return
         server = self._server

@@ -86,7 +86,8 @@ class Transport(asyncio.BufferedProtocol):
         self._get_buffer = self.http2.get_buffer
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._heard = False
+        self._settings_until_s = 0.0
+        self._heard = True
         self._full = False
         """The loop's buffer takes nothing more."""
         self._closing = False
@@ -111,7 +112,8 @@ class Transport(asyncio.BufferedProtocol):
         if plain is not None and plain.family != socket.AF_UNIX:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         transport.set_write_buffer_limits(WRITE_BUFFER_BYTES, WRITE_BUFFER_BYTES // 4)
-        self._timer = self._loop.call_later(self._keepalive.settings_s, self._settings_due)
+        self._settings_until_s = self._now_s() + self._keepalive.settings_s
+        self._look_later()
         self.http2.start()
         self._owner.on_connected()
 
@@ -213,17 +215,19 @@ class Transport(asyncio.BufferedProtocol):
 
     # ---- keepalive ----
 
-    def _settings_due(self) -> None:
-        if self.http2.ready:
-            self._look()
-        else:
-            self.abort("the peer does not speak HTTP/2")
+    def _look_later(self) -> None:
+        wait_s = self._keepalive.interval_s
+        if not self.http2.ready:
+            wait_s = min(wait_s, max(self._settings_until_s - self._now_s(), 0.0))
+        self._timer = self._loop.call_later(wait_s, self._look)
 
     def _look(self) -> None:
         """Each interval: a silent peer is asked."""
-        if self._heard:
+        if not self.http2.ready and self._now_s() >= self._settings_until_s:
+            self.abort("the peer does not speak HTTP/2")
+        elif self._heard:
             self._heard = False
-            self._timer = self._loop.call_later(self._keepalive.interval_s, self._look)
+            self._look_later()
         else:
             self.http2.ping(_PING)
             self._timer = self._loop.call_later(self._keepalive.timeout_s, self._answer_due)

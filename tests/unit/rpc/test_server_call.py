@@ -1,0 +1,207 @@
+import asyncio
+
+import pytest
+
+from highwater.http2.frames import DATA, HEADERS, RST_STREAM, UINT32, frame
+from highwater.rpc.message_memory import AssemblyBudget
+from highwater.rpc.messages import PREFIX
+from highwater.rpc.ports import ServerCallbacks
+from highwater.rpc.server_call import ServerCall
+from highwater.rpc.status import StatusCode
+from tests.support.http2_wire import REQUEST, RawClient
+
+
+class Server:
+    message_bytes_max = 1000
+
+    def __init__(self):
+        self.failures = []
+        self.ended = 0
+
+    def on_failure(self, name, error):
+        self.failures.append((name, type(error)))
+
+    def call_ended(self, _call):
+        self.ended += 1
+
+
+class Scene:
+    """One call of a client that the test plays."""
+
+    def __init__(self, handler=None, fields=()):
+        self.server, self.client = Server(), RawClient()
+        self.messages, self.ends, self.half_closes = [], [], 0
+        self.call = None
+        self.handler = handler or self._handle
+        self.client.end.on_request = self._request
+        self.client.end.feed(self.client.headers(1, [*REQUEST, *fields]))
+
+    def _request(self, stream, request):
+        self.call = ServerCall(
+            self.server,
+            stream,
+            request,
+            assembly=AssemblyBudget(10_000),
+            loop=asyncio.get_running_loop(),
+        )
+        self.call.begin(request, self.handler if self.handler != "none" else None)
+
+    def _handle(self, _call):
+        return ServerCallbacks(
+            on_message=lambda message: self.messages.append(bytes(message)),
+            on_half_close=self._half_closed,
+            on_end=self.ends.append,
+        )
+
+    def _half_closed(self):
+        self.half_closes += 1
+
+    def sent(self):
+        """Sections and payloads that the client sees."""
+        seen = []
+        for kind, flags, _, payload in self.client.ask(b""):
+            if kind == HEADERS:
+                seen.append((dict(self.client.decoder.decode(payload)), bool(flags & 1)))
+            elif kind == DATA:
+                seen.append(payload)
+            elif kind == RST_STREAM:
+                seen.append(UINT32.unpack(payload)[0])
+        return seen
+
+
+@pytest.fixture
+async def scene():
+    return Scene()
+
+
+def message(payload):
+    return PREFIX.pack(0, len(payload)) + payload
+
+
+RESPONSE = {":status": "200", "content-type": "application/grpc"}
+
+
+async def test_a_whole_call(scene):
+    scene.client.ask(frame(0, 1, 1, message(b"a") + message(b"b")))
+    assert scene.messages == [b"a", b"b"]
+    assert scene.half_closes == 1
+    scene.call.send(b"x")
+    scene.call.finish(metadata=[("k", "v")])
+    assert scene.sent() == [
+        (RESPONSE, False),
+        message(b"x"),
+        ({"grpc-status": "0", "k": "v"}, True),
+    ]
+    assert [status.code for status in scene.ends] == [StatusCode.OK]
+    assert scene.server.ended == 1
+
+
+async def test_trailers_only(scene):
+    scene.call.finish(StatusCode.NOT_FOUND, "no töpic")
+    scene.call.finish(StatusCode.OK)
+    [(fields, end), reset] = scene.sent()
+    assert fields == {**RESPONSE, "grpc-status": "5", "grpc-message": "no t%C3%B6pic"}
+    assert end
+    assert reset == 0
+
+
+async def test_initial_metadata_goes_once(scene):
+    scene.call.send_initial_metadata([("first", "yes")])
+    scene.call.send_initial_metadata([("again", "no")])
+    scene.call.send(b"")
+    assert scene.sent() == [({**RESPONSE, "first": "yes"}, False), message(b"")]
+
+
+async def test_metadata_and_a_deadline_of_the_client():
+    scene = Scene(fields=[("k", "v"), ("b-bin", "AA"), ("grpc-timeout", "20m")])
+    assert scene.call.metadata == [("k", "v"), ("b-bin", b"\0")]
+    assert scene.call.deadline_s - asyncio.get_running_loop().time() < 0.021
+    await asyncio.sleep(0.05)
+    assert [status.code for status in scene.ends] == [StatusCode.DEADLINE_EXCEEDED]
+    assert scene.sent()[0][0]["grpc-status"] == "4"
+
+
+@pytest.mark.parametrize(
+    ("handler", "field", "status"),
+    [
+        ("none", ("k", "v"), "12"),
+        (None, ("grpc-encoding", "gzip"), "12"),
+        (None, ("grpc-timeout", "soon"), "13"),
+        (None, ("x-bin", "!"), "13"),
+    ],
+)
+async def test_what_is_refused(handler, field, status):
+    scene = Scene(handler, [field])
+    fields = [section for section in scene.sent() if isinstance(section, tuple)]
+    assert fields[-1][0]["grpc-status"] == status
+    assert scene.messages == []
+    assert scene.server.ended == 1
+
+
+async def test_bugs_of_the_handler_and_its_callbacks():
+    def fail(*_):
+        raise ZeroDivisionError
+
+    for handler in (fail, lambda _call: ServerCallbacks(on_message=fail)):
+        scene = Scene(handler)
+        scene.client.ask(frame(0, 0, 1, message(b"a")))
+        assert scene.server.failures == [("/test.Test/Call", ZeroDivisionError)]
+        assert scene.server.ended == 1
+
+
+async def test_a_client_that_cancels(scene):
+    scene.client.ask(frame(RST_STREAM, 0, 1, UINT32.pack(8)))
+    assert [status.code for status in scene.ends] == [StatusCode.CANCELLED]
+    scene.call.send(b"late")
+    scene.call.finish()
+    assert scene.sent() == []
+    assert scene.server.ended == 1
+
+
+async def test_a_lost_connection(scene):
+    scene.client.end.connection.lost("gone")
+    assert [(status.code, status.details) for status in scene.ends] == [
+        (StatusCode.UNAVAILABLE, "gone")
+    ]
+
+
+async def test_a_message_that_is_too_large(scene):
+    scene.client.ask(frame(0, 0, 1, PREFIX.pack(0, 1001)))
+    assert [status.code for status in scene.ends] == [StatusCode.RESOURCE_EXHAUSTED]
+
+
+async def test_trailers_wait_for_messages(scene):
+    scene.call.send(bytes(100_000))
+    scene.call.finish()
+    assert scene.ends == []
+    assert scene.call.unsent_bytes > 0
+    scene.client.ask(b"\0\0\x04\x08\0\0\0\0\0\0\x0f\0\0" + b"\0\0\x04\x08\0\0\0\0\x01\0\x0f\0\0")
+    assert [status.code for status in scene.ends] == [StatusCode.OK]
+
+
+async def test_a_failure_does_not(scene):
+    scene.call.send(bytes(100_000))
+    scene.call.fail(StatusCode.UNAVAILABLE, "the server stops")
+    assert [status.code for status in scene.ends] == [StatusCode.UNAVAILABLE]
+    assert scene.sent()[-1] == 2
+
+
+async def test_cancel(scene):
+    scene.call.cancel()
+    assert scene.sent() == [8]
+    assert [status.code for status in scene.ends] == [StatusCode.CANCELLED]
+
+
+async def test_messages_after_the_end_are_dropped(scene):
+    scene.call.send(bytes(100_000))
+    scene.call.finish()
+    scene.client.ask(frame(0, 1, 1, message(b"late")))
+    assert scene.messages == []
+    assert scene.half_closes == 0
+
+
+async def test_a_handler_that_never_asks_can_send(scene, monkeypatch):
+    monkeypatch.setattr("highwater.rpc.server_call.UNSENT_BYTES_MAX", 100_000)
+    for _ in range(4):
+        scene.call.send(bytes(60_000))
+    assert [status.code for status in scene.ends] == [StatusCode.RESOURCE_EXHAUSTED]
