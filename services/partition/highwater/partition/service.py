@@ -6,7 +6,6 @@ checkpoints and the clean-shutdown file.
 """
 
 import asyncio
-import socket
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Final
@@ -15,7 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from highwater.hop.channels import HopChannels
 from highwater.hop.metrics import HopCollector
-from highwater.hop.transport import SERVICE, HopServer, make_server, open_channel
+from highwater.hop.transport import open_channel
 from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.watch import ClusterWatch
@@ -30,8 +29,7 @@ from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.edge.local_link import LocalLink
-from highwater.partition.edge.server import add_to_server
-from highwater.partition.edge.stream_drain import StreamDrain
+from highwater.partition.edge.node_server import NodeServer
 from highwater.partition.groups.coordinator_log import DataPlaneLog
 from highwater.partition.groups.runtime import GroupCoordinator
 from highwater.partition.groups.snapshot import FileSnapshotStore
@@ -61,7 +59,6 @@ from highwater.partition.storage.errors import (
 )
 from highwater.partition.storage.log.log import PartitionLog
 from highwater.partition.storage.scrubbing.scrubber import Damage
-from highwater.rpc.health import RpcHealth
 from highwater.runtime.health import Readiness
 from highwater.runtime.logging import Logger
 from highwater.runtime.loop_lag import LoopLagMonitor
@@ -69,7 +66,6 @@ from highwater.runtime.metrics import MetricsServer
 from highwater.runtime.tasks import TaskOwner
 
 FIRST_IMAGE_TIMEOUT_S: Final = 30.0
-ALL_ADDRESSES: Final = ("0.0.0.0", "::", "[::]")
 
 
 class PartitionService:
@@ -105,13 +101,11 @@ class PartitionService:
         self._server = (
             None
             if embedded
-            else make_server(config.host, config.port, config.hop.transport, self._stream_failed)
+            else NodeServer(config.host, config.port, config.hop.transport, self._call_failed)
         )
-        self._health = RpcHealth((SERVICE,))
         self._channels = HopChannels(
-            lambda address: open_channel(address, config.hop.transport, self._stream_failed)
+            lambda address: open_channel(address, config.hop.transport, self._call_failed)
         )
-        self._streams = StreamDrain()
         self._stack = AsyncExitStack()
         self.logs = self._make_logs()
         self.static_configs = static_configs(config)
@@ -281,7 +275,7 @@ class PartitionService:
             raise HighwaterError("the controller sent no metadata in time") from None
         self._report_usage()
         if self._server is not None:
-            await self._health.set_serving(serving=True)
+            await self._server.set_serving(serving=True)
 
     def _register_metrics(self, membership: Membership) -> None:
         self._registry.register(
@@ -311,7 +305,7 @@ class PartitionService:
     async def stop(self) -> None:
         """See the module."""
         if self._server is not None:
-            await self._health.set_serving(serving=False)
+            await self._server.set_serving(serving=False)
         await self._drain()
         await self._stack.aclose()
 
@@ -342,7 +336,7 @@ class PartitionService:
             await self.membership.drain(max(deadline_s - loop.time(), drain_s / 4))
         # However long that took: what is in the log should be answered.
         left_s = max(deadline_s - loop.time(), drain_s / 4)
-        if not await self._streams.run(left_s):
+        if self._server is not None and not await self._server.drain(left_s):
             self._log.warning("streams_not_ended", timeout_s=left_s)
 
     def _others_can_lead(self) -> bool:
@@ -397,22 +391,18 @@ class PartitionService:
         self._stack.push_async_callback(monitor.stop)
         await monitor.start()
 
-    async def _serve(self, server: HopServer) -> str:
-        self._health.add_to_server(server)
-        add_to_server(
-            server,
+    async def _serve(self, server: NodeServer) -> str:
+        server.add_methods(
             plane=self.plane,
             queries=self.queries,
             log_dirs=self.log_dirs,
             coordinator=self.groups,
-            drain=self._streams,
-            on_failure=self._stream_failed,
             replication=self.replication,
         )
         self._stack.push_async_callback(server.stop, drain_s=self._config.drain_s)
         await server.start()
         self._log.info("listening", address=server.address)
-        return self._config.advertised_address or _reachable(server.address)
+        return self._config.advertised_address or server.reachable_address
 
     def _registered(self, node_epoch: int) -> None:
         """An image that names this registration may have come before its answer."""
@@ -493,7 +483,7 @@ class PartitionService:
         if self._membership is not None:
             self._membership.applied()
 
-    def _stream_failed(self, path: str, error: BaseException) -> None:
+    def _call_failed(self, path: str, error: BaseException) -> None:
         """A bug that costs one call."""
         self._log.error("call_failed", path=path, exc_info=error)
 
@@ -506,9 +496,3 @@ class PartitionService:
         error = None if watch.cancelled() else watch.exception()
         if error is not None and not self.failed.done():
             self.failed.set_exception(error)
-
-
-def _reachable(address: str) -> str:
-    """An address for others: the machine's host name where the server listens on all addresses."""
-    host, _, port = address.rpartition(":")
-    return f"{socket.gethostname()}:{port}" if host in ALL_ADDRESSES else address
