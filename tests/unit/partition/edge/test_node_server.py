@@ -82,7 +82,7 @@ async def test_health_and_the_end_of_streams(make, transport, failures):
             on_end=ends.append,
             on_open=lambda: opened.append(1),
         )
-    await until(lambda: len(opened) == 2)
+    await until(lambda: len(opened) == 2 and len(server._streams._first) == 2)
     async with asyncio.timeout(10), grpc.aio.insecure_channel(server.address) as stock:
         stub = health_pb2_grpc.HealthStub(stock)
         request = health_pb2.HealthCheckRequest(service=SERVICE)
