@@ -1,7 +1,5 @@
 """A process's channels to nodes, and their counts."""
 
-import pytest
-
 from highwater.hop.channels import HopChannels
 from highwater.http2.counters import ConnectionCounters
 from highwater.rpc.statistics import Statistics
@@ -46,13 +44,3 @@ async def test_counts_are_added_up_and_kept():
     told = channels.statistics()
     assert (told.connections, told.streams, told.unsent_bytes) == (0, 0, 0)
     assert (told.connections_opened, told.totals.bytes_sent, told.totals.stalls) == (44, 55, 66)
-
-
-async def test_an_address_that_is_none():
-    def refuse(_address):
-        raise ValueError("no address")
-
-    channels = HopChannels(refuse)
-    with pytest.raises(ValueError, match="no address"):
-        channels.open("?")
-    assert channels.statistics().connections == 0

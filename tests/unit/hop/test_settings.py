@@ -1,8 +1,5 @@
 """hop.transport, of both services."""
 
-import subprocess
-import sys
-
 import pytest
 
 from highwater.gateway.config import GatewayConfig
@@ -27,13 +24,3 @@ def test_the_loop_carries_the_hop_unless_told_otherwise(config, monkeypatch):
 def test_another_transport_is_refused(config):
     with pytest.raises(ConfigError, match=r"hop\.transport"):
         load_settings(config, overrides={"hop.transport": "quic"})
-
-
-@BOTH
-def test_settings_are_read_without_grpc(config):
-    """Its engine is chosen before it is loaded (decision 38)."""
-    program = (
-        f"import sys; from {config.__module__} import {config.__name__}; "
-        f"sys.exit('grpc' in sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

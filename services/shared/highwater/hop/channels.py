@@ -16,7 +16,7 @@ class HopChannels:
         self._closed_totals = ConnectionCounters()
 
     def open(self, address: str) -> HopChannel:
-        """A channel to host:port. Raises ValueError if `address` is none."""
+        """A channel to host:port."""
         channel = self._make(address)
         self._open[channel] = None
         return channel

@@ -1,6 +1,4 @@
-"""The setting that chooses the hop's transport; loads neither transport, so that gRPC's engine can still
-be chosen (`runtime.grpc_engine`).
-"""
+"""The setting that chooses the hop's transport."""
 
 from enum import StrEnum
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from highwater.hop.settings import HopTransport
+from highwater.hop.unreachable import UnreachableChannel
 from highwater.rpc.addresses import TcpAddress
 from highwater.rpc.channel import Channel
 from highwater.rpc.grpcio_channel import GrpcioChannel
@@ -71,7 +72,7 @@ OpenChannel = Callable[[str], HopChannel]
 def open_channel(address: str, transport: HopTransport, on_failure: OnFailure) -> HopChannel:
     """A channel to host:port, which connects when there is a call to make.
 
-    `on_failure` takes the bugs of callbacks. Raises ValueError if `address` is none.
+    `on_failure` takes the bugs of callbacks. If `address` is none, nobody is reached there.
     """
     if transport is HopTransport.GRPCIO:
         return GrpcioChannel(
@@ -80,7 +81,10 @@ def open_channel(address: str, transport: HopTransport, on_failure: OnFailure) -
             idempotent_paths=[path_of(method) for method in IDEMPOTENT],
             on_failure=on_failure,
         )
-    return Channel(address, message_bytes_max=MESSAGE_BYTES_MAX, on_failure=on_failure)
+    try:
+        return Channel(address, message_bytes_max=MESSAGE_BYTES_MAX, on_failure=on_failure)
+    except ValueError as error:
+        return UnreachableChannel(str(error))
 
 
 def make_server(host: str, port: int, transport: HopTransport, on_failure: OnFailure) -> HopServer:
