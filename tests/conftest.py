@@ -35,8 +35,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--cluster",
         default="embedded,nodes3,gateways2,combined3",
-        help="where cluster tests run: a list of embedded, nodes3, gateways2, combined3, kafka, "
-        "external",
+        help="where cluster tests run: a list of embedded, nodes3, gateways2, grpcio3, combined3, "
+        "kafka, external",
     )
     group.addoption("--bootstrap", default=None, help="the broker for --cluster external")
     group.addoption("--seed", type=int, default=None, help="seed of crash and fuzz runs")

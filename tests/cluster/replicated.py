@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from highwater.hop.settings import HopTransport
 from tests.support.etcd import etcd_missing
 from tests.support.process import wait_until
 from tests.support.replicated_cluster import ReplicatedCluster, Shape
@@ -26,11 +27,14 @@ SHAPE: Final = Shape(controllers=1, etcd_members=1, settings={"controller": FAST
 def in_form(shape: Shape, form: str) -> Shape:
     """The same cluster with other processes.
 
-    split: as it is, no node has a gateway in its process. combined: every node has. mixed: the first
-    two nodes have, and there are gateways without nodes, which do not end when a node does.
+    split: as it is, no node has a gateway in its process; grpcio: with grpc.aio between them.
+    combined: every node has. mixed: the first two nodes have, and there are gateways without nodes,
+    which do not end when a node does.
     """
     if form == "split":
         return shape
+    if form == "grpcio":
+        return replace(shape, hop=HopTransport.GRPCIO)
     if form == "combined":
         return replace(shape, combined=shape.nodes, gateways=0)
     assert form == "mixed"

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import psutil
 
+from highwater.hop.settings import HopTransport
+from tests.support.nodes_cluster import hop_flags
 from tests.support.process import ManagedProcess, free_port_block, wait_until
 
 HIGHWATER = Path(sys.executable).with_name("highwater")
@@ -23,6 +25,7 @@ MODES: dict[str, tuple[int, tuple[str, ...]]] = {
     "separate": (1, ("--separate",)),
     "nodes3": (3, ("--nodes", "3", "--separate")),
     "combined3": (3, ("--nodes", "3")),
+    "grpcio3": (3, ("--nodes", "3", "--separate", *hop_flags(HopTransport.GRPCIO))),
 }
 """Mode -> number of nodes and the flags that make it."""
 

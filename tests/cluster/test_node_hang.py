@@ -20,7 +20,7 @@ TIMEOUT_MS = 1_500
 
 
 @pytest.mark.parametrize(
-    "up", ["nodes3", pytest.param("combined3", marks=pytest.mark.full)], indirect=True
+    "up", ["nodes3", "grpcio3", pytest.param("combined3", marks=pytest.mark.full)], indirect=True
 )
 def test_produces_are_answered_by_their_deadline_while_a_node_hangs(up: Up):
     topic = make_topic(up.bootstrap, "hang", partitions=PARTITIONS)

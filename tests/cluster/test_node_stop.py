@@ -21,7 +21,8 @@ from tests.support.replicated_cluster import ReplicatedCluster, Shape
 pytestmark = pytest.mark.etcd
 
 SHAPE = Shape(controllers=1, etcd_members=1)
-FORMS = ("mixed", "split")
+FORMS = ("mixed", "split", "grpcio")
+"""Each ends its streams in its own way."""
 LEADER, ALL = 1, -1
 # Topics, and how producers, which do not retry, write to them.
 PRODUCERS = {"plain": (False, ALL), "idempotent": (True, ALL), "leader-only": (False, LEADER)}

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from highwater.hop.settings import HopTransport
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
@@ -29,7 +31,7 @@ class Cluster(Protocol):
     """
 
     mode: str
-    """The mode: embedded, nodes3, gateways2, combined3, kafka or external."""
+    """The mode: embedded, nodes3, gateways2, grpcio3, combined3, kafka or external."""
 
     @property
     def bootstrap(self) -> str:
@@ -68,7 +70,12 @@ COMPLAINT_WORDS = ("Traceback", '"level": "error"', '"level": "critical"')
 """Words in Highwater's log lines about unexpected errors."""
 
 
-_GATEWAYS: Mapping[str, int | None] = {"nodes3": 1, "gateways2": 2, "combined3": None}
+_GATEWAYS: Mapping[str, int | None] = {
+    "nodes3": 1,
+    "gateways2": 2,
+    "grpcio3": 1,
+    "combined3": None,
+}
 """Modes with three nodes, and their gateways; None: each node has its own."""
 
 
@@ -85,8 +92,13 @@ def make_cluster(mode: str, directory: Path, *, bootstrap: str | None = None) ->
     if mode in _GATEWAYS:
         from tests.support.nodes_cluster import NodesCluster
 
-        gateway_count = _GATEWAYS[mode]
-        return NodesCluster(directory, mode=mode, node_count=3, gateway_count=gateway_count)
+        return NodesCluster(
+            directory,
+            mode=mode,
+            node_count=3,
+            gateway_count=_GATEWAYS[mode],
+            hop=HopTransport.GRPCIO if mode == "grpcio3" else HopTransport.LOOP,
+        )
     if mode == "kafka":
         from tests.support.kafka_cluster import KafkaCluster
 
@@ -98,7 +110,8 @@ def make_cluster(mode: str, directory: Path, *, bootstrap: str | None = None) ->
             raise ValueError("--cluster external needs --bootstrap HOST:PORT")
         return ExternalCluster(bootstrap)
     raise ValueError(
-        f"unknown cluster mode {mode!r}: embedded, nodes3, gateways2, combined3, kafka or external"
+        f"unknown cluster mode {mode!r}: embedded, nodes3, gateways2, grpcio3, combined3, kafka or "
+        "external"
     )
 
 

@@ -15,6 +15,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from highwater.hop.segment_files import INCARNATION_FILE
+from highwater.hop.settings import HopTransport
 from tests.support.cluster import COMPLAINT_WORDS, Node
 from tests.support.embedded_cluster import HIGHWATER, wait_for_port
 from tests.support.measured_process import resident_bytes
@@ -26,11 +27,25 @@ _KILL_TIMEOUT_S = 10.0
 _RESTART_TIMEOUT_S = 60.0
 
 
+def hop_flags(hop: HopTransport) -> tuple[str, ...]:
+    """The flags of `highwater up` for the transport between its gateways and nodes."""
+    sections = ("gateway", "partition")
+    return tuple(
+        word for section in sections for word in ("--set", f"{section}.hop.transport={hop}")
+    )
+
+
 class NodesCluster:
     """Implements `tests.support.cluster.Cluster`; the supervisor restarts what is killed."""
 
     def __init__(
-        self, directory: Path, *, mode: str, node_count: int, gateway_count: int | None = 1
+        self,
+        directory: Path,
+        *,
+        mode: str,
+        node_count: int,
+        gateway_count: int | None = 1,
+        hop: HopTransport = HopTransport.LOOP,
     ) -> None:
         """`gateway_count` None: each node's process has one, and all have one block of ports."""
         self.mode = mode
@@ -53,6 +68,7 @@ class NodesCluster:
                 str(HIGHWATER),
                 *("up", *flags, "--host", _HOST, "--port", str(self._port)),
                 *("--data-dir", str(self._data_dir)),
+                *hop_flags(hop),
             ],
             log_path=directory / "cluster.log",
         )

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from highwater.controller.store import keys
+from highwater.hop.settings import HopTransport
 from highwater.model.errors import HighwaterError
 from highwater.model.ids import NodeId
 from tests.support.cluster import COMPLAINT_WORDS, Node
@@ -45,6 +46,8 @@ class Shape:
     gateways: int = 1
     """Gateways without a node."""
     etcd_members: int = 3
+    hop: HopTransport = HopTransport.LOOP
+    """Of gateways and nodes, unless `settings` say otherwise for some."""
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By section ("controller"), or by process ("node-2"), which wins: name -> value."""
 
@@ -472,6 +475,8 @@ class ReplicatedCluster:
 
     def _command(self, section: str, name: str, settings: Mapping[str, str]) -> list[str]:
         given = self.shape.settings
+        if section in ("gateway", "partition"):
+            settings = {**settings, "hop.transport": self.shape.hop}
         merged = {**settings, **given.get(section, {}), **given.get(name, {})}
         words = [*_HIGHWATER, section, "--parent", str(os.getpid())]
         for key, value in merged.items():

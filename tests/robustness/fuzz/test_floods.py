@@ -184,11 +184,12 @@ def test_clients_that_do_not_read(start_cluster: Callable[[str], Cluster], mode:
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("hop", ["nodes3", "grpcio3"])
 def test_clients_that_do_not_read_bytes_of_the_hop(
-    start_cluster: Callable[[str], Cluster],
+    start_cluster: Callable[[str], Cluster], hop: str
 ) -> None:
     """Where a gateway cannot read the nodes' files, every reply passes through its memory."""
-    cluster = start_cluster("nodes3")
+    cluster = start_cluster(hop)
     assert isinstance(cluster, NodesCluster)
     cluster.hide_files_from_gateways()
     large = _fetches(cluster, "unread", batches=8, nbytes=900_000)

@@ -20,7 +20,7 @@ from highwater.hop.append_codec import (
     split_messages,
 )
 from highwater.hop.append_expiry import NEVER_MS
-from highwater.hop.framing import HopFramingError
+from highwater.hop.framing import HopFramingError, joined
 from highwater.model.ids import TopicId
 from tests.unit.hop.sinks import TOPIC, Owner, Sink, group_of
 
@@ -117,13 +117,25 @@ def test_any_groups_survive_encoding(specs):
 def test_small_groups_may_be_patched_in_one_buffer_and_large_ones_not():
     small = group_of(b"a" * (COPY_BYTES_MAX - 1), b"b")
     large = group_of(b"c" * COPY_BYTES_MAX, b"d")
-    _, (one, two) = decode_request(encode_request(1, [small, large], 0))
+    _, (one, two) = decode_request(joined(encode_request(1, [small, large], 0)))
     assert one.writable
     one.batches[1][:] = b"x"
     assert one.whole == b"a" * (COPY_BYTES_MAX - 1) + b"x"
     assert not two.writable
     assert two.whole is None
     assert two.batches[0].readonly
+
+
+def test_groups_of_a_message_that_is_theirs_are_patched_in_place():
+    groups = [group_of(b"a" * COPY_BYTES_MAX, b"b"), group_of(b"c", b"d")]
+    message = bytearray(joined(encode_request(1, groups, 0)))
+    _, (one, two) = decode_request(message)
+    assert (one.writable, two.writable) == (True, True)
+    one.batches[1][:] = b"x"
+    two.batches[0][:] = b"y"
+    assert message.endswith(b"axyd"), "nothing was copied"
+    assert one.whole == b"a" * COPY_BYTES_MAX + b"x"
+    assert two.whole == b"yd"
 
 
 def broken(**changes):

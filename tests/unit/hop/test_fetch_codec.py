@@ -18,7 +18,7 @@ from highwater.hop.fetch_codec import (
     parse_response,
     works_of,
 )
-from highwater.hop.framing import HopFramingError
+from highwater.hop.framing import HopFramingError, joined
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId, TopicId
 
@@ -130,7 +130,7 @@ def write(works, *, references=False):
     writer = ResponseWriter(references=references)
     for work in works:
         writer.add(work)
-    return writer.take()
+    return [joined(message) for message in writer.take()]
 
 
 def gather(messages, isolation_level=0):
@@ -224,8 +224,8 @@ def test_any_answers_survive_encoding(tmp_path_factory, works, taken):
                 )
             )
             if taken[number]:
-                messages += writer.take()
-        whole = gather([*messages, *writer.take()])
+                messages += map(joined, writer.take())
+        whole = gather([*messages, *map(joined, writer.take())])
         for number, sizes in enumerate(works):
             results = whole[number][0]
             assert [bytes(r.records) for r in results] == [
@@ -332,7 +332,7 @@ def test_the_last_message_says_how_many_requests_were_begun(stored):
     (message,) = writer.take(2)
     assert parse_response(message) == ([], 2)
     writer.add(answered(1, found(stored, 0, PIECE_BYTES + 5)))
-    assert [parse_response(message)[1] for message in writer.take(3)] == [0, 3]
+    assert [parse_response(joined(message))[1] for message in writer.take(3)] == [0, 3]
 
 
 def test_a_detail_of_no_partition_is_refused():

@@ -5,14 +5,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
-from highwater.hop.framing import PLACEHOLDER, HopFramingError, frame, split
+from highwater.hop.framing import (
+    JOIN_BYTES_MAX,
+    PLACEHOLDER,
+    HopFramingError,
+    bytes_of,
+    frame,
+    joined,
+    split,
+)
 
 
 def message_of(payload: bytes, pieces: int = 1) -> bytes:
     header = pb.AppendRequest(header_bytes=PLACEHOLDER, message_id=77, topic_ids=[b"t" * 16])
     step = max(1, len(payload) // pieces)
     parts = [memoryview(payload)[i : i + step] for i in range(0, len(payload), step)]
-    return frame(header.SerializeToString(), parts, len(payload))
+    return joined(frame(header.SerializeToString(), parts, len(payload)))
 
 
 @pytest.mark.parametrize("nbytes", [0, 1, 127, 128, 16_383, 16_384, 2_097_151, 2_097_152])
@@ -26,6 +34,27 @@ def test_any_protobuf_reader_understands_the_whole(nbytes):
     assert bytes(found) == payload
     assert whole.header_bytes == len(head)
     assert pb.AppendRequest.FromString(head).topic_ids == [b"t" * 16]
+
+
+def test_short_pieces_are_joined_and_long_ones_passed_on():
+    header = pb.AppendRequest(header_bytes=PLACEHOLDER).SerializeToString()
+    short = [b"s" * (JOIN_BYTES_MAX - 1)] * 3
+    message = frame(header, short, sum(map(len, short)))
+    assert type(message) is bytes
+    assert bytes_of(message) == len(message)
+    long = [memoryview(b"l" * JOIN_BYTES_MAX)] * 3
+    parts = frame(header, long, 3 * JOIN_BYTES_MAX)
+    assert all(a is b for a, b in zip(parts[1:], long, strict=True))
+    assert bytes_of(parts) == len(joined(parts))
+    assert split(joined(parts))[1] == b"l" * 3 * JOIN_BYTES_MAX
+
+
+@pytest.mark.parametrize("buffer", [bytes, bytearray, memoryview])
+def test_any_buffer_can_be_split_and_joined(buffer):
+    message = buffer(message_of(b"p" * 300))
+    assert bytes(split(message)[1]) == b"p" * 300
+    assert joined(message) == bytes(message)
+    assert bytes_of(message) == len(message)
 
 
 def test_a_message_cut_anywhere_is_refused():

@@ -2,13 +2,12 @@
 
 import asyncio
 
-import grpc
-import grpc.aio
 import pytest
 
 from highwater.hop.framing import HopFramingError
 from highwater.hop.stream import REOPEN_DELAYS_S, Stream
-from highwater.runtime.tasks import TaskOwner
+from highwater.rpc.status import Status, StatusCode
+from tests.support.fake_calls import FakeChannel
 
 
 async def until(condition, timeout_s=10):
@@ -17,74 +16,24 @@ async def until(condition, timeout_s=10):
             await asyncio.sleep(0.005)
 
 
-class Call:
-    """One call on the fake channel."""
-
-    def __init__(self, connects):
-        self.connects = connects
-        self.inbox = asyncio.Queue()
-        self.written = []
-        self.cancelled = self.closed = False
-
-    async def wait_for_connection(self):
-        if not self.connects:
-            raise error_of(grpc.StatusCode.UNAVAILABLE, "refused")
-
-    async def read(self):
-        item = await self.inbox.get()
-        if isinstance(item, BaseException):
-            raise item
-        return item
-
-    async def write(self, message):
-        self.written.append(message)
-
-    async def done_writing(self):
-        self.closed = True
-
-    def cancel(self):
-        self.cancelled = True
-        self.inbox.put_nowait(asyncio.CancelledError())
-
-
-def error_of(code, details):
-    return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), details)
-
-
 class World:
     """A channel whose calls the test keeps, and a stream on it."""
 
     def __init__(self):
-        self.connects = True
-        self.calls = []
+        self.channel = FakeChannel()
+        self.calls = self.channel.calls
         self.queue = []
-        self.received, self.opened, self.broken, self.slept = [], [], [], []
-        self.ended = []
-        self.room = None
+        self.received, self.opened, self.broken, self.bugs = [], [], [], []
         self.stream = Stream(
-            self,
+            self.channel,
             "/service/Method",
             next_message=self.next_message,
             received=self.receive,
             opened=lambda: self.opened.append(len(self.calls)),
             broken=self.broken.append,
-            sleep=self.sleep,
-            room=lambda: self.room,
+            on_bug=self.bugs.append,
         )
-        self.owner = TaskOwner(lambda name, error: self.ended.append(error))
-        self.task = self.owner.start(self.stream.run(), name="stream")
-
-    def stream_stream(self, method):
-        assert method == "/service/Method"
-        return self.open_call
-
-    def open_call(self):
-        self.calls.append(Call(self.connects))
-        return self.calls[-1]
-
-    async def sleep(self, seconds):
-        self.slept.append(seconds)
-        await asyncio.sleep(0)
+        self.stream.start()
 
     def next_message(self):
         if not self.queue:
@@ -95,8 +44,10 @@ class World:
         return item
 
     def receive(self, message):
-        if isinstance(message, bytes) and message.startswith(b"!"):
+        if message.startswith(b"!"):
             raise HopFramingError("nonsense")
+        if message.startswith(b"?"):
+            raise KeyError("a bug")
         self.received.append(message)
 
 
@@ -104,50 +55,86 @@ class World:
 async def world():
     made = World()
     await until(lambda: made.stream.is_open)
+    assert made.channel.paths == ["/service/Method"]
     yield made
-    await made.owner.close(timeout_s=1)
-    assert made.ended == []
+    made.stream.stop()
+    assert made.bugs == []
 
 
 async def test_messages_go_both_ways(world):
+    world.queue += [b"a", [b"b", memoryview(b"c")]]
+    world.stream.wake()
+    assert world.calls[0].written == [], "at the end of the turn"
+    await asyncio.sleep(0)
+    assert world.calls[0].written == [b"a", b"bc"]
+    world.calls[0].answer(b"d")
+    assert world.received == [b"d"]
+
+
+async def test_messages_can_be_written_at_once(world):
+    world.queue += [b"a", b"b"]
+    world.stream.write()
+    assert world.calls[0].written == [b"a", b"b"]
+
+
+async def test_messages_keep_their_order_if_one_brings_the_next(world):
+    take = world.stream._next_message
+
+    def eager():
+        message = take()
+        world.stream.write()  # As when the owner finds more, while this one is on its way.
+        return message
+
+    world.stream._next_message = eager
+    world.queue += [b"%d" % n for n in range(5)]
+    world.stream.write()
+    assert world.calls[0].written == [b"0", b"1", b"2", b"3", b"4"]
+
+
+async def test_messages_wait_at_their_owner_while_the_peer_takes_none(world):
+    call = world.calls[0]
+    call.takes = False
     world.queue += [b"a", b"b"]
     world.stream.wake()
-    world.calls[0].inbox.put_nowait(b"c")
-    await until(lambda: world.calls[0].written == [b"a", b"b"] and world.received == [b"c"])
+    await asyncio.sleep(0.01)
+    assert (call.written, len(world.queue)) == ([], 2)
+    call.make_room()
+    assert call.written == [b"a", b"b"]
 
 
-async def test_nothing_is_read_until_there_is_room(world):
-    call = world.calls[0]
-    world.room = asyncio.get_running_loop().create_future()
-    call.inbox.put_nowait(b"a")
-    await until(lambda: world.received == [b"a"])
-    call.inbox.put_nowait(b"b")
-    world.queue.append(b"c")
+async def test_nothing_is_read_during_a_pause_also_on_the_next_connection(world):
+    world.stream.pause_reading()
+    world.calls[0].answer(b"a")
+    world.queue.append(b"b")
     world.stream.wake()
-    await until(lambda: call.written == [b"c"])
-    await asyncio.sleep(0.02)
-    assert world.received == [b"a"], "it was asked for before, this one was not"
-    room, world.room = world.room, None
-    room.set_result(None)
-    await until(lambda: world.received == [b"a", b"b"])
+    await until(lambda: world.calls[0].written == [b"b"])
+    assert world.received == []
+    world.calls[0].end()
+    await until(lambda: world.opened == [1, 2])
+    world.calls[1].answer(b"c")
+    assert world.received == [], "the first message went with its connection"
+    world.stream.resume_reading()
+    assert world.received == [b"c"]
 
 
 @pytest.mark.parametrize(
     ("end", "reason"),
     [
-        (grpc.aio.EOF, "ended"),
-        (error_of(grpc.StatusCode.UNAVAILABLE, "reset"), "reset"),
-        (error_of(grpc.StatusCode.INTERNAL, ""), "INTERNAL"),
-        (asyncio.CancelledError(), "cancelled"),
-        (b"!", "nonsense"),
+        (lambda call: call.end(), "the node ended the stream"),
+        (lambda call: call.end(Status(StatusCode.UNAVAILABLE, "reset")), "reset"),
+        (lambda call: call.end(Status(StatusCode.INTERNAL)), "INTERNAL"),
+        (lambda call: call.answer(b"!"), "nonsense"),
     ],
+    ids=["ended", "lost", "nameless", "malformed"],
 )
 async def test_a_stream_that_ends_is_opened_again(world, end, reason):
-    world.calls[0].inbox.put_nowait(end)
+    world.stream._attempt = 3
+    end(world.calls[0])
+    assert not world.stream.is_open
     await until(lambda: world.opened == [1, 2])
     assert len(world.broken) == 1
     assert reason in world.broken[0]
-    assert world.calls[0].cancelled
+    assert world.calls[0].ended is not None
     assert world.stream.is_open
     world.queue.append(b"on the second")
     world.stream.wake()
@@ -155,60 +142,99 @@ async def test_a_stream_that_ends_is_opened_again(world, end, reason):
     assert world.calls[0].written == []
 
 
-async def test_a_writer_that_fails_ends_the_stream_too(world):
-    world.queue.append(ValueError("cannot be encoded"))
+@pytest.mark.parametrize("where", ["next_message", "received", "opened", "broken"])
+async def test_a_bug_is_reported_and_the_stream_opened_again(world, where):
+    def fail(*_args):
+        setattr(world.stream, f"_{where}", before)
+        raise ValueError(where)
+
+    before = getattr(world.stream, f"_{where}")
+    setattr(world.stream, f"_{where}", fail)
+    if where == "next_message":
+        world.stream.wake()
+    elif where == "received":
+        world.calls[0].answer(b"a")
+    else:
+        world.calls[0].end()
+    await until(lambda: world.bugs and world.stream.is_open)
+    assert [str(bug) for bug in world.bugs] == [where]
+    told = {"next_message": 1, "received": 1, "opened": 2, "broken": 0}
+    assert len(world.broken) == told[where]
+    world.bugs.clear()
+    world.queue.append(b"a")
     world.stream.wake()
-    await until(lambda: world.opened == [1, 2])
-    assert len(world.broken) == 1
+    await until(lambda: world.calls[-1].written == [b"a"])
 
 
-async def test_pauses_grow_while_the_node_is_unreachable_and_reset(world):
-    world.connects = False
-    world.calls[0].inbox.put_nowait(grpc.aio.EOF)
+async def test_pauses_grow_while_the_node_is_unreachable_and_reset(world, monkeypatch):
+    loop = asyncio.get_running_loop()
+    delays = []
+
+    def call_later(delay_s, callback, *args):
+        if callback == world.stream._begin:
+            delays.append(delay_s)
+            delay_s = 0
+        return real(delay_s, callback, *args)
+
+    real = loop.call_later
+    monkeypatch.setattr(world.stream, "_loop", LoopWith(loop, call_later))
+    world.channel.connects = False
+    world.calls[0].end()
     await until(lambda: len(world.calls) > 8)
     longest = REOPEN_DELAYS_S[-1]
-    assert world.slept[:7] == [*REOPEN_DELAYS_S, longest, longest]
+    assert delays[:7] == [*REOPEN_DELAYS_S, longest, longest]
     assert not world.stream.is_open
-    world.connects = True
+    world.channel.connects = True
     await until(lambda: world.stream.is_open)
-    count = len(world.slept)
-    world.calls[-1].inbox.put_nowait(grpc.aio.EOF)
-    await until(lambda: len(world.slept) > count)
-    assert world.slept[count] == REOPEN_DELAYS_S[0]
+    count = len(delays)
+    world.calls[-1].end()
+    assert delays[count:] == [REOPEN_DELAYS_S[0]]
     assert all(reason == "refused" for reason in world.broken[1:-1])
+
+
+class LoopWith:
+    """A loop with another `call_later`."""
+
+    def __init__(self, loop, call_later):
+        self.call_soon = loop.call_soon
+        self.call_later = call_later
 
 
 async def test_a_silent_connection_can_be_broken(world):
     world.stream.reset()
+    assert world.broken == ["the stream was reset"]
     await until(lambda: world.opened == [1, 2])
-    assert len(world.broken) == 1
     assert world.calls[0].cancelled
 
 
-async def test_breaking_without_a_connection_is_harmless(world):
-    await world.owner.close(timeout_s=1)
+async def test_a_stopped_stream_stays_so(world):
+    world.stream.stop()
     world.stream.reset()
-    assert len(world.calls) == 1
-
-
-async def test_cancelling_ends_it_for_good(world):
-    await world.owner.close(timeout_s=1)
-    assert world.task.cancelled()
+    world.stream.wake()
+    await asyncio.sleep(0.05)
     assert world.broken == []
     assert len(world.calls) == 1
+    assert world.calls[0].cancelled
     world.stream.end("closed")
     assert not world.stream.is_open
     assert world.broken == ["closed"]
 
 
+async def test_a_stream_that_waits_to_be_opened_again_can_be_stopped(world):
+    world.calls[0].end()
+    world.stream.stop()
+    await asyncio.sleep(2 * REOPEN_DELAYS_S[0])
+    assert len(world.calls) == 1
+
+
 async def test_our_side_can_be_closed_while_the_peer_still_sends(world):
     (first,) = world.calls
     world.stream.end_writing()
-    await until(lambda: first.closed)
+    assert first.closed
     world.queue.append(b"for the next one")
     world.stream.wake()
-    first.inbox.put_nowait(b"late answer")
-    first.inbox.put_nowait(grpc.aio.EOF)
+    first.answer(b"late answer")
+    first.end()
     await until(lambda: len(world.calls) == 2 and world.calls[1].written)
     assert world.received == [b"late answer"]
     assert (first.written, world.calls[1].written) == ([], [b"for the next one"])

@@ -53,3 +53,14 @@ def test_session_timeouts_have_an_order():
 def test_limits_are_kafka_s(name, wrong):
     with pytest.raises(ConfigError, match=name):
         load(**{name: wrong})
+
+
+@pytest.mark.parametrize("address", ["", "node-1:9500", "[::1]:9500", "10.0.0.1:9500"])
+def test_addresses_that_peers_can_be_told(address):
+    assert PartitionConfig(advertised_address=address).advertised_address == address
+
+
+@pytest.mark.parametrize("address", ["node-1", "node-1:", "node-1:70000", "node-1:http"])
+def test_addresses_that_no_peer_could_reach(address):
+    with pytest.raises(ConfigError, match="advertised_address"):
+        load_settings(PartitionConfig, overrides={"advertised_address": address})

@@ -5,6 +5,7 @@ from typing import ClassVar, Final, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from highwater.hop.settings import HopSettings
 from highwater.model.listener_names import DEFAULT_LISTENER, invalid_listener_names
 from highwater.runtime.logging import LogSettings
 from highwater.runtime.metrics import MetricsSettings
@@ -140,6 +141,7 @@ class GatewayConfig(ServiceSettings):
     drain_s: float = Field(
         default=2.0, ge=0, description="seconds that requests in flight get to end at a stop"
     )
+    hop: HopSettings = HopSettings()
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
 

@@ -27,14 +27,17 @@ from highwater.gateway.data_plane.held_produce import HeldProduce
 from highwater.gateway.data_plane.produce_path import ProducePath
 from highwater.gateway.handling.backend import GatewayBackend
 from highwater.gateway.handling.context import HandlerSettings
-from highwater.gateway.metrics.gateway import GatewayCollector, GatewayReadings
+from highwater.gateway.metrics.gateway import PREFIX, GatewayCollector, GatewayReadings
 from highwater.gateway.requests.requests import Requests
 from highwater.gateway.routing.node_links import MemberLink, NodeLinks, OpenLink
 from highwater.gateway.routing.table import PartitionRoute, RoutingTable
 from highwater.gateway.sockets.listener import ListenAddress, Listener
 from highwater.gateway.sockets.port_blocks import PortBlocks
 from highwater.gateway.sockets.sender_threads import SenderThreads
+from highwater.hop.channels import HopChannels
+from highwater.hop.metrics import HopCollector
 from highwater.hop.ports import NodeLink
+from highwater.hop.transport import open_channel
 from highwater.kafka.error_codes import ErrorCode
 from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.endpoints import ControllerEndpoints
@@ -87,6 +90,9 @@ class GatewayService:
         self._loop = loop
         self.failed: asyncio.Future[None] = loop.create_future()
         self.turn = Turn(loop.call_soon, time.monotonic_ns)
+        self._channels = HopChannels(
+            lambda address: open_channel(address, config.hop.transport, self._task_failed)
+        )
         self.links = NodeLinks(self._open_link, self._task_failed)
         self.held = HeldProduce(
             config.held_produce_bytes_max,
@@ -248,6 +254,7 @@ class GatewayService:
             frame_s_max=config.frame_s_max,
         )
         self._registry.register(GatewayCollector(self.meters, self._readings(listener)))
+        self._registry.register(HopCollector(PREFIX, {"client": self._channels.statistics}))
         return listener
 
     def _readings(self, listener: Listener) -> GatewayReadings:
@@ -301,6 +308,8 @@ class GatewayService:
             on_failure=self._task_failed,
             budget=self._budget,
             append_owner=self.held,
+            channels=self._channels,
+            transport=self._config.hop.transport,
         )
         link.start()
         return link

@@ -3,9 +3,11 @@
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from highwater.hop.settings import HopSettings
 from highwater.partition.core.producer_budget import PER_NODE_DEFAULT, PER_PARTITION_DEFAULT
+from highwater.rpc.addresses import parse_address
 from highwater.runtime.logging import LogSettings
 from highwater.runtime.metrics import MetricsSettings
 from highwater.runtime.settings import ServiceSettings
@@ -171,8 +173,16 @@ class PartitionConfig(ServiceSettings):
         "meanwhile nothing is appended to their partitions. Whoever is slower may lose records of "
         "acks=1",
     )
+    hop: HopSettings = HopSettings()
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
+
+    @field_validator("advertised_address")
+    @classmethod
+    def _check_address(cls, value: str) -> str:
+        if value:
+            parse_address(value)  # Peers would find out, and could do nothing about it.
+        return value
 
     @model_validator(mode="after")
     def _check_session_timeouts(self) -> "PartitionConfig":

@@ -13,6 +13,9 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from highwater.hop.append import AppendOwner
+from highwater.hop.channels import HopChannels
+from highwater.hop.metrics import HopCollector
+from highwater.hop.transport import open_channel
 from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.watch import ClusterWatch
@@ -28,13 +31,7 @@ from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.edge.local_link import LocalLink
 from highwater.partition.edge.member_link import LocalMemberLink
-from highwater.partition.edge.server import (
-    MESSAGE_BYTES_MAX,
-    SERVICE,
-    add_to_server,
-    reachable,
-)
-from highwater.partition.edge.stream_drain import StreamDrain
+from highwater.partition.edge.node_server import NodeServer
 from highwater.partition.groups.coordinator_log import DataPlaneLog
 from highwater.partition.groups.runtime import GroupCoordinator
 from highwater.partition.groups.snapshot import FileSnapshotStore
@@ -60,8 +57,7 @@ from highwater.partition.replication.follower.range_client import RangeClient
 from highwater.partition.storage.errors import CorruptLogError, LogDirFailure, StorageError
 from highwater.partition.storage.log.log import PartitionLog
 from highwater.partition.storage.scrubbing.scrubber import Damage
-from highwater.runtime.grpc_server import GrpcServer
-from highwater.runtime.health import GrpcHealth, Readiness
+from highwater.runtime.health import Readiness
 from highwater.runtime.logging import Logger
 from highwater.runtime.loop_lag import LoopLagMonitor
 from highwater.runtime.metrics import serve_metrics
@@ -109,10 +105,11 @@ class PartitionService:
         self._server = (
             None
             if embedded
-            else GrpcServer(config.host, config.port, message_bytes_max=MESSAGE_BYTES_MAX)
+            else NodeServer(config.host, config.port, config.hop.transport, self._call_failed)
         )
-        self._health = GrpcHealth((SERVICE,))
-        self._streams = StreamDrain()
+        self._channels = HopChannels(
+            lambda address: open_channel(address, config.hop.transport, self._call_failed)
+        )
         self._stack = AsyncExitStack()
         self.logs = self._make_logs()
         self.static_configs = static_configs(config)
@@ -130,7 +127,7 @@ class PartitionService:
         self._session = ControllerSession(clock.monotonic_ms) if wanted else None
         self.replication = self._make_replication()
         self.replicas = self._make_replicas(group_log)
-        self._ranges = RangeClient()
+        self._ranges = RangeClient(self._channels)
         self.repairs = self._make_repairs()
         self._found_damage = FoundDamage(
             logs=self.logs, repairs=self.repairs, replicas=self.plane.replicas.values, log=log
@@ -175,6 +172,7 @@ class PartitionService:
             on_failure=self._task_failed,
             clock=self._clock,
             log=self._log,
+            channels=self._channels,
             reads_files=self._config.replica_reads_files,
         )
 
@@ -304,7 +302,7 @@ class PartitionService:
             raise HighwaterError("the controller sent no metadata in time") from None
         self._report_usage()
         if self._server is not None:
-            await self._health.set_serving(serving=True)
+            await self._server.set_serving(serving=True)
 
     def _register_metrics(self, membership: Membership) -> None:
         self._registry.register(
@@ -326,11 +324,15 @@ class PartitionService:
             )
         )
         self._registry.register(CleanerCollector(self.logs.cleaner.stats))
+        ends = {"client": self._channels.statistics}
+        if self._server is not None:
+            ends["server"] = self._server.statistics
+        self._registry.register(HopCollector("highwater_partition", ends))
 
     async def stop(self) -> None:
         """See the module."""
         if self._server is not None:
-            await self._health.set_serving(serving=False)
+            await self._server.set_serving(serving=False)
         deadline_s = asyncio.get_running_loop().time() + self._config.drain_s
         await self.hand_over()
         await self._end_streams(deadline_s)
@@ -356,7 +358,7 @@ class PartitionService:
     async def _end_streams(self, deadline_s: float) -> None:
         """Answers what was asked, however late it is; the deadline is on the loop's clock."""
         left_s = max(deadline_s - asyncio.get_running_loop().time(), self._config.drain_s / 4)
-        if not await self._streams.run(left_s):
+        if self._server is not None and not await self._server.drain(left_s):
             self._log.warning("streams_not_ended", timeout_s=left_s)
 
     def _report_usage(self) -> None:
@@ -389,22 +391,18 @@ class PartitionService:
         self._stack.push_async_callback(monitor.stop)
         await monitor.start()
 
-    async def _serve(self, server: GrpcServer) -> str:
-        server.register(self._health.add_to_server)
-        server.register(
-            add_to_server(
-                self.plane,
-                self.queries,
-                self.log_dirs,
-                self.groups,
-                self._streams,
-                self.replication,
-            )
+    async def _serve(self, server: NodeServer) -> str:
+        server.add_methods(
+            plane=self.plane,
+            queries=self.queries,
+            log_dirs=self.log_dirs,
+            coordinator=self.groups,
+            replication=self.replication,
         )
         self._stack.push_async_callback(server.stop, drain_s=self._config.drain_s)
         await server.start()
         self._log.info("listening", address=server.address)
-        return self._config.advertised_address or reachable(server.address)
+        return self._config.advertised_address or server.reachable_address
 
     def _registered(self, node_epoch: int) -> None:
         """An image that names this registration may have come before its answer."""
@@ -484,6 +482,10 @@ class PartitionService:
         self.replicas.count()
         if self._membership is not None:
             self._membership.applied()
+
+    def _call_failed(self, path: str, error: BaseException) -> None:
+        """A bug that costs one call."""
+        self._log.error("call_failed", path=path, exc_info=error)
 
     def _task_failed(self, name: str, error: BaseException) -> None:
         self._log.error("task_failed", task=name, exc_info=error)

@@ -161,7 +161,7 @@ class AppendGroup:
         self.indexes: list[int] = []
         self.nbytes = 0
         self.writable = True
-        self.whole: bytearray | None = None
+        self.whole: bytearray | memoryview | None = None
         """One buffer with all batches back to back, if there is one: allows a single write."""
         self.deadline_ms = 0
         """On the sender's monotonic clock; the earliest of the batches' deadlines."""

@@ -8,15 +8,17 @@ from google.protobuf.message import DecodeError
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.hop.append import AppendGroup, AppendOwner, Failure
 from highwater.hop.append_expiry import NEVER_MS
-from highwater.hop.framing import PLACEHOLDER, HopFramingError, frame, split
+from highwater.hop.framing import PLACEHOLDER, HopFramingError, Parts, frame, split
 from highwater.model.ids import InstanceId, TopicId
+from highwater.rpc.ports import Message
 
 MESSAGE_BYTES_MAX: Final = 1 << 20
 MESSAGE_BATCHES_MAX: Final = 256
 DEADLINE_MS_MAX: Final = (1 << 31) - 1
 COPY_BYTES_MAX: Final = 256 * 1024
-"""Up to this size, groups are copied once, patched in place and written in one piece. Larger ones
-are patched by a prefix beside each batch, as copying them would cost more."""
+"""Up to this size, groups of a message that is read-only are copied once, patched in place and
+written in one piece. Larger ones are patched by a prefix beside each batch, as copying them would cost
+more."""
 
 
 def split_messages(groups: list[AppendGroup]) -> list[list[AppendGroup]]:
@@ -40,8 +42,8 @@ def split_messages(groups: list[AppendGroup]) -> list[list[AppendGroup]]:
     return messages
 
 
-def encode_request(message_id: int, groups: list[AppendGroup], now_ms: int) -> bytes:
-    """Encodes one message, copying every batch once."""
+def encode_request(message_id: int, groups: list[AppendGroup], now_ms: int) -> Parts:
+    """Encodes one message, which refers to the batches if they are long."""
     header = pb.AppendRequest(header_bytes=PLACEHOLDER, message_id=message_id)
     topics: dict[TopicId, int] = {}
     payload = []
@@ -71,11 +73,11 @@ def encode_request(message_id: int, groups: list[AppendGroup], now_ms: int) -> b
 
 
 def decode_request(
-    message: bytes, now_ms: int = 0, owner: AppendOwner | None = None
+    message: Message, now_ms: int = 0, owner: AppendOwner | None = None
 ) -> tuple[int, list[AppendGroup]]:
     """(message id, groups); batches are views of the message or of a writable copy of it.
 
-    `now_ms` is on the receiver's monotonic clock, which the groups' deadlines use.
+    A bytearray is the groups' own from now on, and its batches may be changed in place. `now_ms` is on the receiver's monotonic clock, which the groups' deadlines use.
     """
     head, payload = split(message)
     try:
@@ -113,7 +115,9 @@ def _groups_of(
         mine = sizes[batch : batch + count]
         nbytes = sum(mine)
         source = payload[position : position + nbytes]
-        if nbytes <= COPY_BYTES_MAX:
+        if not source.readonly:
+            group.whole = source
+        elif nbytes <= COPY_BYTES_MAX:
             group.whole = bytearray(source)
             source = memoryview(group.whole)
         else:
@@ -159,10 +163,10 @@ def result_of(
     return result
 
 
-def decode_response(message: bytes) -> pb.AppendResponse:
+def decode_response(message: Message) -> pb.AppendResponse:
     """The response; raises HopFramingError."""
     try:
-        return pb.AppendResponse.FromString(message)
+        return pb.AppendResponse.FromString(message)  # type: ignore[arg-type]  # As above.
     except DecodeError as error:
         raise HopFramingError(f"malformed AppendResponse: {error}") from None
 

@@ -21,10 +21,11 @@ from highwater.hop.fetch import (
     FileRange,
     NamedRange,
 )
-from highwater.hop.framing import PLACEHOLDER, HopFramingError, frame, split
+from highwater.hop.framing import PLACEHOLDER, HopFramingError, Parts, frame, split
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.primitives import Buffer
 from highwater.model.ids import InstanceId, TopicId
+from highwater.rpc.ports import Message
 
 PIECE_BYTES: Final = 1 << 20
 """Payload of one message (measured: 1 MiB costs least per byte)."""
@@ -69,10 +70,10 @@ def encode_request(works: Sequence[FetchWork], cancelled: Sequence[int], referen
     ).SerializeToString()
 
 
-def decode_request(message: bytes) -> pb.FetchRequest:
+def decode_request(message: Message) -> pb.FetchRequest:
     """Decodes a request; raises HopFramingError."""
     try:
-        return pb.FetchRequest.FromString(message)
+        return pb.FetchRequest.FromString(message)  # type: ignore[arg-type]  # Any buffer will do.
     except DecodeError as error:
         raise HopFramingError(f"malformed FetchRequest: {error}") from None
 
@@ -121,7 +122,7 @@ class ResponseWriter:
 
     def __init__(self, *, references: bool) -> None:
         self._with_references = references
-        self._messages: list[bytes] = []
+        self._messages: list[Parts] = []
         self._new_message()
 
     def _new_message(self) -> None:
@@ -206,7 +207,7 @@ class ResponseWriter:
         self._messages.append(frame(header.SerializeToString(), self._payload, self._nbytes))
         self._new_message()
 
-    def take(self, begun_messages: int = 0) -> list[bytes]:
+    def take(self, begun_messages: int = 0) -> list[Parts]:
         """Returns all messages so far; the last one says how many requests were begun."""
         if self._answers or begun_messages:
             self._end_message(begun_messages)
@@ -289,7 +290,7 @@ class Answer:
         return self.results
 
 
-def parse_response(message: bytes) -> tuple[list[Answer], int]:
+def parse_response(message: Message) -> tuple[list[Answer], int]:
     """The answers in one message, and how many requests the node has begun.
 
     Raises HopFramingError.

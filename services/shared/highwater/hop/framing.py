@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
-from highwater.kafka.primitives import Buffer
+from highwater.http2.ports import Buffer
 
 _HEAD: Final = Struct("<BI")
 _HEADER_TAG: Final = 0x0D
@@ -19,20 +19,46 @@ _PAYLOAD_TAG: Final = b"\x7a"
 PLACEHOLDER: Final = 1
 """Not 0, so that protobuf writes field 1; its bytes are then overwritten."""
 
+JOIN_BYTES_MAX: Final = 4 << 10
+"""Buffers that are shorter on average are joined: that costs less than passing each to the socket."""
+
+Parts = Buffer | Sequence[Buffer]
+"""One message in one or several buffers, which must not change until it has left."""
+
 
 class HopFramingError(ValueError):
     """The peer sent a message that is not framed as agreed."""
 
 
-def frame(header: bytes, payload: Sequence[Buffer], payload_bytes: int) -> bytes:
-    """Builds one message. `header` is serialised with a `header_bytes` that is not 0."""
+def frame(header: bytes, payload: Sequence[Buffer], payload_bytes: int) -> Parts:
+    """Builds one message. `header` is serialised with a `header_bytes` that is not 0.
+
+    Long payload is passed on as it is, short pieces are copied.
+    """
     fixed = _HEAD.pack(_HEADER_TAG, len(header))
     if not payload_bytes:
         return b"".join((fixed, header[_HEAD.size :]))
-    return b"".join((fixed, header[_HEAD.size :], _PAYLOAD_TAG, _varint(payload_bytes), *payload))
+    head = b"".join((fixed, header[_HEAD.size :], _PAYLOAD_TAG, _varint(payload_bytes)))
+    if payload_bytes < JOIN_BYTES_MAX * len(payload):
+        return b"".join((head, *payload))
+    return [head, *payload]
 
 
-def split(message: bytes) -> tuple[memoryview, memoryview]:
+def joined(message: Parts) -> bytes:
+    """A message in one buffer."""
+    if isinstance(message, bytes | bytearray | memoryview):
+        return bytes(message)
+    return b"".join(message)
+
+
+def bytes_of(message: Parts) -> int:
+    """A message's length."""
+    if isinstance(message, bytes | bytearray | memoryview):
+        return len(message)
+    return sum(map(len, message))
+
+
+def split(message: Buffer) -> tuple[memoryview, memoryview]:
     """Returns views of a message's header and payload; the payload may be empty."""
     view = memoryview(message)
     if len(message) < _HEAD.size:

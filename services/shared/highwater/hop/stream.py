@@ -1,126 +1,198 @@
-"""A long-lived bidirectional stream of raw messages, which reopens whenever it breaks."""
+"""A long-lived bidirectional stream of raw messages, which reopens whenever it breaks.
+
+Hot path: callbacks, and no task; a message is sent as soon as the peer takes one.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
-import grpc
-import grpc.aio
-
-from highwater.hop.framing import HopFramingError
-from highwater.runtime.tasks import TaskOwner
+from highwater.hop.framing import HopFramingError, Parts
+from highwater.rpc.ports import ClientStreamCall, Message, StreamChannel
+from highwater.rpc.status import Status, StatusCode
 
 REOPEN_DELAYS_S: Final = (0.02, 0.05, 0.1, 0.2, 0.5)
-"""Waits between attempts; the last one repeats."""
+"""Waits between attempts; the last one repeats, and follows a bug at once."""
 
 
 class Stream:
-    """One method's stream to one node.
+    """One method's stream to one node, from `start` to `stop`.
 
-    `next_message` returns the next message to write, or None to wait for `wake`; `received` takes
-    messages; `opened` and `broken` are called around each connection. All run on the loop.
+    `next_message` returns the next message to send, in one or several buffers, or None to wait for
+    `wake`; `received` takes messages; `opened` and `broken` are called around each connection. All
+    run on the loop. What they raise breaks the connection: HopFramingError because of the node,
+    anything else is a bug.
     """
 
     def __init__(
         self,
-        channel: grpc.aio.Channel,
-        method: str,
+        channel: StreamChannel,
+        path: str,
         *,
-        next_message: Callable[[], bytes | None],
-        received: Callable[[bytes], None],
+        next_message: Callable[[], Parts | None],
+        received: Callable[[Message], None],
         opened: Callable[[], None],
         broken: Callable[[str], None],
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        room: Callable[[], Awaitable[None] | None] | None = None,
+        on_bug: Callable[[Exception], None],
     ) -> None:
-        """`room` returns a future to wait for before the next message is read, or None.
-
-        During the wait gRPC's window fills, and the node stops reading from its disk.
-        """
-        # No serializers: messages are bytes on both sides, framed by highwater.hop.
-        # The stubs declare neither the defaults nor EOF.
-        untyped: Any = channel
-        self._call: Any = untyped.stream_stream(method)
+        """`on_bug` hears of bugs; the stream is then opened again, because others need it."""
+        self._channel = channel
+        self._path = path
         self._next_message = next_message
         self._received = received
         self._opened = opened
         self._broken = broken
-        self._sleep = sleep
-        self._room = room
-        self._wake = asyncio.Event()
-        self._under_way: Any = None
+        self._on_bug = on_bug
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._call: ClientStreamCall | None = None
+        self._again: asyncio.TimerHandle | None = None
+        self._attempt = 0
+        self._reason = ""
+        """Why we end the connection ourselves."""
+        self._met_bug = False
         self._writes = True
+        self._writing = False
+        self._scheduled = False
+        self._paused = False
         self.is_open = False
+
+    # ---- the owner's side ----
+
+    def start(self) -> None:
+        """Opens the stream, and again whenever it breaks."""
+        self._loop = asyncio.get_running_loop()
+        self._begin()
 
     def wake(self) -> None:
-        """Tells the writer that there may be a message."""
-        self._wake.set()
+        """Asks for messages at the end of this turn of the loop."""
+        if self.is_open and not self._scheduled:
+            self._scheduled = True
+            assert self._loop is not None
+            self._loop.call_soon(self.write)
+
+    def write(self) -> None:
+        """Asks for messages now, and sends them while the peer takes them."""
+        self._scheduled = False
+        call = self._call
+        if call is None or not self.is_open or self._writing:
+            return  # While writing, the loop below asks again.
+        self._writing = True
+        try:
+            while self._writes and call is self._call and call.can_send():
+                message = self._next_message()
+                if message is None:
+                    break
+                call.send(message)
+        except Exception as error:  # noqa: BLE001 - reported; others still need the stream.
+            self._bug(error)
+        finally:
+            self._writing = False
 
     def reset(self) -> None:
-        """Breaks the current connection and drops its later messages; `run` opens the next."""
-        if self._under_way is not None:
-            self._under_way.cancel()
+        """Breaks the present connection and drops its later messages; another one follows."""
+        self._break("the stream was reset")
 
     def end_writing(self) -> None:
-        """Closes our side of the current connection; the peer's messages are still read."""
+        """Closes our side of the present connection; the peer's messages are still read."""
         self._writes = False
-        self.wake()
+        if self._call is not None:
+            self._call.half_close()
 
-    async def run(self) -> None:
-        """Keeps the stream open until cancelled."""
-        attempt = 0
-        while True:
-            reason = await self._run_once()
-            if self.is_open:
-                self.is_open = False
-                attempt = 0
-            self._broken(reason)
-            await self._sleep(REOPEN_DELAYS_S[min(attempt, len(REOPEN_DELAYS_S) - 1)])
-            attempt += 1
+    def pause_reading(self) -> None:
+        """Takes no messages until `resume_reading`, also on later connections.
+
+        The peer stops when its window is full, and a node then stops reading from its disk.
+        """
+        self._paused = True
+        if self._call is not None:
+            self._call.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Goes on, with what has come meanwhile."""
+        self._paused = False
+        if self._call is not None:
+            self._call.resume_reading()
+
+    def stop(self) -> None:
+        """Ends the stream for good; `broken` is not called."""
+        self._loop = None
+        self.is_open = False
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
+        call, self._call = self._call, None
+        if call is not None:
+            call.cancel()
 
     def end(self, reason: str) -> None:
-        """Calls `broken`; call it after `run` was cancelled."""
-        self.is_open = False
+        """Ends the stream for good, and calls `broken`."""
+        self.stop()
         self._broken(reason)
 
-    async def _run_once(self) -> str:
-        call: Any = self._call()
-        self._under_way = call
-        writers = TaskOwner(lambda _name, _error: call.cancel())
-        try:
-            await call.wait_for_connection()
-            self.is_open = True
-            self._writes = True
-            self._opened()
-            writers.start(self._write(call), name="hop-writer")
-            while True:
-                if self._room is not None and (room := self._room()) is not None:
-                    await room
-                message = await call.read()
-                if message is grpc.aio.EOF:
-                    return "the node ended the stream"
-                self._received(message)
-        except grpc.aio.AioRpcError as error:
-            return error.details() or error.code().name
-        except HopFramingError as error:
-            return f"the node sent a malformed message: {error}"
-        except asyncio.CancelledError:
-            # gRPC also raises it when the node or a failed writer cancelled the call.
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            return "the stream was cancelled"
-        finally:
-            self._under_way = None
-            call.cancel()
-            await writers.close(timeout_s=1)
+    # ---- one connection ----
 
-    async def _write(self, call: Any) -> None:
-        while self._writes:
-            self._wake.clear()
-            message = self._next_message()
-            if message is None:
-                await self._wake.wait()
-            else:
-                await call.write(message)
-        await call.done_writing()
+    def _begin(self) -> None:
+        self._again = None
+        self._reason = ""
+        self._met_bug = False
+        self._writes = True
+        self._call = self._channel.stream(
+            self._path,
+            on_message=self._on_message,
+            on_end=self._on_end,
+            on_open=self._on_open,
+            on_writable=self.write,
+        )
+        if self._paused:
+            self._call.pause_reading()
+
+    def _on_open(self) -> None:
+        if self._loop is None:
+            return
+        self.is_open = True
+        try:
+            self._opened()
+        except Exception as error:  # noqa: BLE001 - as in `write`.
+            self._bug(error)
+        self.wake()
+
+    def _on_message(self, message: Message) -> None:
+        try:
+            self._received(message)
+        except HopFramingError as error:
+            self._break(f"the node sent a malformed message: {error}")
+        except Exception as error:  # noqa: BLE001 - as in `write`.
+            self._bug(error)
+
+    def _break(self, reason: str) -> None:
+        if self._call is not None:
+            self._reason = reason
+            self._call.cancel()
+
+    def _bug(self, error: Exception) -> None:
+        self._met_bug = True
+        self._on_bug(error)
+        self._break("the stream met a bug")
+
+    def _on_end(self, status: Status) -> None:
+        if self._loop is None:
+            return  # Stopped, and nobody is told.
+        self._call = None
+        if self.is_open:
+            self.is_open = False
+            self._attempt = 0
+        delay_s = REOPEN_DELAYS_S[min(self._attempt, len(REOPEN_DELAYS_S) - 1)]
+        self._attempt += 1
+        try:
+            self._broken(self._reason or _words_of(status))
+        except Exception as error:  # noqa: BLE001 - as in `write`.
+            self._bug(error)
+        if self._loop is not None:
+            delay_s = REOPEN_DELAYS_S[-1] if self._met_bug else delay_s
+            self._again = self._loop.call_later(delay_s, self._begin)
+
+
+def _words_of(status: Status) -> str:
+    if status.code is StatusCode.OK:
+        return "the node ended the stream"
+    return status.details or status.code.name

@@ -7,8 +7,7 @@ from google.protobuf.message import DecodeError
 from grpc_health.v1 import health_pb2
 
 from highwater.rpc.errors import RpcError
-from highwater.rpc.ports import Message, ServerCallbacks, ServerStreamCall
-from highwater.rpc.server import RpcServer
+from highwater.rpc.ports import Message, MethodServer, ServerCallbacks, ServerStreamCall
 from highwater.rpc.status import Status, StatusCode
 
 SERVICE: Final = "/grpc.health.v1.Health"
@@ -32,7 +31,7 @@ class RpcHealth:
         self._statuses: dict[str, int] = {}
         self._watchers: dict[ServerStreamCall, str] = {}
 
-    def add_to_server(self, server: RpcServer) -> None:
+    def add_to_server(self, server: MethodServer) -> None:
         """Adds the Health service; before the server starts."""
         server.add_unary(
             f"{SERVICE}/Check",

@@ -6,17 +6,27 @@ import pytest
 
 from highwater.gateway.clients.node_link import GrpcNodeLink
 from highwater.gateway.core.budget import MemoryBudget
+from highwater.hop.channels import HopChannels
+from highwater.hop.settings import HopTransport
+from highwater.hop.transport import open_channel
 from tests.unit.gateway.clients.partition_node import PartitionNode
 
 
+@pytest.fixture(params=HopTransport)
+def transport(request):
+    """Of both ends; test_transport.py in tests/unit/hop mixes them."""
+    return request.param
+
+
 @pytest.fixture
-async def node(tmp_path):
-    made = PartitionNode(tmp_path)
+async def node(tmp_path, transport):
+    made = PartitionNode(tmp_path, transport)
     made.add(0)
     made.add(1)
     await made.start()
     yield made
     await made.kill()
+    assert made.stream_failures == []
 
 
 @pytest.fixture
@@ -26,15 +36,22 @@ def link_failures():
 
 
 @pytest.fixture
-async def open_link(node, link_failures):
+async def open_link(node, transport, link_failures):
     links = []
+
+    def failed(name, error):
+        link_failures.append((name, error))
+
+    channels = HopChannels(lambda address: open_channel(address, transport, failed))
 
     def open_one(state=None, append_owner=None):
         link = GrpcNodeLink(
             state or node.state(),
             clock=node.clock,
             schedule=asyncio.get_running_loop().call_soon,
-            on_failure=lambda name, error: link_failures.append((name, error)),
+            on_failure=failed,
+            channels=channels,
+            transport=transport,
             budget=MemoryBudget(1 << 20),
             append_owner=append_owner,
         )

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from highwater.hop.coordinator import CoordinatorCall
+from highwater.hop.settings import HopTransport
+from highwater.hop.transport import HopServer, make_server
 from highwater.model.cluster import NodeState
 from highwater.model.ids import NodeId
 from highwater.partition.data_plane.offsets import OffsetQueries
-from highwater.partition.edge.server import MESSAGE_BYTES_MAX, add_to_server
+from highwater.partition.edge.server import add_to_server
 from highwater.partition.edge.stream_drain import StreamDrain
 from highwater.partition.node.log_dirs import LogDirQueries
-from highwater.runtime.grpc_server import GrpcServer
 from tests.unit.partition.data_plane.node import Node
 
 
@@ -36,16 +37,18 @@ class PartitionNode(Node):
     same port.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, transport: HopTransport = HopTransport.LOOP) -> None:
         super().__init__(directory)
+        self.transport = transport
+        self.stream_failures: list[tuple[str, BaseException]] = []
         self.plane._call_later = asyncio.get_running_loop().call_later
         self.coordinator = Coordinator()
         self.port = 0
-        self._server: GrpcServer | None = None
+        self._server: HopServer | None = None
         self.drain = StreamDrain()
 
     async def start(self) -> None:
-        self._server = GrpcServer("127.0.0.1", self.port, message_bytes_max=MESSAGE_BYTES_MAX)
+        self._server = make_server("127.0.0.1", self.port, self.transport, self._stream_failed)
         queries = OffsetQueries(self.plane, self._log_failed)
         log_dirs = LogDirQueries(
             [self.directory],
@@ -53,11 +56,20 @@ class PartitionNode(Node):
             is_online=lambda _: True,
         )
         self.drain = StreamDrain()
-        self._server.register(
-            add_to_server(self.plane, queries, log_dirs, self.coordinator, self.drain)
+        add_to_server(
+            self._server,
+            plane=self.plane,
+            queries=queries,
+            log_dirs=log_dirs,
+            coordinator=self.coordinator,
+            drain=self.drain,
+            on_failure=self._stream_failed,
         )
         await self._server.start()
         self.port = self._server.port
+
+    def _stream_failed(self, path: str, error: BaseException) -> None:
+        self.stream_failures.append((path, error))
 
     async def stop(self, timeout_s: float = 2) -> bool:
         """True if all streams ended by themselves."""

@@ -235,7 +235,7 @@ async def test_deadlines_hold_if_the_node_hangs_and_late_answers_are_ignored(nod
 
 async def test_batches_queued_for_a_hanging_node_count_as_unsent(node, sender):
     stream = sender.link._append
-    stream._unacknowledged.update({-1, -2})  # As if two messages were in flight.
+    stream._unacknowledged.update(range(-stream._outstanding_max, 0))  # As if in flight.
     stream._hold_or_release()
     sender.send(idempotent(0), deadline_ms=100)
     sender.send(idempotent(1), deadline_ms=FAR_MS)

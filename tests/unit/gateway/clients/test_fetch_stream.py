@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +11,7 @@ from highwater.hop.fetch_codec import ResponseWriter, decode_request, works_of
 from highwater.hop.framing import HopFramingError
 from highwater.hop.segment_files import SegmentFiles
 from highwater.kafka.error_codes import ErrorCode
+from tests.support.fake_calls import FakeChannel
 from tests.support.log_batches import make_batch
 from tests.unit.gateway.clients.partition_node import until
 from tests.unit.partition.data_plane.node import Fetched, ask, stored
@@ -197,12 +197,19 @@ async def test_unreadable_bytes_are_an_error_of_the_fetch_and_not_of_the_stream(
 
 
 @pytest.fixture
-def unconnected():
+def bugs():
+    return []
+
+
+@pytest.fixture
+async def unconnected(bugs):
     """A fetch stream whose messages the test passes on."""
-    channel = SimpleNamespace(stream_stream=lambda _method: None)
-    made = FetchStream(channel, SegmentFiles([], ""), MemoryBudget(1000))
+    made = FetchStream(FakeChannel(), SegmentFiles([], ""), MemoryBudget(1000), on_bug=bugs.append)
+    made.stream.start()
     made.stream.is_open = True
-    return made
+    yield made
+    made.stream.stop()
+    assert bugs == []
 
 
 def calls_in(message):
@@ -211,16 +218,22 @@ def calls_in(message):
 
 async def test_nothing_is_read_while_clients_do_not_read_answers(unconnected):
     budget = unconnected._budget
-    assert unconnected._room() is None
+    (call,) = unconnected.stream._channel.calls
+    await until(lambda: call.is_open)
+    (begun,) = ResponseWriter(references=False).take(1)
+    unconnected._outstanding = 9
     budget.hold_replies(budget.replies_max)
-    waiting = [unconnected._room() for _ in range(2)]
-    waiting[0].cancel()
-    await asyncio.sleep(0)
-    assert not waiting[1].done()
+    for _ in range(3):
+        call.answer(begun)
+    assert unconnected._outstanding == 8, "it was on its way, the others are not read"
     budget.hold_replies(-1)
-    async with asyncio.timeout(5):
-        await waiting[1]
-    assert unconnected._room() is None
+    budget.hold_replies(1)
+    await asyncio.sleep(0.01)
+    assert unconnected._outstanding == 8, "others were faster"
+    budget.hold_replies(-1)
+    await until(lambda: unconnected._outstanding == 6)
+    call.answer(begun)
+    assert unconnected._outstanding == 5
 
 
 async def test_fetches_gather_while_two_messages_are_outstanding(unconnected):

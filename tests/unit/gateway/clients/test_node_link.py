@@ -47,7 +47,7 @@ async def test_a_stream_that_failed_by_a_bug_is_opened_again(node, link, link_fa
         link.fetch(fetched.work)
         await until(lambda fetched=fetched: fetched.answers)
     ((name, error),) = link_failures
-    assert (name, type(error)) == ("node-1-FetchStream", KeyError)
+    assert (name, type(error)) == ("node-1-Fetch", KeyError)
     link_failures.clear()
 
 

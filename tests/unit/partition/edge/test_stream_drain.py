@@ -14,11 +14,12 @@ class Streams:
 
     async def serve(self, name: str, *, takes_s: float, last: bool = False) -> None:
         asked = asyncio.Event()
-        with self.drain.stream(asked.set, last=last):
-            await asked.wait()
-            self.events.append(f"{name} asked")
-            await asyncio.sleep(takes_s)
-            self.events.append(f"{name} ended")
+        leave = self.drain.register(asked.set, last=last)
+        await asked.wait()
+        self.events.append(f"{name} asked")
+        await asyncio.sleep(takes_s)
+        self.events.append(f"{name} ended")
+        leave()
 
 
 async def test_last_streams_end_after_all_others() -> None:
@@ -45,7 +46,8 @@ async def test_a_node_without_streams_stops_at_once() -> None:
 
 async def test_the_wait_for_a_stream_has_a_limit() -> None:
     drain = StreamDrain()
-    with drain.stream(lambda: None):
-        async with asyncio.timeout(5):
-            assert not await drain.run(0.05)
+    leave = drain.register(lambda: None)
+    async with asyncio.timeout(5):
+        assert not await drain.run(0.05)
+    leave()
     assert await drain.run(0.05), "it has ended meanwhile"

@@ -6,11 +6,13 @@ import asyncio
 from pathlib import Path
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
+from highwater.hop.channels import HopChannels
 from highwater.model.cluster import ClusterImage
 from highwater.model.ids import NodeId
 from highwater.partition.core.replica_events import LagChecked
 from highwater.partition.node.node_replication import NodeReplication
 from highwater.runtime.logging import silent_logger
+from tests.support.fake_calls import FakeChannel
 from tests.support.log_batches import make_batch
 from tests.unit.partition.data_plane.node import EPOCH, Node
 from tests.unit.partition.data_plane.roles import follow, image_says
@@ -57,6 +59,7 @@ async def test_a_follower_that_never_comes_leaves_the_isr_and_appends_are_commit
         on_failure=lambda _name, error: node.bugs.append(error),
         clock=node.clock,
         log=silent_logger(),
+        channels=HopChannels(FakeChannel),
     )
     replica = node.add(lead=False)
     replica.port = replication
@@ -88,6 +91,7 @@ async def test_rates_of_an_image_are_those_of_this_node(tmp_path: Path) -> None:
         on_failure=lambda _name, error: node.bugs.append(error),
         clock=node.clock,
         log=silent_logger(),
+        channels=HopChannels(FakeChannel),
     )
     leader, follower = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
     configs = {NodeId(1): {leader: "5", follower: "6"}, NodeId(2): {leader: "7"}}

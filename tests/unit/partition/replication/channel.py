@@ -6,12 +6,11 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import grpc
-import grpc.aio
-
+from highwater.hop.framing import Parts, joined
 from highwater.partition.replication.codec import FollowerRequest, decode_request, encode_response
-from highwater.partition.replication.follower.fetcher import METHOD
 from highwater.partition.replication.rows import NONE, Answered, Asked
+from highwater.rpc.status import Status
+from tests.support.fake_calls import OK, FakeCall, FakeChannel
 
 
 async def until(condition: Callable[[], object], timeout_s: float = 10) -> None:
@@ -35,46 +34,31 @@ def answer_to(asked: Asked, *batches: bytes, **fields: Any) -> Answered:
     return Answered(**(asked._asdict() | known | fields))
 
 
-class Call:
-    """One connection: its requests, and the answers that the test gives."""
+class Call(FakeCall):
+    """One connection: its requests, and the answers that the test gives. They come a turn later."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, **callbacks: Any) -> None:
+        super().__init__(**callbacks)
         self.channel = channel
         self.requests: list[FollowerRequest] = []
-        self.cancelled = False
-        self._inbox: asyncio.Queue[Any] = asyncio.Queue()
 
-    async def wait_for_connection(self) -> None:
-        if not self.channel.connects:
-            raise grpc.aio.AioRpcError(
-                grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), "refused"
-            )
+    def send(self, parts: Parts) -> None:
+        super().send(parts)
+        if self.ended is None:
+            request = decode_request(joined(parts))
+            self.requests.append(request)
+            self.channel.on_request(self, request)
 
-    async def read(self) -> Any:
-        item = await self._inbox.get()
-        if isinstance(item, BaseException):
-            raise item
-        return item
+    def end(self, status: Status = OK) -> None:
+        """By default, the leader's process ends."""
+        super().end(status)
 
-    async def write(self, message: bytes) -> None:
-        request = decode_request(message)
-        self.requests.append(request)
-        self.channel.on_request(self, request)
+    def answer(self, request_id: int, rows: Iterable[Answered] = ()) -> None:  # type: ignore[override]
+        self.send_back(joined(encode_response(request_id, rows)))
 
-    def cancel(self) -> None:
-        self.cancelled = True
-        self._inbox.put_nowait(asyncio.CancelledError())
-
-    def end(self) -> None:
-        """The leader's process ends."""
-        self._inbox.put_nowait(grpc.aio.EOF)  # type: ignore[attr-defined]
-
-    def answer(self, request_id: int, rows: Iterable[Answered] = ()) -> None:
-        self._inbox.put_nowait(encode_response(request_id, rows))
-
-    def send(self, message: bytes) -> None:
+    def send_back(self, message: bytes) -> None:
         """Any message."""
-        self._inbox.put_nowait(message)
+        asyncio.get_running_loop().call_soon(super().answer, bytearray(message))
 
     @property
     def asked(self) -> list[Asked]:
@@ -82,26 +66,16 @@ class Call:
         return list(self.requests[-1].asked)
 
 
-class Channel:
-    """Stands for a grpc.aio channel; `calls` are its streams."""
+class Channel(FakeChannel):
+    """`calls` are its streams."""
 
     def __init__(self, address: str = "") -> None:
-        self.address = address
-        self.connects = True
-        self.calls: list[Call] = []
-        self.closed = False
+        super().__init__(address)
+        self.calls: list[Call] = []  # type: ignore[assignment]
         self.on_request: Callable[[Call, FollowerRequest], None] = lambda _call, _request: None
 
-    def stream_stream(self, method: str) -> Callable[[], Call]:
-        assert method == METHOD
-        return self._open
-
-    def _open(self) -> Call:
-        self.calls.append(Call(self))
-        return self.calls[-1]
-
-    async def close(self, grace: float | None) -> None:
-        self.closed = True
+    def make_call(self, **callbacks: Any) -> Call:
+        return Call(self, **callbacks)
 
     @property
     def call(self) -> Call:

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+from highwater.hop.channels import HopChannels
 from highwater.model.cluster import ClusterImage, NodeState
 from highwater.model.ids import NodeId
 from highwater.partition.core import invariants
@@ -17,10 +18,10 @@ from highwater.partition.core.replica_events import IsrAnswered, PartitionChange
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.data_plane.replica_role import ReplicaRole
-from highwater.partition.edge.replicate_stream import read_slice
 from highwater.partition.replication.codec import FollowerRequest
 from highwater.partition.replication.follower.fetchers import ReplicaFetchers
 from highwater.partition.replication.leader.leader_session import LeaderSession
+from highwater.partition.replication.leader.segment_bytes import read_slice
 from highwater.partition.replication.traffic import ReplicaTraffic
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.log.environment import InlineEnvironment
@@ -55,7 +56,7 @@ class Member(Node):
             on_failure=lambda _name, error: self.failures.append(error),
             clock=self.clock,
             log=silent_logger(),
-            open_channel=partition.channel,  # type: ignore[arg-type]
+            channels=HopChannels(partition.channel),  # type: ignore[arg-type]
             traffic=self.traffic,
             reads_files=partition.files,
         )

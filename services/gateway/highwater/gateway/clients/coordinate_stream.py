@@ -1,18 +1,19 @@
 """The Coordinate stream of one node: group and transaction calls, coalesced (decision 16)."""
 
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
-import grpc.aio
 from google.protobuf.message import DecodeError
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.hop.coordinator import BODY_BYTES_MAX, MESSAGE_BYTES_MAX, CoordinatorCall
 from highwater.hop.framing import HopFramingError
 from highwater.hop.stream import Stream
+from highwater.hop.transport import path_of
 from highwater.kafka.error_codes import ErrorCode
+from highwater.rpc.ports import Message, StreamChannel
 
-METHOD: Final = "/highwater.api.partition.v1.PartitionService/Coordinate"
 CALLS_PER_MESSAGE: Final = 256
 DEADLINE_MS_MAX: Final = 0x7FFF_FFFF
 
@@ -24,14 +25,16 @@ class CoordinateStream:
     clients then look the coordinator up and retry.
     """
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
+    def __init__(self, channel: StreamChannel, *, on_bug: Callable[[Exception], None]) -> None:
+        """`on_bug`: see `Stream`."""
         self.stream = Stream(
             channel,
-            METHOD,
+            path_of("Coordinate"),
             next_message=self._next_message,
             received=self._received,
             opened=self._opened,
             broken=self._broken,
+            on_bug=on_bug,
         )
         self._queue: deque[CoordinatorCall] = deque()
         self._cancelled: list[int] = []
@@ -96,7 +99,7 @@ class CoordinateStream:
             )
         return request.SerializeToString()
 
-    def _received(self, message: bytes) -> None:
+    def _received(self, message: Message) -> None:
         for reply in _decode(message).replies:
             call = self._waiting.pop(reply.call_id, None)
             if call is not None:
@@ -123,8 +126,8 @@ class CoordinateStream:
         return sent
 
 
-def _decode(message: bytes) -> pb.CoordinateResponse:
+def _decode(message: Message) -> pb.CoordinateResponse:
     try:
-        return pb.CoordinateResponse.FromString(message)
+        return pb.CoordinateResponse.FromString(message)  # type: ignore[arg-type]  # Any buffer.
     except DecodeError as error:
         raise HopFramingError(str(error)) from None

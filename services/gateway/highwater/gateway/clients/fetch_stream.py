@@ -6,19 +6,18 @@ since a message costs much more than a fetch in it.
 
 import asyncio
 from collections import deque
-from functools import partial
+from collections.abc import Callable
 from typing import Final
-
-import grpc.aio
 
 from highwater.gateway.core.budget import MemoryBudget
 from highwater.hop.fetch import FetchWork, answer_away
 from highwater.hop.fetch_codec import Answer, encode_request, parse_response
-from highwater.hop.framing import HopFramingError
+from highwater.hop.framing import HopFramingError, Parts
 from highwater.hop.segment_files import SegmentFiles, StaleReferenceError
 from highwater.hop.stream import Stream
+from highwater.hop.transport import path_of
+from highwater.rpc.ports import Message, StreamChannel
 
-METHOD: Final = "/highwater.api.partition.v1.PartitionService/Fetch"
 CALLS_PER_MESSAGE: Final = 256
 OUTSTANDING_MAX: Final = 2
 """Messages that the node has not begun. With one the node idles; with more, less is coalesced."""
@@ -34,27 +33,37 @@ class FetchStream:
     """
 
     def __init__(
-        self, channel: grpc.aio.Channel, files: SegmentFiles, budget: MemoryBudget
+        self,
+        channel: StreamChannel,
+        files: SegmentFiles,
+        budget: MemoryBudget,
+        *,
+        on_bug: Callable[[Exception], None],
     ) -> None:
-        """Answers are not read while `budget` has no room for more unsent replies."""
+        """Answers are not read while `budget` has no room for more unsent replies.
+
+        `on_bug`: see `Stream`.
+        """
         self.stream = Stream(
             channel,
-            METHOD,
+            path_of("Fetch"),
             next_message=self._next_message,
             received=self._received,
             opened=self._opened,
             broken=self._broken,
-            room=self._room,
+            on_bug=on_bug,
         )
         self._budget = budget
         self._files = files
         self._queue: deque[FetchWork] = deque()
         self._cancelled: list[int] = []
         self._waiting: dict[int, FetchWork] = {}
-        self._pieces: dict[int, tuple[Answer, list[bytes]]] = {}
+        self._pieces: dict[int, tuple[Answer, list[memoryview]]] = {}
         self._last_id = 0
         self._outstanding = 0
         self._fenced = False
+        self._rests = False
+        """Set while nothing is read, until replies fit."""
 
     def fetch(self, work: FetchWork) -> None:
         """Queues a fetch; without a stream it is answered at once."""
@@ -91,7 +100,7 @@ class FetchStream:
             if not work.cancelled:
                 answer_away(work)
 
-    def _next_message(self) -> bytes | None:
+    def _next_message(self) -> Parts | None:
         if self._outstanding >= OUTSTANDING_MAX or not (self._queue or self._cancelled):
             return None
         self._outstanding += 1
@@ -106,7 +115,7 @@ class FetchStream:
                 works.append(work)
         return encode_request(works, cancelled, self._files.readable)
 
-    def _received(self, message: bytes) -> None:
+    def _received(self, message: Message) -> None:
         answers, begun_messages = parse_response(message)
         if begun_messages:
             self._outstanding -= begun_messages
@@ -122,7 +131,7 @@ class FetchStream:
             begun = self._pieces.pop(answer.call_id, None)
             if begun is not None or not answer.done:
                 first, pieces = begun or (answer, [])
-                pieces.append(bytes(payload))
+                pieces.append(payload)
                 if not answer.done:
                     self._pieces[answer.call_id] = (first, pieces)
                     continue
@@ -136,6 +145,7 @@ class FetchStream:
             self._open_references(answer)
             work.throttle_ms = answer.throttle_ms
             work.done(work)
+        self._rest_if_scarce()
 
     def _open_references(self, answer: Answer) -> None:
         for result, file, position in answer.references:
@@ -145,14 +155,25 @@ class FetchStream:
                 # The file was deleted in between; the client fetches again.
                 result.nbytes = 0
 
-    def _room(self) -> "asyncio.Future[None] | None":
-        if not self._budget.replies_scarce:
-            return None
-        room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._budget.when_replies_fit(partial(_resolve, room))
-        return room
+    def _rest_if_scarce(self) -> None:
+        """Answers are not read while clients do not read theirs."""
+        if self._budget.replies_scarce and not self._rests:
+            self._rests = True
+            self.stream.pause_reading()
+            self._budget.when_replies_fit(self._replies_fit)
+
+    def _replies_fit(self) -> None:
+        # Later, since answers that have come meanwhile are handed on at once.
+        asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._rests = False
+        self._rest_if_scarce()
+        if not self._rests:
+            self.stream.resume_reading()
 
     def _opened(self) -> None:
+        self._rest_if_scarce()
         self.stream.wake()
 
     def _broken(self, _reason: str) -> None:
@@ -165,8 +186,3 @@ class FetchStream:
         for work in waiting:
             if not work.cancelled:
                 answer_away(work)
-
-
-def _resolve(room: "asyncio.Future[None]") -> None:
-    if not room.done():
-        room.set_result(None)

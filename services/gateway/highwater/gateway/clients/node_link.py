@@ -1,40 +1,33 @@
-"""A `NodeLink` over gRPC: one channel, three streams, and unary calls for rarer requests."""
+"""A `NodeLink` over gRPC: one channel, three streams, and unary calls for rarer requests.
+
+The channel is of the loop's own sockets or of grpcio, as the setting `hop.transport` says.
+"""
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, TypeVar
+from functools import partial
+from typing import TypeVar
 
-import grpc
-import grpc.aio
+from google.protobuf.message import Message
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
-from highwater.api.partition.v1 import partition_service_pb2_grpc as rpc
-from highwater.gateway.clients.append_stream import AppendStream
+from highwater.gateway.clients.append_stream import OUTSTANDING_MAX, AppendStream
 from highwater.gateway.clients.coordinate_stream import CoordinateStream
 from highwater.gateway.clients.fetch_stream import FetchStream
 from highwater.gateway.core.budget import MemoryBudget
 from highwater.hop.append import AppendOwner
+from highwater.hop.channels import HopChannels
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.hop.fetch import FetchWork
 from highwater.hop.segment_files import SegmentFiles
-from highwater.hop.stream import REOPEN_DELAYS_S, Stream
+from highwater.hop.settings import HopTransport
+from highwater.hop.transport import path_of
 from highwater.model.cluster import NodeState
 from highwater.model.errors import UnreachableError
 from highwater.model.time import Clock
-from highwater.runtime.grpc_channel import open_channel
-from highwater.runtime.tasks import TaskOwner
+from highwater.rpc.errors import RpcError
 
-SERVICE: Final = "highwater.api.partition.v1.PartitionService"
-MESSAGE_BYTES_MAX: Final = 128 << 20
-"""One batch may be as large as a client's frame, and travels in one message."""
-_IDEMPOTENT: Final = (
-    (SERVICE, "ListOffsets"),
-    (SERVICE, "OffsetsForLeaderEpoch"),
-    (SERVICE, "DescribeLogDirs"),
-)
-
-Request = TypeVar("Request")
-Response = TypeVar("Response")
+Response = TypeVar("Response", bound=Message)
 
 
 class GrpcNodeLink:
@@ -44,38 +37,40 @@ class GrpcNodeLink:
         self,
         node: NodeState,
         *,
+        channels: HopChannels,
         clock: Clock,
         schedule: Callable[[Callable[[], None]], object],
         on_failure: Callable[[str, BaseException], None],
         budget: MemoryBudget,
         append_owner: AppendOwner | None = None,
+        transport: HopTransport = HopTransport.LOOP,
     ) -> None:
-        """`budget` says whether there is room for fetched bytes.
+        """`channels` are over `transport`. `budget` says whether there is room for fetched bytes.
 
         `append_owner` is that of all groups of appends.
         """
         self.node_id = node.node_id
         self.state = node
-        channel = open_channel(
-            node.address, message_bytes_max=MESSAGE_BYTES_MAX, idempotent_methods=_IDEMPOTENT
-        )
-        self._channel = channel
-        self._stub = rpc.PartitionServiceStub(channel)  # type: ignore[no-untyped-call]
+        self._on_failure = on_failure
+        self._channels = channels
+        self._channel = channel = channels.open(node.address)
         self._files = SegmentFiles(node.log_dirs, node.incarnation)
         self._append = AppendStream(
             channel,
             clock=clock,
             schedule=schedule,
+            on_bug=partial(self._stream_bug, "Append"),
             on_encode_failure=lambda error: on_failure("encode-append", error),
             owner=append_owner,
+            outstanding_max=OUTSTANDING_MAX[transport],
         )
-        self._fetch = FetchStream(channel, self._files, budget)
-        self._coordinate = CoordinateStream(channel)
-        self._on_failure = on_failure
-        self._tasks = TaskOwner(on_failure)
+        self._fetch = FetchStream(
+            channel, self._files, budget, on_bug=partial(self._stream_bug, "Fetch")
+        )
+        self._coordinate = CoordinateStream(channel, on_bug=partial(self._stream_bug, "Coordinate"))
         self._fenced = False
-        self._calls: set[grpc.aio.Call] = set()
-        """Unary calls in flight."""
+        self._calls: set[asyncio.Timeout] = set()
+        """Unary calls in flight, each with what ends it when the node is fenced."""
         self.append = self._append.gatherer.append
         self.append_group = self._append.gatherer.append_group
         self.appends_under_way = self._append.under_way
@@ -88,18 +83,11 @@ class GrpcNodeLink:
     def start(self) -> None:
         """Opens the streams."""
         for part in (self._append, self._fetch, self._coordinate):
-            name = f"node-{self.node_id}-{type(part).__name__}"
-            self._tasks.start(self._keep(part.stream, name), name=name)
+            part.stream.start()
 
-    async def _keep(self, stream: Stream, name: str) -> None:
-        """Runs a stream until cancelled, and restarts it after a bug: all clients need it."""
-        while True:
-            try:
-                await stream.run()
-            except Exception as error:  # noqa: BLE001 - reported, and `end` answers all waits.
-                self._on_failure(name, error)
-            stream.end("the stream met a bug")
-            await asyncio.sleep(REOPEN_DELAYS_S[-1])
+    def _stream_bug(self, method: str, error: Exception) -> None:
+        """The stream is opened again: all clients need it."""
+        self._on_failure(f"node-{self.node_id}-{method}", error)
 
     @property
     def reads_files(self) -> bool:
@@ -137,52 +125,61 @@ class GrpcNodeLink:
         self._fetch.set_fenced(fenced)
         self._coordinate.set_fenced(fenced)
         if fenced:
-            for call in self._calls:
-                call.cancel()
+            now_s = asyncio.get_running_loop().time()
+            for fencing in self._calls:
+                fencing.reschedule(now_s)
 
     async def close(self) -> None:
         """Ends the streams; all requests that wait are answered."""
-        await self._tasks.close(timeout_s=2)
         for part in (self._append, self._fetch, self._coordinate):
             part.stream.end("the partition node is gone")
         self._append.fail_all("the partition node is gone")
         self._files.close()
-        await self._channel.close(None)
+        await self._channels.close(self._channel)
 
     async def list_offsets(
         self, request: pb.ListOffsetsRequest, timeout_s: float
     ) -> pb.ListOffsetsResponse:
         """Answers in the order of the request; raises UnreachableError."""
-        return await self._call(self._stub.ListOffsets, request, timeout_s)
+        return await self._call("ListOffsets", request, pb.ListOffsetsResponse, timeout_s)
 
     async def offsets_for_leader_epoch(
         self, request: pb.OffsetsForLeaderEpochRequest, timeout_s: float
     ) -> pb.OffsetsForLeaderEpochResponse:
         """Answers in the order of the request; raises UnreachableError."""
-        return await self._call(self._stub.OffsetsForLeaderEpoch, request, timeout_s)
+        return await self._call(
+            "OffsetsForLeaderEpoch", request, pb.OffsetsForLeaderEpochResponse, timeout_s
+        )
 
     async def describe_log_dirs(
         self, request: pb.DescribeLogDirsRequest, timeout_s: float
     ) -> pb.DescribeLogDirsResponse:
         """All directories of the node; raises UnreachableError."""
-        return await self._call(self._stub.DescribeLogDirs, request, timeout_s)
+        return await self._call("DescribeLogDirs", request, pb.DescribeLogDirsResponse, timeout_s)
 
     async def _call(
-        self,
-        method: "grpc.aio.UnaryUnaryMultiCallable[Request, Response]",
-        request: Request,
-        timeout_s: float,
+        self, method: str, request: Message, response_type: type[Response], timeout_s: float
     ) -> Response:
-        call = method(request, timeout=timeout_s)
-        self._calls.add(call)
+        fencing = asyncio.timeout(None)
+        self._calls.add(fencing)
         try:
-            return await call
-        except grpc.aio.AioRpcError as error:
-            raise UnreachableError(f"node {self.node_id}: {error.details()}") from error
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
+            async with fencing:
+                return await self._channel.unary(
+                    path_of(method),
+                    request,
+                    serialize=_serialize,
+                    # Generated code declares bytes and takes any buffer.
+                    deserialize=response_type.FromString,  # type: ignore[arg-type]
+                    timeout_s=timeout_s,
+                    idempotent=True,
+                )
+        except RpcError as error:
+            raise UnreachableError(f"node {self.node_id}: {error.details}") from error
+        except TimeoutError:
             raise UnreachableError(f"node {self.node_id} was fenced") from None
         finally:
-            self._calls.discard(call)
+            self._calls.discard(fencing)
+
+
+def _serialize(message: Message) -> bytes:
+    return message.SerializeToString()

@@ -1,7 +1,7 @@
-"""Replicate: a follower node's stream, as raw bytes over grpc.aio; one session per stream.
+"""Replicate: a follower node's stream; one session per stream.
 
 A follower asks again once it has the answer, so usually one answer waits to be written. If a
-follower does not read, its requests are not read either while `OutQueue` has no room.
+follower does not read, its requests are not read either while too many answers wait.
 """
 
 import asyncio
@@ -9,32 +9,64 @@ from typing import Final
 
 from highwater.model.time import Clock
 from highwater.partition.data_plane.plane import DataPlane
+from highwater.partition.edge.served_stream import ServedStream, refused
 from highwater.partition.edge.stream_drain import StreamDrain
-from highwater.partition.edge.streams import OutQueue, StreamContext, serve_stream
 from highwater.partition.replication.codec import decode_request, encode_response
 from highwater.partition.replication.leader.leader_session import LeaderSession
 from highwater.partition.replication.leader.segment_bytes import read_slice
 from highwater.partition.replication.rows import Answered
 from highwater.partition.replication.throttle import Throttle
 from highwater.partition.replication.traffic import ReplicaTraffic
+from highwater.rpc.ports import Message, ServerCallbacks, ServerStreamCall, StreamHandler
+from highwater.rpc.reports import OnFailure
 from highwater.runtime.clock import SystemClock
 
 SYSTEM_CLOCK: Final = SystemClock()
 
 
-class SessionAnswers(OutQueue):
-    """Writes a session's answers, and ends the stream if the session fails."""
+class ReplicateStream(ServedStream):
+    """Serves one stream until it ends; a session that fails ends it.
 
-    def __init__(self, context: StreamContext) -> None:
-        super().__init__(context)
+    A stopping node ends this stream last: until then it commits the other streams' appends.
+    """
+
+    def __init__(
+        self,
+        plane: DataPlane,
+        call: ServerStreamCall,
+        drain: StreamDrain,
+        on_failure: OnFailure,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        throttle: Throttle | None = None,
+        traffic: ReplicaTraffic | None = None,
+    ) -> None:
+        """`clock` is the replicas' clock; see `LeaderSession`."""
+        super().__init__(call, drain, on_failure, last=True)
         self._failure: Exception | None = None
+        loop = asyncio.get_running_loop()
+        self._session = LeaderSession(
+            plane.replicas,
+            now_ms=clock.monotonic_ms,
+            call_later=loop.call_later,
+            call_soon=loop.call_soon,
+            read_bytes=read_slice,
+            unreadable=plane.unreadable,
+            answer=self._answer,
+            broken=self._broken,
+            throttle=throttle,
+            traffic=traffic,
+        )
 
-    def answer(self, request_id: int, answered: list[Answered]) -> None:
-        """Queues the answer to a request."""
+    def receive(self, message: Message) -> None:
+        """A follower's request."""
+        self._session.receive(decode_request(message))
+
+    def _answer(self, request_id: int, answered: list[Answered]) -> None:
         self.put(encode_response(request_id, answered))
+        self.wake()
 
-    def broken(self, error: Exception) -> None:
-        """Ends the stream with an error."""
+    def _broken(self, error: Exception) -> None:
         self._failure = error
         self.wake()
 
@@ -43,37 +75,26 @@ class SessionAnswers(OutQueue):
         if self._failure is not None:
             raise self._failure
 
+    def closed(self) -> None:
+        """The leader forgets the follower's session."""
+        self._session.close()
 
-async def replicate_stream(
+
+def replicate_handler(
     plane: DataPlane,
-    context: StreamContext,
-    drain: StreamDrain | None = None,
-    clock: Clock = SYSTEM_CLOCK,
+    drain: StreamDrain,
+    on_failure: OnFailure,
     *,
     throttle: Throttle | None = None,
     traffic: ReplicaTraffic | None = None,
-) -> None:
-    """Serves one stream until it ends. `clock` is the replicas' clock; see `LeaderSession`.
+) -> StreamHandler:
+    """Serves Replicate; a stopping node refuses new streams."""
 
-    A stopping node ends this stream last: until then it commits the other streams' appends.
-    """
-    loop = asyncio.get_running_loop()
-    out = SessionAnswers(context)
-    session = LeaderSession(
-        plane.replicas,
-        now_ms=clock.monotonic_ms,
-        call_later=loop.call_later,
-        call_soon=loop.call_soon,
-        read_bytes=read_slice,
-        unreadable=plane.unreadable,
-        answer=out.answer,
-        broken=out.broken,
-        throttle=throttle,
-        traffic=traffic,
-    )
-    try:
-        await serve_stream(
-            context, out, lambda m: session.receive(decode_request(m)), drain, last=True
-        )
-    finally:
-        session.close()
+    def handle(call: ServerStreamCall) -> ServerCallbacks:
+        if drain.ended:
+            return refused(call)
+        return ReplicateStream(
+            plane, call, drain, on_failure, throttle=throttle, traffic=traffic
+        ).callbacks
+
+    return handle

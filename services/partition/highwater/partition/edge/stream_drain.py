@@ -6,13 +6,12 @@ its side. If it ended at once, a peer that still writes would lose the answers t
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Final
 
-import grpc
+from highwater.rpc.status import StatusCode
 
-REFUSED: Final = (grpc.StatusCode.UNAVAILABLE, "the node stops")
+REFUSED: Final = (StatusCode.UNAVAILABLE, "the node stops")
 """The error of a stream that begins too late."""
 
 
@@ -32,20 +31,21 @@ class StreamDrain:
         """Whether new streams are refused."""
         return self._ended
 
-    @contextmanager
-    def stream(self, stop: Callable[[], None], *, last: bool = False) -> Iterator[None]:
-        """Registers a stream for as long as it lives. `stop` is called at most once, to end it.
+    def register(self, stop: Callable[[], None], *, last: bool = False) -> Callable[[], None]:
+        """Registers a stream; call what it returns when the stream has ended.
 
-        `last`: end this stream after all others, which may wait for it as appends do for followers.
+        `stop` is called at most once, to end it. `last`: end this stream after all others, which
+        may wait for it as appends do for followers.
         """
         streams = self._last if last else self._first
         key = object()
         streams[key] = stop
-        try:
-            yield
-        finally:
+
+        def leave() -> None:
             del streams[key]
             self._left.set()
+
+        return leave
 
     async def run(self, timeout_s: float) -> bool:
         """Lets every stream answer and end; False if some have not ended in time."""

@@ -6,6 +6,7 @@ It is the `ReplicationPort` of all replicas. `start` it when the node is registe
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from highwater.hop.channels import HopChannels
 from highwater.model.cluster import ClusterImage
 from highwater.model.ids import NodeId
 from highwater.model.time import Clock
@@ -38,13 +39,14 @@ class NodeReplication:
         on_failure: Callable[[str, BaseException], None],
         clock: Clock,
         log: Logger,
+        channels: HopChannels,
         reads_files: bool = False,
     ) -> None:
         """`replicas` gives all replicas of the node, `identity` its id and node epoch.
 
         `flush` is the log store's; `lag_ms_max` is replica.lag.time.max.ms. `on_bug` is called for
-        replicas that an unexpected error took offline, `on_failure` for tasks that failed. With
-        `reads_files`, records of leaders on this host are read from their files.
+        replicas that an unexpected error took offline, `on_failure` for tasks and streams that
+        failed. `channels` lead to other nodes. With `reads_files`, records of leaders on this host are read from their files.
         """
         self._identity = identity
         self._clock = clock
@@ -58,6 +60,7 @@ class NodeReplication:
             on_failure=on_failure,
             clock=clock,
             log=log,
+            channels=channels,
             throttle=self.follower_throttle,
             traffic=self.traffic,
             reads_files=reads_files,

@@ -13,9 +13,10 @@ from typing import Final
 from google.protobuf.message import DecodeError
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
-from highwater.hop.framing import PLACEHOLDER, HopFramingError, frame, split
+from highwater.hop.framing import PLACEHOLDER, HopFramingError, Parts, frame, split
 from highwater.model.ids import TopicId
 from highwater.partition.replication.rows import NONE, Answered, Asked, SegmentPlace
+from highwater.rpc.ports import Message
 
 _ASKED: Final = Struct("<Iiiqi")
 _NAMED: Final = Struct("<Ii")
@@ -75,10 +76,10 @@ def _named(keys: Iterable[tuple[TopicId, int]], topics: dict[TopicId, int]) -> b
     return b"".join([_NAMED.pack(topics.setdefault(t, len(topics)), n) for t, n in keys])
 
 
-def decode_request(message: bytes) -> FollowerRequest:
+def decode_request(message: Message) -> FollowerRequest:
     """The leader's side of `encode_request`. Raises HopFramingError."""
     try:
-        found = pb.ReplicateRequest.FromString(message)
+        found = pb.ReplicateRequest.FromString(message)  # type: ignore[arg-type]  # Any buffer.
         topics = _topics(found.topic_ids)
         return FollowerRequest(
             request_id=found.request_id,
@@ -99,8 +100,8 @@ def decode_request(message: bytes) -> FollowerRequest:
         raise HopFramingError(f"malformed ReplicateRequest: {error}") from error
 
 
-def encode_response(request_id: int, answered: Iterable[Answered]) -> bytes:
-    """Encodes one message; copies the records once."""
+def encode_response(request_id: int, answered: Iterable[Answered]) -> Parts:
+    """Encodes one message, which refers to the records if they are long."""
     topics: dict[TopicId, int] = {}
     rows: list[bytes] = []
     payload: list[bytes | memoryview] = []
@@ -143,7 +144,7 @@ class _Places:
         self.rows.append(_REFERENCE.pack(row, file, place.position, place.last_epoch))
 
 
-def decode_response(message: bytes) -> tuple[int, list[Answered]]:
+def decode_response(message: Message) -> tuple[int, list[Answered]]:
     """(request id, rows); the rows' records are views of the message, or places.
 
     Raises HopFramingError.

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from highwater.hop.channels import HopChannels
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.records.batch import MAGIC_AT
 from highwater.model.cluster import NodeState
@@ -23,7 +24,6 @@ from highwater.partition.replication.throttle import Side, Throttle
 from highwater.partition.replication.traffic import ReplicaTraffic
 from highwater.partition.storage.errors import DamagedHeaderError, StorageError
 from highwater.runtime.logging import silent_logger
-from highwater.runtime.tasks import TaskOwner
 from tests.support.log_batches import forget_positions, make_batch
 from tests.unit.partition.data_plane.node import EPOCH, Node, stored
 from tests.unit.partition.data_plane.roles import NODE, follow, image_says, lead
@@ -50,12 +50,13 @@ class Follower(Node):
         self.traffic = ReplicaTraffic()
         self.fetcher = ReplicaFetcher(
             leader,
-            self.channel,  # type: ignore[arg-type]
+            HopChannels(lambda _address: self.channel),  # type: ignore[arg-type,return-value]
             identity=lambda: (1, 50),
             late=LateRows(resume=lambda _replica: None, flush=lambda _log, done: done()),
             retry=self.retries.append,
             over=self._over,
             on_bug=lambda replica, _error: self.broken.append(replica),
+            on_failure=lambda _name, error: self.ended.append(error),
             clock=self.clock,
             log=silent_logger(),
             throttle=self.throttle,
@@ -63,7 +64,6 @@ class Follower(Node):
             reads_files=True,
         )
         self.ended: list[BaseException] = []
-        self.owner = TaskOwner(lambda _name, error: self.ended.append(error))
 
     def _over(self, replica: PartitionReplica) -> None:
         self.over.append(replica)
@@ -79,15 +79,15 @@ async def node(tmp_path: Path):
 
 
 def begin(made: Follower) -> None:
-    made.owner.start(made.fetcher.run(), name="fetcher")
+    made.fetcher.start()
     for replica in made.replicas:
         made.fetcher.follow(replica, due=True)
 
 
 async def end(made: Follower) -> None:
-    await made.owner.close(timeout_s=1)
+    await made.fetcher.close()
     assert made.ended == []
-    assert made.channel.closed
+    assert made.channel.is_closed
 
 
 async def test_records_are_appended_and_the_next_request_acknowledges_them(node: Follower) -> None:
@@ -169,7 +169,7 @@ async def test_a_replica_that_became_leader_does_not_wait_for_the_former_one(
 
 async def test_malformed_messages_end_the_connection(node: Follower) -> None:
     call = await node.channel.requested(1)
-    call.send(b"nonsense")
+    call.send_back(b"nonsense")
     await until(lambda: len(node.channel.calls) == 2)
     assert call.cancelled
     call = await node.channel.requested(1)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from highwater.hop.channels import HopChannels
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterImage, NodeState
 from highwater.model.ids import NodeId
@@ -51,7 +52,7 @@ class Follower(Node):
             on_failure=lambda _name, error: self.failures.append(error),
             clock=self.clock,
             log=silent_logger(),
-            open_channel=self._open_channel,  # type: ignore[arg-type]
+            channels=HopChannels(self._open_channel),  # type: ignore[arg-type]
         )
 
     def _open_channel(self, address: str) -> Channel:
@@ -78,7 +79,7 @@ async def node(tmp_path: Path):
     await made.fetchers.close()
     assert made.failures == []
     assert made.bugs == []
-    assert all(channel.closed for channel in made.channels)
+    assert all(channel.is_closed for channel in made.channels)
 
 
 async def test_one_stream_to_each_leader(node: Follower) -> None:
@@ -134,9 +135,9 @@ async def test_a_moved_leader_is_followed_and_the_old_one_forgets(
     await asyncio.sleep(0.1)
     assert node.fetchers.leaders == {2, 3}, "neither was without partitions for long"
     node.fetchers.stop_following(moved)
-    await until(lambda: node.channels[1].closed)
+    await until(lambda: node.channels[1].is_closed)
     assert node.fetchers.leaders == {2}
-    assert not node.channels[0].closed
+    assert not node.channels[0].is_closed
 
 
 async def test_another_incarnation_or_address_is_another_channel(node: Follower) -> None:
@@ -147,7 +148,7 @@ async def test_another_incarnation_or_address_is_another_channel(node: Follower)
     assert len(node.channels) == 1
     node.fetchers.image_changed(image(state(2, incarnation="second")))
     await node.requested(1)
-    await until(lambda: node.channels[0].closed)
+    await until(lambda: node.channels[0].is_closed)
     node.fetchers.image_changed(image(state(2, incarnation="second", address="elsewhere:1")))
     call = await node.requested(1)
     assert [channel.address for channel in node.channels] == ["node-2:1"] * 2 + ["elsewhere:1"]
@@ -220,7 +221,7 @@ async def test_becoming_leader_ends_the_stream(
     call = await node.requested(1)
     lead(replica, EPOCH + 1)
     call.answer(1, [answer_to(call.asked[0], make_batch())])
-    await until(lambda: node.channels[0].closed)
+    await until(lambda: node.channels[0].is_closed)
     assert len(node.fetchers) == 0
 
 

@@ -1,4 +1,4 @@
-"""A follower of a node with a real gRPC server, which dies and restarts."""
+"""A follower of a node with a real server, which dies and restarts, over both transports."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from highwater.hop.channels import HopChannels
+from highwater.hop.settings import HopTransport
+from highwater.hop.transport import open_channel
 from highwater.model.cluster import ClusterImage, NodeState
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.replica import PartitionReplica
@@ -24,7 +27,7 @@ FOLLOWER = 2
 class Follower:
     """Node 2, which has partitions of the leader's topic."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, transport: HopTransport) -> None:
         self.directory = directory
         self.failures: list[object] = []
         self.clock = ManualClock()
@@ -32,12 +35,16 @@ class Follower:
             identity=lambda: (FOLLOWER, 70),
             flush=lambda log, done: (log.durability.flush(), done()),
             on_bug=lambda _replica, error: self.failures.append(error),
-            on_failure=lambda _name, error: self.failures.append(error),
+            on_failure=self._failed,
+            channels=HopChannels(lambda address: open_channel(address, transport, self._failed)),
             clock=self.clock,
             log=silent_logger(),
         )
         self.replica = self.add(0)
         self.log = self.replica.log
+
+    def _failed(self, _name: str, error: BaseException) -> None:
+        self.failures.append(error)
 
     def add(self, partition: int) -> PartitionReplica:
         return PartitionReplica(
@@ -59,9 +66,14 @@ class Follower:
         self.fetchers.image_changed(image)
 
 
+@pytest.fixture(params=HopTransport)
+def transport(request: pytest.FixtureRequest) -> HopTransport:
+    return request.param
+
+
 @pytest.fixture
-async def leader(tmp_path: Path):
-    made = PartitionNode(tmp_path / "leader")
+async def leader(tmp_path: Path, transport: HopTransport):
+    made = PartitionNode(tmp_path / "leader", transport)
     made.directory.mkdir()
     image_says(made.add(lead=False), leader=NODE, epoch=EPOCH, replicas=(NODE, FOLLOWER))
     await made.start()
@@ -71,8 +83,8 @@ async def leader(tmp_path: Path):
 
 
 @pytest.fixture
-async def follower(tmp_path: Path):
-    made = Follower(tmp_path)
+async def follower(tmp_path: Path, transport: HopTransport):
+    made = Follower(tmp_path, transport)
     image_says(made.replica, leader=NODE, epoch=EPOCH, replicas=(NODE, FOLLOWER))
     yield made
     await made.fetchers.close()

@@ -4,15 +4,15 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
-import grpc
-import grpc.aio
 import pytest
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.hop.channels import HopChannels
+from highwater.hop.settings import HopTransport
+from highwater.hop.transport import make_server, open_channel, path_of
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import TopicId
 from highwater.partition.core.repair import Outcome
-from highwater.partition.edge.server import SERVICE
 from highwater.partition.replication.follower.range_client import RangeClient
 from tests.support.controller_images import image_of, node_state
 
@@ -26,32 +26,33 @@ class Other:
         self.asked: list[pb.ReadRangeRequest] = []
         self.answer = pb.ReadRangeResponse(records=b"batches")
 
-    async def read_range(
-        self, request: pb.ReadRangeRequest, _context: object
-    ) -> pb.ReadRangeResponse:
+    async def read_range(self, request: pb.ReadRangeRequest, _call: object) -> pb.ReadRangeResponse:
         self.asked.append(request)
         return self.answer
 
 
-@pytest.fixture
-async def other() -> AsyncIterator[tuple[Other, RangeClient]]:
+@pytest.fixture(params=HopTransport)
+async def other(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Other, RangeClient]]:
     node = Other()
-    server = grpc.aio.server()
-    handler = grpc.unary_unary_rpc_method_handler(
+    failures: list[BaseException] = []
+
+    def failed(_name: str, error: BaseException) -> None:
+        failures.append(error)
+
+    server = make_server("127.0.0.1", 0, request.param, failed)
+    server.add_unary(
+        path_of("ReadRange"),
         node.read_range,
-        request_deserializer=pb.ReadRangeRequest.FromString,
-        response_serializer=pb.ReadRangeResponse.SerializeToString,
+        deserialize=pb.ReadRangeRequest.FromString,
+        serialize=pb.ReadRangeResponse.SerializeToString,
     )
-    server.add_generic_rpc_handlers(
-        (grpc.method_handlers_generic_handler(SERVICE, {"ReadRange": handler}),)
-    )
-    port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
-    client = RangeClient()
-    client.image_changed(image_of([replace(node_state(2), address=f"127.0.0.1:{port}")]))
+    client = RangeClient(HopChannels(lambda address: open_channel(address, request.param, failed)))
+    client.image_changed(image_of([replace(node_state(2), address=server.address)]))
     yield node, client
     await client.close()
-    await server.stop(0)
+    await server.stop(drain_s=0)
+    assert failures == []
 
 
 async def ask(client: RangeClient, node: int = 2) -> bytes | Outcome:

@@ -22,6 +22,7 @@ from highwater.partition.replication.codec import FollowerRequest, decode_respon
 from highwater.partition.replication.follower.following import asked_of
 from highwater.partition.replication.rows import NONE, Answered, Asked
 from highwater.partition.replication.throttle import Side, Throttle
+from highwater.rpc.ports import Message
 
 MAX_WAIT_MS: Final = 500
 ANSWER_BYTES_MAX: Final = 8 << 20
@@ -253,7 +254,7 @@ class FetchSession:
     def _waiting(self) -> bool:
         return any(followed.asked is not None for followed in self._followed.values())
 
-    def answered(self, message: bytes) -> list[Answered]:
+    def answered(self, message: Message) -> list[Answered]:
         """Decode an answer. Raises HopFramingError unless it answers the oldest request."""
         request_id, rows = decode_response(message)
         if not self._under_way or request_id != self._under_way[0]:

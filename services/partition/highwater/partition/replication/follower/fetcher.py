@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-import grpc.aio
-
+from highwater.hop.channels import HopChannels
 from highwater.hop.stream import Stream
+from highwater.hop.transport import path_of
 from highwater.model.cluster import NodeState
 from highwater.model.time import Clock
 from highwater.partition.data_plane.replica import PartitionReplica
@@ -21,17 +21,17 @@ from highwater.partition.replication.follower.leader_files import LeaderFiles
 from highwater.partition.replication.rows import NONE, Answered, SegmentPlace
 from highwater.partition.replication.throttle import Side, Throttle
 from highwater.partition.replication.traffic import ReplicaTraffic
+from highwater.rpc.ports import Message
 from highwater.runtime.log_limit import LogLimit
 from highwater.runtime.logging import Logger
 
-METHOD: Final = "/highwater.api.partition.v1.PartitionService/Replicate"
 ANSWER_PATIENCE_MS: Final = 10_000
 """Maximal wait for an answer, which is due after half a second; then the node connects anew.
 gRPC's own keepalive takes longer, and a process that hangs still answers it."""
 
 
 class ReplicaFetcher:
-    """Follows one incarnation of one leader node, from `run` until cancelled.
+    """Follows one incarnation of one leader node, from `start` to `close`.
 
     An error concerns only its partition: after a refusal or an unsound answer `retry` is called;
     a bug takes the replica offline and is reported to `on_bug`.
@@ -40,13 +40,14 @@ class ReplicaFetcher:
     def __init__(
         self,
         leader: NodeState,
-        channel: grpc.aio.Channel,
+        channels: HopChannels,
         *,
         identity: Callable[[], tuple[int, int]],
         late: LateRows,
         retry: Callable[[PartitionReplica], None],
         over: Callable[[PartitionReplica], None],
         on_bug: Callable[[PartitionReplica, Exception], None],
+        on_failure: Callable[[str, BaseException], None],
         clock: Clock,
         log: Logger,
         throttle: Throttle | None = None,
@@ -55,7 +56,7 @@ class ReplicaFetcher:
     ) -> None:
         """`identity` returns this node's id and its present node epoch.
 
-        `over` is called for a replica that no longer follows; it is not asked for again.
+        `on_failure` gets a bug that is no replica's. `over` is called for a replica that no longer follows; it is not asked for again.
         `throttle` is the node's for followers, `traffic` counts received bytes. With `reads_files`
         records are read from the leader's files if the leader is on this host.
         """
@@ -63,21 +64,24 @@ class ReplicaFetcher:
         self._files = LeaderFiles(leader.log_dirs if reads_files else (), leader.incarnation)
         self._throttle = throttle or Throttle(Side.FOLLOWER)
         self._traffic = traffic or ReplicaTraffic()
+        self._channels = channels
+        self._channel = channels.open(leader.address)
         self.session = FetchSession(self._throttle, accepts_references=self._files.readable)
         self.stream = Stream(
-            channel,
-            METHOD,
+            self._channel,
+            path_of("Replicate"),
             next_message=self._next_message,
             received=self._received,
             opened=self._opened,
             broken=self._broken,
+            on_bug=self._stream_bug,
         )
-        self._channel = channel
         self._identity = identity
         self._late = late
         self._retry = retry
         self._over = over
         self._on_bug = on_bug
+        self._on_failure = on_failure
         self._clock = clock
         self._log = log
         self._limit = LogLimit(clock.monotonic_ms)
@@ -87,15 +91,17 @@ class ReplicaFetcher:
         self._broken_before = False
         """Whether the broken connection was logged already."""
 
-    async def run(self) -> None:
-        """Fetch and append until cancelled; then close the channel."""
-        try:
-            await self.stream.run()
-        finally:
-            if self._look is not None:
-                self._look.cancel()
-            self._files.close()
-            await self._channel.close(None)
+    def start(self) -> None:
+        """Fetch and append until `close`."""
+        self.stream.start()
+
+    async def close(self) -> None:
+        """End the stream, then close the channel."""
+        self.stream.stop()
+        if self._look is not None:
+            self._look.cancel()
+        self._files.close()
+        await self._channels.close(self._channel)
 
     def follow(self, replica: PartitionReplica, *, due: bool) -> None:
         """Follow a replica from its log's end; `due` is False while its disk is behind."""
@@ -136,6 +142,9 @@ class ReplicaFetcher:
         self._look = None
         self.stream.wake()
 
+    def _stream_bug(self, error: Exception) -> None:
+        self._on_failure(f"replicate-from-{self.leader.node_id}", error)
+
     def _opened(self) -> None:
         self._broken_before = False
 
@@ -149,7 +158,7 @@ class ReplicaFetcher:
             self._broken_before = True
             self._log.info("leader_stream_broken", leader=self.leader.node_id, reason=reason)
 
-    def _received(self, message: bytes) -> None:
+    def _received(self, message: Message) -> None:
         nbytes = from_files = 0
         for answered in self.session.answered(message):
             # One at a time: applying an answer may replace the replica that the next one is for.

@@ -8,8 +8,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-import grpc.aio
-
+from highwater.hop.channels import HopChannels
 from highwater.model.cluster import ClusterImage, NodeState
 from highwater.model.ids import NO_NODE, NodeId, TopicId
 from highwater.model.time import Clock
@@ -19,7 +18,6 @@ from highwater.partition.replication.follower.late_rows import LateRows
 from highwater.partition.replication.throttle import Throttle
 from highwater.partition.replication.traffic import ReplicaTraffic
 from highwater.partition.storage.log.log import PartitionLog
-from highwater.runtime.grpc_channel import open_channel
 from highwater.runtime.logging import Logger
 from highwater.runtime.tasks import TaskOwner
 
@@ -29,14 +27,8 @@ IDLE_S: Final = 5.0
 """A stream without partitions is kept for this time, since leaders often come back."""
 CHECK_S: Final = 1.0
 CLOSE_TIMEOUT_S: Final = 2.0
-MESSAGE_BYTES_MAX: Final = 128 << 20
-"""One batch may be as large as a client's frame, and is sent in one message."""
 
 Key = tuple[TopicId, int]
-
-
-def _open(address: str) -> grpc.aio.Channel:
-    return open_channel(address, message_bytes_max=MESSAGE_BYTES_MAX)
 
 
 class ReplicaFetchers:
@@ -51,7 +43,7 @@ class ReplicaFetchers:
         on_failure: Callable[[str, BaseException], None],
         clock: Clock,
         log: Logger,
-        open_channel: Callable[[str], grpc.aio.Channel] = _open,
+        channels: HopChannels,
         throttle: Throttle | None = None,
         traffic: ReplicaTraffic | None = None,
         reads_files: bool = False,
@@ -59,13 +51,14 @@ class ReplicaFetchers:
         """`identity` returns this node's id and node epoch; `flush` is the log store's.
 
         `on_bug` gets a replica that an unforeseen error took offline; `on_failure` gets the name
-        and error of a stream's task that failed. For the last three see `ReplicaFetcher`.
+        and error of a stream that failed otherwise. For the last three see `ReplicaFetcher`.
         """
         self._identity = identity
         self._on_bug = on_bug
         self._clock = clock
         self._log = log
-        self._open_channel = open_channel
+        self._channels = channels
+        self._on_failure = on_failure
         self._throttle = throttle
         self._traffic = traffic
         self._reads_files = reads_files
@@ -76,7 +69,7 @@ class ReplicaFetchers:
         self._followed: dict[Key, tuple[PartitionReplica, NodeId]] = {}
         self._unplaced: set[NodeId] = set()
         """Leaders whose fetcher is missing, or must be made anew."""
-        self._fetchers: dict[NodeId, tuple[ReplicaFetcher, asyncio.Task[None]]] = {}
+        self._fetchers: dict[NodeId, ReplicaFetcher] = {}
         self._retries: dict[PartitionReplica, asyncio.TimerHandle] = {}
         self._idle: dict[NodeId, asyncio.TimerHandle] = {}
         self._checks: asyncio.Task[None] | None = None
@@ -122,7 +115,7 @@ class ReplicaFetchers:
         del self._followed[replica.topic_id, replica.partition]
         if leader not in self._fetchers:
             return
-        fetcher, _ = self._fetchers[leader]
+        fetcher = self._fetchers[leader]
         fetcher.stop_following(replica)
         self._end_if_idle_for_long(leader, fetcher)
 
@@ -137,7 +130,7 @@ class ReplicaFetchers:
         if self._closed:
             return
         self._nodes = dict(image.nodes)
-        for leader, (fetcher, _) in list(self._fetchers.items()):
+        for leader, fetcher in list(self._fetchers.items()):
             node, known = self._nodes.get(leader), fetcher.leader
             if node is not None and (
                 node.address != known.address or node.incarnation != known.incarnation
@@ -152,7 +145,7 @@ class ReplicaFetchers:
         if leader in self._idle:
             self._idle.pop(leader).cancel()
         if leader in self._fetchers:
-            return self._fetchers[leader][0]
+            return self._fetchers[leader]
         node = self._nodes.get(leader)
         if node is None:
             self._unplaced.add(leader)
@@ -163,12 +156,13 @@ class ReplicaFetchers:
         self._unplaced.discard(leader.node_id)
         fetcher = ReplicaFetcher(
             leader,
-            self._open_channel(leader.address),
+            self._channels,
             identity=self._identity,
             late=self._late,
             retry=self._retry,
             over=self.stop_following,
             on_bug=self._on_bug,
+            on_failure=self._on_failure,
             clock=self._clock,
             log=self._log,
             throttle=self._throttle,
@@ -178,8 +172,8 @@ class ReplicaFetchers:
         for replica, followed in self._followed.values():
             if followed == leader.node_id:
                 fetcher.follow(replica, due=replica not in self._late)
-        task = self._tasks.start(fetcher.run(), name=f"replicate-from-{leader.node_id}")
-        self._fetchers[leader.node_id] = (fetcher, task)
+        fetcher.start()
+        self._fetchers[leader.node_id] = fetcher
         self._end_if_idle_for_long(leader.node_id, fetcher)
         if self._checks is None:
             self._checks = self._tasks.start(self._check(), name="replicate-checks")
@@ -187,18 +181,19 @@ class ReplicaFetchers:
 
     def _end_idle(self, leader: NodeId) -> None:
         del self._idle[leader]
-        if leader in self._fetchers and not len(self._fetchers[leader][0].session):
+        if leader in self._fetchers and not len(self._fetchers[leader].session):
             self._end(leader)
 
     def _end(self, leader: NodeId) -> None:
-        """Cancel the leader's task, which then closes the channel."""
-        _, task = self._fetchers.pop(leader)
-        task.cancel()
+        """End the leader's stream at once, and then the connection."""
+        fetcher = self._fetchers.pop(leader)
+        fetcher.stream.stop()
+        self._tasks.start(fetcher.close(), name=f"end-replicate-from-{leader}")
 
     async def _check(self) -> None:
         while True:
             await asyncio.sleep(CHECK_S)
-            for fetcher, _ in self._fetchers.values():
+            for fetcher in self._fetchers.values():
                 fetcher.check()
 
     # ---- later ----
@@ -222,7 +217,7 @@ class ReplicaFetchers:
         followed = self._followed.get((replica.topic_id, replica.partition))
         if followed is None or followed[0] is not replica or followed[1] not in self._fetchers:
             return
-        self._fetchers[followed[1]][0].ask_again(replica)
+        self._fetchers[followed[1]].ask_again(replica)
 
     async def close(self) -> None:
         """End all streams and follow nothing any more."""
@@ -233,5 +228,9 @@ class ReplicaFetchers:
         self._retries.clear()
         self._idle.clear()
         self._followed.clear()
+        fetchers = list(self._fetchers.values())
         self._fetchers.clear()
+        for fetcher in fetchers:
+            fetcher.stream.stop()
+        await asyncio.gather(*(fetcher.close() for fetcher in fetchers))
         await self._tasks.close(timeout_s=CLOSE_TIMEOUT_S)

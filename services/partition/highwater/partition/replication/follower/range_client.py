@@ -1,26 +1,18 @@
 """Asks replicas on other nodes for batches that are damaged on this node's disk (ReadRange)."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Final
 
-import grpc.aio
-
 from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.hop.channels import HopChannels
+from highwater.hop.transport import HopChannel, path_of
 from highwater.model.cluster import ClusterImage
 from highwater.model.ids import TopicId
 from highwater.partition.core.repair import Outcome, outcome_of_refusal
-from highwater.runtime.grpc_channel import open_channel
+from highwater.rpc.errors import RpcError
 
-METHOD: Final = "/highwater.api.partition.v1.PartitionService/ReadRange"
 TIMEOUT_S: Final = 5.0
 ANSWER_BYTES_MAX: Final = 1 << 20
-MESSAGE_BYTES_MAX: Final = 128 << 20
-"""One batch may be as large as a client's frame, and is sent in one message."""
-
-
-def _open(address: str) -> grpc.aio.Channel:
-    return open_channel(address, message_bytes_max=MESSAGE_BYTES_MAX)
 
 
 class RangeClient:
@@ -28,10 +20,10 @@ class RangeClient:
     asked first, and closed when a call fails.
     """
 
-    def __init__(self, open_channel: Callable[[str], grpc.aio.Channel] = _open) -> None:
-        self._open_channel = open_channel
+    def __init__(self, channels: HopChannels) -> None:
+        self._all_channels = channels
         self._addresses: dict[int, str] = {}
-        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._channels: dict[str, HopChannel] = {}
         self._turn = asyncio.Lock()
         """One call at a time: repairs are slow on purpose, and a failed call closes its channel."""
 
@@ -66,31 +58,33 @@ class RangeClient:
             return await self._call(address, request)
 
     async def _call(self, address: str, request: pb.ReadRangeRequest) -> bytes | Outcome:
-        call = self._channel(address).unary_unary(
-            METHOD,
-            request_serializer=pb.ReadRangeRequest.SerializeToString,
-            response_deserializer=pb.ReadRangeResponse.FromString,
-        )
         try:
-            answer: pb.ReadRangeResponse = await call(request, timeout=TIMEOUT_S)
-        except grpc.aio.AioRpcError:
+            answer = await self._channel(address).unary(
+                path_of("ReadRange"),
+                request,
+                serialize=pb.ReadRangeRequest.SerializeToString,
+                # Generated code declares bytes and takes any buffer.
+                deserialize=pb.ReadRangeResponse.FromString,  # type: ignore[arg-type]
+                timeout_s=TIMEOUT_S,
+            )
+        except RpcError:
             await self._close(address)
             return Outcome.SILENT
         if answer.error_code:
             return outcome_of_refusal(answer.error_code)
         return answer.records
 
-    def _channel(self, address: str) -> grpc.aio.Channel:
+    def _channel(self, address: str) -> HopChannel:
         channel = self._channels.get(address)
         if channel is None:
-            channel = self._channels[address] = self._open_channel(address)
+            channel = self._channels[address] = self._all_channels.open(address)
         return channel
 
     async def _close(self, address: str) -> None:
         """Close the channel, so that the next call connects at once."""
         channel = self._channels.pop(address, None)
         if channel is not None:
-            await channel.close()
+            await self._all_channels.close(channel)
 
     async def close(self) -> None:
         """Close all channels."""

@@ -1,0 +1,85 @@
+"""A partition node's listening side: the server, its methods and health, and the end of its streams."""
+
+import socket
+from typing import Final
+
+from highwater.hop.coordinator import CoordinatorPort
+from highwater.hop.settings import HopTransport
+from highwater.hop.transport import SERVICE, make_server
+from highwater.partition.data_plane.offsets import OffsetQueries
+from highwater.partition.data_plane.plane import DataPlane
+from highwater.partition.edge.server import add_to_server
+from highwater.partition.edge.stream_drain import StreamDrain
+from highwater.partition.node.log_dirs import LogDirQueries
+from highwater.partition.node.node_replication import NodeReplication
+from highwater.rpc.health import RpcHealth
+from highwater.rpc.reports import OnFailure
+from highwater.rpc.statistics import Statistics
+
+ALL_ADDRESSES: Final = ("0.0.0.0", "::", "[::]")
+
+
+class NodeServer:
+    """From `start` to `stop`; before `stop`, `drain` ends the streams in order."""
+
+    def __init__(
+        self, host: str, port: int, transport: HopTransport, on_failure: OnFailure
+    ) -> None:
+        """Port 0 lets the system choose. `on_failure` hears of bugs that cost one call, by path."""
+        self._server = make_server(host, port, transport, on_failure)
+        self._on_failure = on_failure
+        self._health = RpcHealth((SERVICE,))
+        self._health.add_to_server(self._server)
+        self._streams = StreamDrain()
+
+    def add_methods(
+        self,
+        *,
+        plane: DataPlane,
+        queries: OffsetQueries,
+        log_dirs: LogDirQueries,
+        coordinator: CoordinatorPort,
+        replication: NodeReplication | None = None,
+    ) -> None:
+        """See `add_to_server`."""
+        add_to_server(
+            self._server,
+            plane=plane,
+            queries=queries,
+            log_dirs=log_dirs,
+            coordinator=coordinator,
+            drain=self._streams,
+            on_failure=self._on_failure,
+            replication=replication,
+        )
+
+    async def start(self) -> None:
+        """Binds and serves. Raises PortInUseError or BindError."""
+        await self._server.start()
+
+    @property
+    def address(self) -> str:
+        """host:port that the server listens on; after `start`."""
+        return self._server.address
+
+    @property
+    def reachable_address(self) -> str:
+        """An address for others: the machine's host name if the server listens on all addresses."""
+        host, _, port = self.address.rpartition(":")
+        return f"{socket.gethostname()}:{port}" if host in ALL_ADDRESSES else self.address
+
+    async def set_serving(self, *, serving: bool) -> None:
+        """What grpc.health.v1 says."""
+        await self._health.set_serving(serving=serving)
+
+    def statistics(self) -> Statistics | None:
+        """This moment's numbers of connections, if the transport has any."""
+        return self._server.statistics()
+
+    async def drain(self, timeout_s: float) -> bool:
+        """Ends all streams in order; False if some have not ended in time."""
+        return await self._streams.run(timeout_s)
+
+    async def stop(self, *, drain_s: float) -> None:
+        """Refuses new calls, lets running ones end for `drain_s` seconds, then ends them."""
+        await self._server.stop(drain_s=drain_s)

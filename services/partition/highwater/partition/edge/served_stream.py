@@ -1,0 +1,218 @@
+"""One stream that a peer has opened: reads in order, gathers answers, ends as the node stops.
+
+Hot path: callbacks, and no task. Answers leave once per turn of the loop, while the peer takes them;
+until then they gather. Reading stops while too many of them wait, so a peer that does not read
+cannot fill this node's memory. A stopping node ends its streams in order, see `stream_drain`.
+"""
+
+import asyncio
+from collections import deque
+from typing import Final
+
+from highwater.hop.framing import HopFramingError, Parts, bytes_of
+from highwater.partition.edge.stream_drain import REFUSED, StreamDrain
+from highwater.rpc.ports import Message, ServerCallbacks, ServerStreamCall
+from highwater.rpc.reports import OnFailure
+from highwater.rpc.status import Status, StatusCode
+
+OUT_BYTES_MAX: Final = 16 << 20
+"""Of answers that wait; with more, nothing is read."""
+TURN_BYTES: Final = 2 << 20
+"""Sent in one turn of the loop; others want it, too."""
+
+
+class ServedStream:
+    """Lives from the call's begin to its end. Subclasses have what is special about a method.
+
+    Ends, each of which calls `closed` once: the peer closes its side or is gone; a malformed message
+    (INVALID_ARGUMENT) or a bug (UNKNOWN); the node stops. Then nothing more is read. A stream that
+    can `say_goodbye` waits until its peer has closed its side; every stream waits for answers that
+    are `awaited` or not written, and is cancelled if the peer has not read them by the deadline.
+    """
+
+    def __init__(
+        self,
+        call: ServerStreamCall,
+        drain: StreamDrain,
+        on_failure: OnFailure,
+        *,
+        last: bool = False,
+    ) -> None:
+        """`on_failure` hears of bugs, by path. `last`: see `StreamDrain.register`."""
+        self._call = call
+        self._drain = drain
+        self._on_failure = on_failure
+        self._loop = asyncio.get_running_loop()
+        self._messages: deque[Parts] = deque()
+        self._nbytes = 0
+        self._scheduled = False
+        self._blocked = False
+        """The peer takes nothing more; `on_writable` follows."""
+        self._paused = False
+        self._stopping = False
+        self._all_read = False
+        """The node stops, and the peer sends nothing more, or what it sends is not read."""
+        self._over = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._leave = drain.register(self._stop, last=last)
+        self.awaited = 0
+        """Answers that come soon without another event; the end of the stream waits for them."""
+        self.gathered_bytes = 0
+        """About as many are in answers that `before_write` has not put into messages."""
+
+    @property
+    def callbacks(self) -> ServerCallbacks:
+        """For the call."""
+        return ServerCallbacks(
+            on_message=self._on_message,
+            on_half_close=self._on_half_close,
+            on_end=self._on_end,
+            on_writable=self._on_writable,
+        )
+
+    # ---- for subclasses ----
+
+    def receive(self, message: Message) -> None:
+        """Takes a message; HopFramingError ends the stream with INVALID_ARGUMENT."""
+        raise NotImplementedError
+
+    def before_write(self) -> None:
+        """Runs before each look at the queue; subclasses `put` what they have gathered."""
+
+    def say_goodbye(self) -> bool:
+        """Tells the peer that nothing more is read; False if the stream has no such message."""
+        return False
+
+    def closed(self) -> None:
+        """The stream is over: nobody waits for its answers."""
+
+    def put(self, message: Parts) -> None:
+        """Queues a message."""
+        self._messages.append(message)
+        self._nbytes += bytes_of(message)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of messages that the transport has not been given."""
+        return self._nbytes
+
+    def wake(self) -> None:
+        """There are answers: they leave at the end of this turn, if the peer takes them."""
+        if not self._paused and self._nbytes + self.gathered_bytes > OUT_BYTES_MAX:
+            self._paused = True
+            self._call.pause_reading()
+        if not self._scheduled and not self._blocked:
+            self._scheduled = True
+            self._loop.call_soon(self._write)
+
+    # ---- writing ----
+
+    def _on_writable(self) -> None:
+        self._blocked = False
+        self._write()
+
+    def _write(self) -> None:
+        self._scheduled = False
+        if self._over:
+            return
+        try:
+            written = self._write_messages()
+        except Exception as error:  # noqa: BLE001 - a bug costs one stream.
+            self._bug(error)
+            return
+        if self._all_read and written and not self.awaited:
+            self._finish()
+        elif self._paused and self._nbytes + self.gathered_bytes <= OUT_BYTES_MAX:
+            self._paused = False
+            self._call.resume_reading()
+
+    def _write_messages(self) -> bool:
+        """Writes what the peer takes; True if that was everything."""
+        call, messages = self._call, self._messages
+        room = TURN_BYTES
+        while True:
+            if not call.can_send():
+                self._blocked = True
+                return False
+            self.before_write()
+            if not messages:
+                return True
+            if room <= 0:
+                self.wake()
+                return False
+            message = messages.popleft()
+            nbytes = bytes_of(message)
+            self._nbytes -= nbytes
+            room -= nbytes
+            call.send(message)
+
+    # ---- reading ----
+
+    def _on_message(self, message: Message) -> None:
+        if self._stopping or self._over:
+            return  # The peer hears, or has heard, that nothing more is answered.
+        try:
+            self.receive(message)
+        except HopFramingError as error:
+            self._finish(StatusCode.INVALID_ARGUMENT, str(error))
+        except Exception as error:  # noqa: BLE001 - a bug costs one stream.
+            self._bug(error)
+
+    def _on_half_close(self) -> None:
+        if self._stopping:
+            self._all_read = True
+            self.wake()
+        else:
+            self._finish()
+
+    # ---- ends ----
+
+    def _stop(self) -> None:
+        """The node stops: reads nothing more, and gives the peer some time to close its side."""
+        if self._over:
+            return
+        self._stopping = True
+        self._all_read = not self.say_goodbye()
+        self._timer = self._loop.call_at(self._drain.deadline_s, self._deadline_passed)
+        self.wake()
+
+    def _deadline_passed(self) -> None:
+        self._timer = None
+        self._all_read = True
+        self.awaited = 0
+        self._write()
+        if not self._over:
+            self._call.cancel()  # The peer does not read.
+
+    def _bug(self, error: Exception) -> None:
+        self._on_failure(self._call.path, error)
+        # An error reaches the peer, which opens another stream.
+        self._finish(StatusCode.UNKNOWN, f"{type(error).__name__} in a handler")
+
+    def _finish(self, code: StatusCode = StatusCode.OK, details: str = "") -> None:
+        self._close()
+        self._call.finish(code, details)
+
+    def _on_end(self, _status: Status) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        if self._over:
+            return
+        self._over = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._messages.clear()
+        self._leave()
+        self.closed()
+
+
+def refused(call: ServerStreamCall) -> ServerCallbacks:
+    """For a stream that begins too late."""
+    call.finish(*REFUSED)
+    return ServerCallbacks(on_message=_ignore)
+
+
+def _ignore(_message: Message) -> None:
+    """Of a call that is finished."""

@@ -1,0 +1,49 @@
+"""The channels of one process to partition nodes, and what they count, also when they are closed."""
+
+from highwater.hop.transport import HopChannel, OpenChannel
+from highwater.http2.counters import ConnectionCounters
+from highwater.rpc.statistics import Statistics
+
+
+class HopChannels:
+    """Opens channels on one loop. Who opens one closes it here."""
+
+    def __init__(self, make: OpenChannel) -> None:
+        """`make` makes a channel to an address, see `transport.open_channel`."""
+        self._make = make
+        self._open: dict[HopChannel, None] = {}
+        self._closed_opened = 0
+        self._closed_totals = ConnectionCounters()
+
+    def open(self, address: str) -> HopChannel:
+        """A channel to host:port."""
+        channel = self._make(address)
+        self._open[channel] = None
+        return channel
+
+    async def close(self, channel: HopChannel) -> None:
+        """Cancels all calls of a channel and closes its connection; its counts are kept."""
+        self._open.pop(channel, None)
+        await channel.close()
+        statistics = channel.statistics()
+        if statistics is not None:
+            self._closed_opened += statistics.connections_opened
+            self._closed_totals.add(statistics.totals)
+
+    def statistics(self) -> Statistics | None:
+        """The sums over all channels, also former ones; None if the transport counts nothing."""
+        living = [told for channel in self._open if (told := channel.statistics()) is not None]
+        if self._open and not living:
+            return None
+        totals = ConnectionCounters()
+        totals.add(self._closed_totals)
+        for one in living:
+            totals.add(one.totals)
+        return Statistics(
+            connections=sum(one.connections for one in living),
+            streams=sum(one.streams for one in living),
+            held_bytes=sum(one.held_bytes for one in living),
+            unsent_bytes=sum(one.unsent_bytes for one in living),
+            connections_opened=self._closed_opened + sum(one.connections_opened for one in living),
+            totals=totals,
+        )

@@ -1,0 +1,24 @@
+"""The setting that chooses the hop's transport."""
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from highwater.runtime.settings import SettingsGroup
+
+
+class HopTransport(StrEnum):
+    """Values of the setting `hop.transport`."""
+
+    LOOP = "loop"
+    GRPCIO = "grpcio"
+
+
+class HopSettings(SettingsGroup):
+    """Settings of the hop, the same for gateways and partition nodes."""
+
+    transport: HopTransport = Field(
+        default=HopTransport.LOOP,
+        description="what carries the streams between gateways and partition nodes: loop, gRPC on "
+        "the event loop's own sockets, or grpcio, as before; peers may differ",
+    )

@@ -1,0 +1,96 @@
+"""The hop's transport: gRPC on the event loop's own sockets, or grpcio.
+
+Both speak gRPC, so the two ends of a connection may differ. What uses channels and servers is
+written against the ports here and in `rpc.ports`.
+"""
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from highwater.hop.settings import HopTransport
+from highwater.hop.unreachable import UnreachableChannel
+from highwater.rpc.addresses import TcpAddress
+from highwater.rpc.channel import Channel
+from highwater.rpc.grpcio_channel import GrpcioChannel
+from highwater.rpc.grpcio_server import GrpcioServer
+from highwater.rpc.ports import MethodServer, RpcChannel
+from highwater.rpc.reports import OnFailure
+from highwater.rpc.server import RpcServer
+from highwater.rpc.statistics import Statistics
+
+SERVICE: Final = "highwater.api.partition.v1.PartitionService"
+MESSAGE_BYTES_MAX: Final = 128 << 20
+"""One batch may be as large as a client's frame, and travels in one message."""
+IDEMPOTENT: Final = ("ListOffsets", "OffsetsForLeaderEpoch", "DescribeLogDirs")
+"""Reads that a channel repeats when the node is unavailable. Not ReadRange: whoever asks that goes
+on with another node."""
+
+
+def path_of(method: str) -> str:
+    """The path of one of the partition service's methods."""
+    return f"/{SERVICE}/{method}"
+
+
+class HopChannel(RpcChannel, Protocol):
+    """A channel to one partition node. Only calls of `IDEMPOTENT` may be `idempotent`."""
+
+    def statistics(self) -> Statistics | None:
+        """This moment's numbers, if the transport has any."""
+        ...
+
+
+class HopServer(MethodServer, Protocol):
+    """A partition node's server."""
+
+    @property
+    def address(self) -> str:
+        """host:port, for peers and logs; after `start`."""
+        ...
+
+    @property
+    def port(self) -> int:
+        """The port that the server listens on; after `start`."""
+        ...
+
+    async def start(self) -> None:
+        """Binds and serves. Raises PortInUseError or BindError."""
+        ...
+
+    async def stop(self, *, drain_s: float) -> None:
+        """Refuses new calls, lets running ones end for `drain_s` seconds, then ends them."""
+        ...
+
+    def statistics(self) -> Statistics | None:
+        """This moment's numbers, if the transport has any."""
+        ...
+
+
+OpenChannel = Callable[[str], HopChannel]
+"""Makes a channel to an address."""
+
+
+def open_channel(address: str, transport: HopTransport, on_failure: OnFailure) -> HopChannel:
+    """A channel to host:port, which connects when there is a call to make.
+
+    `on_failure` takes the bugs of callbacks. If `address` is none, nobody is reached there.
+    """
+    if transport is HopTransport.GRPCIO:
+        return GrpcioChannel(
+            address,
+            message_bytes_max=MESSAGE_BYTES_MAX,
+            idempotent_paths=[path_of(method) for method in IDEMPOTENT],
+            on_failure=on_failure,
+        )
+    try:
+        return Channel(address, message_bytes_max=MESSAGE_BYTES_MAX, on_failure=on_failure)
+    except ValueError as error:
+        return UnreachableChannel(str(error))
+
+
+def make_server(host: str, port: int, transport: HopTransport, on_failure: OnFailure) -> HopServer:
+    """A server that is not started. `on_failure` takes the bugs of handlers, by path."""
+    if transport is HopTransport.GRPCIO:
+        return GrpcioServer(host, port, message_bytes_max=MESSAGE_BYTES_MAX, on_failure=on_failure)
+    return RpcServer(
+        TcpAddress(host, port), message_bytes_max=MESSAGE_BYTES_MAX, on_failure=on_failure
+    )

@@ -1,0 +1,46 @@
+"""A process's channels to nodes, and their counts."""
+
+from highwater.hop.channels import HopChannels
+from highwater.http2.counters import ConnectionCounters
+from highwater.rpc.statistics import Statistics
+from tests.support.fake_calls import FakeChannel
+
+
+class Counting(FakeChannel):
+    """Tells numbers that are multiples of one."""
+
+    number = 1
+
+    def statistics(self):
+        n = self.number
+        return Statistics(
+            connections=0 if self.is_closed else n,
+            streams=0 if self.is_closed else 2 * n,
+            held_bytes=0,
+            unsent_bytes=3 * n,
+            connections_opened=4 * n,
+            totals=ConnectionCounters(bytes_sent=5 * n, stalls=6 * n),
+        )
+
+
+async def test_channels_are_opened_and_closed():
+    channels = HopChannels(FakeChannel)
+    one = channels.open("a:1")
+    assert one.address == "a:1"
+    assert channels.statistics() is None, "these tell nothing"
+    await channels.close(one)
+    assert one.is_closed
+
+
+async def test_counts_are_added_up_and_kept():
+    channels = HopChannels(Counting)
+    one, two = channels.open("a:1"), channels.open("b:2")
+    two.number = 10
+    told = channels.statistics()
+    assert (told.connections, told.streams, told.unsent_bytes) == (11, 22, 33)
+    assert (told.connections_opened, told.totals.bytes_sent, told.totals.stalls) == (44, 55, 66)
+    await channels.close(two)
+    await channels.close(one)
+    told = channels.statistics()
+    assert (told.connections, told.streams, told.unsent_bytes) == (0, 0, 0)
+    assert (told.connections_opened, told.totals.bytes_sent, told.totals.stalls) == (44, 55, 66)

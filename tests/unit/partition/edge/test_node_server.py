@@ -1,0 +1,101 @@
+"""A node's listening side: its address, health for stock clients, and its end."""
+
+import asyncio
+import socket
+
+import grpc
+import grpc.aio
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from highwater.hop.settings import HopTransport
+from highwater.hop.transport import SERVICE, open_channel, path_of
+from highwater.partition.data_plane.offsets import OffsetQueries
+from highwater.partition.edge.node_server import NodeServer
+from highwater.partition.node.log_dirs import LogDirQueries
+from highwater.rpc.status import StatusCode
+from tests.unit.gateway.clients.partition_node import Coordinator, until
+from tests.unit.partition.data_plane.node import Node
+
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+@pytest.fixture(params=HopTransport)
+def transport(request):
+    return request.param
+
+
+@pytest.fixture
+def failures():
+    made = []
+    yield made
+    assert made == []
+
+
+@pytest.fixture
+def make(tmp_path, transport, failures):
+    def one(host="127.0.0.1"):
+        node = Node(tmp_path)
+        node.add()
+        server = NodeServer(host, 0, transport, lambda path, error: failures.append((path, error)))
+        server.add_methods(
+            plane=node.plane,
+            queries=OffsetQueries(node.plane, node._log_failed),
+            log_dirs=LogDirQueries(
+                [tmp_path],
+                replicas=lambda _: node.plane.replicas.values(),
+                is_online=lambda _: True,
+            ),
+            coordinator=Coordinator(),
+        )
+        return server
+
+    return one
+
+
+async def test_others_reach_it_by_the_hosts_name_if_it_listens_everywhere(make):
+    near, everywhere = make(), make("0.0.0.0")
+    for server in (near, everywhere):
+        await server.start()
+    assert near.reachable_address == near.address
+    assert near.address.startswith("127.0.0.1:")
+    assert everywhere.reachable_address == everywhere.address.replace(
+        "0.0.0.0", socket.gethostname()
+    )
+    for server in (near, everywhere):
+        await server.stop(drain_s=0)
+
+
+async def test_health_and_the_end_of_streams(make, transport, failures):
+    server = make()
+    await server.start()
+    await server.set_serving(serving=True)
+    channel = open_channel(
+        server.address, transport, lambda name, error: failures.append((name, error))
+    )
+    ends, opened = [], []
+    for _ in range(2):
+        channel.stream(
+            path_of("Fetch"),
+            on_message=lambda _message: None,
+            on_end=ends.append,
+            on_open=lambda: opened.append(1),
+        )
+    await until(lambda: len(opened) == 2 and len(server._streams._first) == 2)
+    async with asyncio.timeout(10), grpc.aio.insecure_channel(server.address) as stock:
+        stub = health_pb2_grpc.HealthStub(stock)
+        request = health_pb2.HealthCheckRequest(service=SERVICE)
+        assert (await stub.Check(request, timeout=5)).status == SERVING
+        await server.set_serving(serving=False)
+        assert (await stub.Check(request, timeout=5)).status == NOT_SERVING
+        told = server.statistics()
+        assert (told is None) == (transport is HopTransport.GRPCIO)
+        assert await server.drain(2)
+    await until(lambda: len(ends) == 2)
+    assert [status.code for status in ends] == [StatusCode.OK] * 2
+    channel.stream(path_of("Fetch"), on_message=lambda _message: None, on_end=ends.append)
+    await until(lambda: len(ends) == 3)
+    assert (ends[2].code, ends[2].details) == (StatusCode.UNAVAILABLE, "the node stops")
+    await channel.close()
+    await server.stop(drain_s=0)
