@@ -2,6 +2,7 @@ import socket
 
 import pytest
 
+from highwater.embed import ports
 from highwater.embed.ports import check_ports, free_ports
 from highwater.model.errors import BindError, PortInUseError
 
@@ -9,6 +10,13 @@ from highwater.model.errors import BindError, PortInUseError
 def test_free_ports_can_be_listened_on():
     first = free_ports("127.0.0.1", 3)
     check_ports("127.0.0.1", first, 3)
+
+
+def test_ports_that_are_chosen_already_are_not_chosen_again(monkeypatch):
+    first = free_ports("127.0.0.1", 10)
+    tries = iter([first, first + 2, first + 5])
+    monkeypatch.setattr(ports.random, "choice", lambda _: next(tries))
+    assert free_ports("127.0.0.1", 3, apart={first + 2, first + 4}) == first + 5
 
 
 def test_taken_port_inside_a_block_is_named():

@@ -3,6 +3,7 @@
 import errno
 import random
 import socket
+from collections.abc import Collection
 from typing import Final
 
 from highwater.model.errors import BindError, PortInUseError, UsageError
@@ -13,10 +14,15 @@ _PORTS: Final = range(20_000, 32_000)
 _TRIES_MAX: Final = 200
 
 
-def free_ports(host: str, count: int) -> int:
-    """The first of `count` consecutive ports that are free now; others may still take them."""
+def free_ports(host: str, count: int, *, apart: Collection[int] = ()) -> int:
+    """The first of `count` consecutive ports that are free now; others may still take them.
+
+    None of them is in `apart`: ports that are chosen already, and not listened on yet.
+    """
     for _ in range(_TRIES_MAX):
         first = random.choice(_PORTS)
+        if not set(apart).isdisjoint(range(first, first + count)):
+            continue
         try:
             check_ports(host, first, count)
         except PortInUseError:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from highwater.embed import ports
 from highwater.embed.combined_settings import load_broker_settings
 from highwater.embed.data_dir import DataDir
 from highwater.embed.options import UpOptions
@@ -36,6 +37,20 @@ def test_processes_and_their_addresses(tmp_path):
     first, second = (port for _, port in plan.gateway_addresses)
     assert second == first + 3
     assert by_name["gateway-2"]["port"] == second
+
+
+@pytest.mark.parametrize("flags", [{"gateways": 2}, {}, {"separate": True}])
+def test_no_two_processes_get_the_same_port(tmp_path, monkeypatch, flags):
+    block = free_ports("127.0.0.1", 40)
+    # The worst luck: every choice begins where the one before did, until that is refused.
+    tries = iter([block, block, block + 4, block + 20])
+    monkeypatch.setattr(ports.random, "choice", lambda _: next(tries))
+    _, plan = plan_of(tmp_path, nodes=3, **flags)
+    chosen = [port + n for _, port in plan.gateway_addresses for n in range(4)]
+    own = {spec.name: spec.overrides for spec in plan.processes}
+    chosen += [own[name]["port"] for name in ("controller", "quota")]
+    chosen += [int(address.rpartition(":")[2]) for address in plan.metrics_addresses.values()]
+    assert len(chosen) == len(set(chosen)) >= 4 + 2 + 5
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 3, 5])

@@ -71,8 +71,11 @@ def make_plan(options: UpOptions, data_dir: DataDir) -> ClusterPlan:
     """Chooses ports and settings. Raises UsageError for invalid ones, before anything runs."""
     base = cluster_overrides(options)
     gateways = _gateway_addresses(options)
-    controller = f"{LOOPBACK}:{free_ports(LOOPBACK, 1)}"
-    quota = f"{LOOPBACK}:{free_ports(LOOPBACK, 1)}"
+    blocks = {port + n for _, port in gateways for n in range(options.nodes + 1)}
+    count = 2 + options.nodes + (0 if options.combined else len(gateways))
+    # Controller, quota, and metrics of each process; together, so that no two get the same.
+    free = free_ports(LOOPBACK, 2 + count, apart=blocks)
+    controller, quota = f"{LOOPBACK}:{free}", f"{LOOPBACK}:{free + 1}"
     own: list[_Own] = [
         _Own(
             "controller",
@@ -108,11 +111,11 @@ def make_plan(options: UpOptions, data_dir: DataDir) -> ClusterPlan:
             )
             for number, (_, port) in enumerate(gateways, start=1)
         ]
-    free = free_ports(LOOPBACK, len(own))
+    assert len(own) == count
     processes = []
     for index, one in enumerate(own):
         plan = _combined if one.partition is not None else _service
-        processes.append(plan(one, base, index, options, free_port=free + index))
+        processes.append(plan(one, base, index, options, free_port=free + 2 + index))
     return ClusterPlan(
         controller_address=controller, gateway_addresses=gateways, processes=processes
     )
