@@ -4,9 +4,13 @@ import asyncio
 
 import pytest
 
+from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.gateway.clients.append_stream import AppendStream
 from highwater.hop.append import OUTCOME_UNKNOWN, AppendGroup
+from highwater.hop.append_codec import decode_request
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.records.batch import iter_batches
+from tests.support.fake_calls import FakeChannel
 from tests.support.log_batches import ManualClock, make_batch
 from tests.unit.gateway.clients.partition_node import until
 from tests.unit.hop.sinks import Owner, Sink, route
@@ -363,3 +367,35 @@ async def test_recalled_groups_are_not_sent_again_when_the_stream_breaks(node, s
     await until(lambda: sender.link.takes_appends)
     assert sender.sink.results == []
     assert not recalled.completed
+
+
+async def test_an_acknowledgement_lets_the_batches_of_its_whole_turn_go():
+    channel, work, bugs, sink = FakeChannel(), [], [], Sink()
+    made = AppendStream(
+        channel, clock=ManualClock(), schedule=work.append, on_bug=bugs.append, outstanding_max=1
+    )
+    made.stream.start()
+    await until(lambda: made.stream.is_open)
+
+    def append(number):
+        batch = make_batch()
+        made.gatherer.append(ROUTES[0], 1, batch, len(batch), sink, number, FAR_MS)
+
+    def end_turn():
+        while work:
+            work.pop(0)()
+
+    append(0)
+    end_turn()
+    append(1)
+    end_turn()
+    assert len(channel.call.written) == 1, "one is outstanding"
+    channel.call.answer(pb.AppendResponse(appended_message_ids=[1]).SerializeToString())
+    append(2)
+    assert len(channel.call.written) == 1
+    end_turn()
+    assert len(channel.call.written) == 2
+    _, (group,) = decode_request(channel.call.written[1])
+    assert len(group.batches) == 2
+    made.stream.stop()
+    assert bugs == []

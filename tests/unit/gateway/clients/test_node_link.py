@@ -71,7 +71,8 @@ async def test_questions_to_a_node_end_when_it_is_fenced(node, open_link):
         link = open_link(replace(node.state(), address=address))
         asked = asyncio.create_task(link.list_offsets(LATEST, 30))
         await until(lambda: link._calls)
-        link.set_fenced(True)
+        for fenced in (True, False, True):
+            link.set_fenced(fenced)
         async with asyncio.timeout(5):
             with pytest.raises(UnreachableError, match="fenced"):
                 await asked

@@ -88,6 +88,8 @@ class AppendStream:
         self._sent: dict[int, list[AppendGroup | None]] = {}
         """Groups by message id; None in place of a group whose result has come."""
         self._unacknowledged: set[int] = set()
+        self._schedule = schedule
+        self._releasing = False
         self._node_stops = False
         """True if the node has said that it reads no more, after acknowledging what it read."""
         self._last_id = 0
@@ -162,8 +164,15 @@ class AppendStream:
         if response.ending:
             self._node_stops = True
             self.stream.end_writing()
+        if not self._releasing:
+            # Later, so that batches which this turn of the loop still reads go in the same message.
+            self._releasing = True
+            self._schedule(self._release)
+
+    def _release(self) -> None:
+        self._releasing = False
         self._hold_or_release()
-        self.stream.wake()
+        self.stream.write()
 
     def _opened(self) -> None:
         self._node_stops = False

@@ -126,7 +126,8 @@ class GrpcNodeLink:
         self._coordinate.set_fenced(fenced)
         if fenced:
             now_s = asyncio.get_running_loop().time()
-            for fencing in self._calls:
+            calls, self._calls = self._calls, set()  # Each can be ended once.
+            for fencing in calls:
                 fencing.reschedule(now_s)
 
     async def close(self) -> None:
