@@ -102,14 +102,9 @@ class PartitionService:
         self.queries = OffsetQueries(self.plane, self._log_failed)
         self._endpoints = endpoints
         self._tasks = TaskOwner(self._task_failed)
-        self._server = (
-            None
-            if embedded
-            else NodeServer(config.host, config.port, config.hop.transport, self._call_failed)
-        )
-        self._channels = HopChannels(
-            lambda address: open_channel(address, config.hop.transport, self._call_failed)
-        )
+        hop, failed = config.hop.transport, self._call_failed
+        self._server = None if embedded else NodeServer(config.host, config.port, hop, failed)
+        self._channels = HopChannels(lambda address: open_channel(address, hop, failed))
         self._stack = AsyncExitStack()
         self.logs = self._make_logs()
         self.static_configs = static_configs(config)
