@@ -1,6 +1,7 @@
 """The Append stream of one node: it coalesces batches and keeps their order (decision 14).
 
-Messages go out at once while few are unacknowledged; otherwise batches gather. When the stream breaks, the idempotent batches in flight are sent again, in order and before all later ones;
+Messages go out at once while few are unacknowledged; otherwise batches gather. When the stream
+breaks, the idempotent batches in flight are sent again, in order and before all later ones;
 other batches are answered UNKNOWN, which clients see as REQUEST_TIMED_OUT. Groups that were never
 sent wait for the next connection. So do groups that the node says, when it stops, that it has not
 read.
