@@ -12,7 +12,8 @@ from typing import Final
 
 from highwater.http2.ports import Buffer
 from highwater.http2.stream import NOBODY, Stream
-from highwater.rpc.message_memory import AssemblyBudget, uncleared
+from highwater.model.uncleared_memory import uncleared
+from highwater.rpc.message_memory import AssemblyBudget
 from highwater.rpc.status import StatusCode
 
 PREFIX: Final = Struct(">BI")
