@@ -254,7 +254,7 @@ async def test_health():
     health = RpcHealth(("demo.Demo",))
     await health.set_serving(serving=True)
     server = RpcServer(TcpAddress("127.0.0.1", 0))
-    server.register(health.add_to_server)
+    health.add_to(server.methods)
     await server.start()
     serving = health_pb2.HealthCheckResponse
     async with grpc.aio.insecure_channel(server.address) as channel:

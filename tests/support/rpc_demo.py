@@ -13,6 +13,7 @@ import uvloop
 from highwater.rpc.addresses import TcpAddress
 from highwater.rpc.channel import Channel
 from highwater.rpc.errors import RpcError
+from highwater.rpc.methods import Methods
 from highwater.rpc.ports import ServerCallbacks
 from highwater.rpc.server import RpcServer
 from highwater.rpc.status import Status, StatusCode
@@ -83,12 +84,12 @@ class Demo:
         self.half_closes = 0
         self.failures: list[tuple[str, BaseException]] = []
 
-    def add_to_server(self, server: RpcServer) -> None:
+    def add_to(self, methods: Methods) -> None:
         for name in ("Echo", "Fails", "Bug", "Silent", "Flood", "Slow", "Meta"):
-            server.add_stream(f"{SERVICE}/{name}", self._handler(name))
-        server.add_unary(f"{SERVICE}/Reverse", self._reverse, deserialize=bytes, serialize=bytes)
-        server.add_unary(f"{SERVICE}/Refuse", self._refuse, deserialize=bytes, serialize=bytes)
-        server.add_unary(f"{SERVICE}/Sleep", self._sleep, deserialize=bytes, serialize=bytes)
+            methods.add_stream(f"{SERVICE}/{name}", self._handler(name))
+        methods.add_unary(f"{SERVICE}/Reverse", self._reverse, deserialize=bytes, serialize=bytes)
+        methods.add_unary(f"{SERVICE}/Refuse", self._refuse, deserialize=bytes, serialize=bytes)
+        methods.add_unary(f"{SERVICE}/Sleep", self._sleep, deserialize=bytes, serialize=bytes)
 
     def _handler(self, name: str) -> Any:
         def handle(call: Any) -> ServerCallbacks:
@@ -178,7 +179,7 @@ async def start_demo(demo: Demo, **options: Any) -> RpcServer:
         on_failure=lambda name, error: demo.failures.append((name, error)),
         **options,
     )
-    server.register(demo.add_to_server)
+    demo.add_to(server.methods)
     await server.start()
     return server
 

@@ -28,8 +28,8 @@ class Peers:
     def __init__(self, transport):
         self.failures = []
         self.server = make_server("127.0.0.1", 0, transport, self.failed)
-        self.server.add_stream(PATH, self.serve)
-        self.server.add_unary(UNARY, self.unary, deserialize=bytes, serialize=bytes)
+        self.server.methods.add_stream(PATH, self.serve)
+        self.server.methods.add_unary(UNARY, self.unary, deserialize=bytes, serialize=bytes)
         self.transport = transport
         self.calls, self.received, self.server_ends, self.writable = [], [], [], []
         self.half_closes = 0

@@ -26,11 +26,6 @@ async def test_an_address_of_another_host_is_refused():
         await RpcServer(TcpAddress("192.0.2.1", 50_051)).start()
 
 
-async def test_a_path_is_served_once(server):
-    with pytest.raises(AssertionError):
-        server.add_stream("/demo.Demo/Echo", lambda _call: None)
-
-
 async def test_unix_sockets(demo, tmp_path):
     server = await start_demo(demo, address=UnixAddress(str(tmp_path / "socket")))
     assert server.address == f"unix:{tmp_path}/socket"
