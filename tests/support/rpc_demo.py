@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import uvloop
@@ -132,14 +132,23 @@ class Demo:
         return {"on_half_close": half_closed}
 
     def _flood(self, call: Any) -> dict[str, Any]:
-        """As many messages of 1 MiB as the first message says, all at once."""
+        """As many messages of 1 MiB as the first message says, as fast as the client takes them."""
+        numbers: Iterator[int] = iter(())
+
+        def go_on() -> None:
+            while call.can_send():
+                number = next(numbers, None)
+                if number is None:
+                    call.finish()
+                    return
+                call.send([number.to_bytes(4, "big"), bytes(1 << 20)])
 
         def flood(message: Any) -> None:
-            for number in range(int(bytes(message))):
-                call.send([number.to_bytes(4, "big"), bytes(1 << 20)])
-            call.finish()
+            nonlocal numbers
+            numbers = iter(range(int(bytes(message))))
+            go_on()
 
-        return {"on_message": flood}
+        return {"on_message": flood, "on_writable": go_on}
 
     def _slow(self, call: Any) -> dict[str, Any]:
         """Reads nothing until the test resumes it, then answers how much came."""
