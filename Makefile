@@ -148,6 +148,7 @@ test-docker: engine ## the compose stack in a real Docker engine; starts one if 
 
 .PHONY: full
 full: static peers newer-etcd h2spec engine $(STAMPS)/spark ## hours: every client in every mode, long fuzz, all crash points
+	@mkdir -p $(KEPT)
 	$(PYTEST) $(QUICK) -n 2 -q -m "not bench" --basetemp $(KEPT)/1 $(ARGS) $(OR_NOTHING)
 	$(PYTEST) $(ALONE) -q -m "not bench" --basetemp $(KEPT)/2 $(ARGS) $(OR_NOTHING)
 	$(PYTEST) $(OTHERS) -q -m "not bench" --basetemp $(KEPT)/3 --fuzz-frames $(FUZZ_FRAMES_FULL) --crash-rounds $(CRASH_ROUNDS_FULL) $(ARGS) $(OR_NOTHING)
