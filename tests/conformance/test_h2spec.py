@@ -20,7 +20,7 @@ RUN_TIMEOUT_S = 120
 
 async def _run(port: int, report: Path) -> str:
     process = await asyncio.create_subprocess_exec(
-        *(str(PROGRAM), "--host", "127.0.0.1", "--port", str(port)),
+        *(str(PROGRAM), "--strict", "--host", "127.0.0.1", "--port", str(port)),
         *("--timeout", str(CASE_TIMEOUT_S), "--junit-report", str(report)),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

@@ -116,9 +116,7 @@ class _Sequence:
         )
         self.wire = Wire(self._connection.transport, fed, written)
         self._asked = [bytes([chance.randrange(256)]) * chance.randrange(2_000) for _ in range(3)]
-        head = Frame(
-            HEADERS, END_HEADERS, HONEST, literal(request_fields("/demo.Demo/Echo"))
-        )
+        head = Frame(HEADERS, END_HEADERS, HONEST, literal(request_fields("/demo.Demo/Echo")))
         self._honest = [head, *(Frame(DATA, 0, HONEST, message(one)) for one in self._asked)]
         self._honest[-1] = self._honest[-1].with_(flags=END_STREAM)
 
@@ -259,4 +257,3 @@ class _Sequence:
         self._no_bugs()
         demo.calls.clear()
         demo.ends.clear()
-

@@ -22,7 +22,7 @@ _SHARE = 50
 """Of so many frames one goes over a socket."""
 _FULL_RUN_S = 1_200
 _CALLS = 4
-_CALL_S = 0.3
+_CALL_S = 0.1
 _SILENCE_S = 0.02
 _READ_BYTES = 1 << 16
 _WINDOW = 64 << 20

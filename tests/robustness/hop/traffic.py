@@ -83,7 +83,10 @@ class ClientTraffic:
     def frames(self) -> list[Frame]:
         """Without the preface, SETTINGS and the honest call's HEADERS, which come before."""
         chance = self._chance
-        rows = [_with_control(self._call(3 + 2 * index), chance) for index in range(chance.randint(1, 7))]
+        rows = [
+            _with_control(self._call(3 + 2 * index), chance)
+            for index in range(chance.randint(1, 7))
+        ]
         heads = [row.pop(0) for row in rows]
         made: list[Frame] = []
         for frame in merged([*rows, control_frames(chance)], chance):

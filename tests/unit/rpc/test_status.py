@@ -27,7 +27,9 @@ def test_long_details_are_cut_between_escapes(before, character):
     encoded = encode_details(before + character * 20_000)
     assert DETAILS_BYTES_MAX - 2 <= len(encoded) <= DETAILS_BYTES_MAX
     decoded = decode_details(encoded)
-    assert decoded.rstrip("\ufffd") == before + character * (len(decoded.rstrip("\ufffd")) - len(before))
+    assert decoded.rstrip("\ufffd") == before + character * (
+        len(decoded.rstrip("\ufffd")) - len(before)
+    )
 
 
 def test_details_that_are_not_utf8_are_no_error():
