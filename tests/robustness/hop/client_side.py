@@ -212,7 +212,7 @@ class _Sequence:
         self._repair()
         await wire.turns()
         drains = self._connection.draining
-        if not wire.alive:
+        if not wire.alive():
             # It closes by itself when a peer that takes no more calls has answered all.
             assert not wire.socket.aborted, wire.transport._why
             if wire.transport._why == "drained":
@@ -220,8 +220,8 @@ class _Sequence:
             wire.why_it_closed(drains=False)
             return "goaway"
         wire.feed(Frame(PING, 0, 0, _LOOK).packed())
-        await wire.turns(lambda: not wire.alive or _LOOK in wire.written.acked)
-        if not wire.alive:
+        await wire.turns(lambda: not wire.alive() or _LOOK in wire.written.acked)
+        if not wire.alive():
             wire.why_it_closed(drains=drains)
             return "goaway late"
         self._honest_is_answered()
@@ -237,7 +237,7 @@ class _Sequence:
         if fed.missing or fed.header_bytes:
             wire.feed(bytes(fed.missing or 9 - fed.header_bytes))
             wire.feed(bytes(fed.missing))
-        if fed.block_of and wire.alive:
+        if fed.block_of and wire.alive():
             wire.feed(Frame(CONTINUATION, END_HEADERS, fed.block_of).packed())
         pairs = [(5, 16_384), (3, 1_000)]
         if fed.initial < _WINDOW:
@@ -267,7 +267,7 @@ class _Sequence:
             Frame(HEADERS, END_HEADERS | END_STREAM, number, literal(TRAILERS)),
         ):
             wire.feed(frame.packed())
-        if not wire.alive:
+        if not wire.alive():
             # Only for what it has had too much of by now.
             assert wire.written.goaways[-1][1] == 0xB
             return "goaway at the good call"

@@ -254,14 +254,19 @@ def burst(frames: list[Frame], chance: random.Random) -> None:
     _anywhere(frames, chance, *([one] * chance.choice((3, 30, 150))))
 
 
+def odd_priority(frames: list[Frame], chance: random.Random) -> None:
+    """PRIORITY of the wrong length or of a stream that depends on itself, often of an idle one."""
+    number = chance.choice((_some_stream(frames, chance), 21, 99, ID_MAX))
+    payload = chance.choice((b"", bytes(4), bytes(6), (number or 1).to_bytes(4, "big") + b"\0"))
+    _anywhere(frames, chance, Frame(PRIORITY, 0, number, payload))
+
+
 def inserted(frames: list[Frame], chance: random.Random) -> None:
     """A frame that fits nowhere, or that is fine."""
     number = _some_stream(frames, chance)
     one = chance.choice(
         (
             Frame(PUSH_PROMISE, END_HEADERS, number, b"\0\0\0\x02" + literal([(b"a", b"b")])),
-            Frame(PRIORITY, 0, number, number.to_bytes(4, "big") + b"\0"),
-            Frame(PRIORITY, 0, number, bytes(chance.choice((0, 4, 6)))),
             Frame(PING, chance.choice((0, ACK)), chance.choice((0, number)), b"draining"),
             Frame(chance.randrange(256), 0xFF, number, bytes(chance.choice((0, 20_000, 50_000)))),
             goaway(chance.choice((0, number)), chance.choice((0, 2, 2**32 - 1)), b"\xff" * 300),
@@ -290,6 +295,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     table_sizes,
     window_overflow,
     burst,
+    odd_priority,
     inserted,
 )
 

@@ -123,6 +123,10 @@ class _Sequence:
     async def run(self) -> str:
         wire, chance = self.wire, self._chance
         frames = encoded(ClientTraffic(chance).frames())
+        roll = chance.random()
+        if roll < 0.1:
+            # The answer to the PING of a drain: from there on streams are refused.
+            frames.insert(chance.randint(0, len(frames)), Frame(PING, ACK, 0, b"draining"))
         self.ways = mutate(frames, chance)
         frames = merged([frames, self._honest[1:]], chance)
         first = settings() if chance.random() < 0.5 else settings((4, 70_000))
@@ -131,21 +135,13 @@ class _Sequence:
         if chance.random() < 0.02:
             head = damaged(head, chance)
         data = head + damaged(body, chance)
-        if chance.random() < 0.1:
-            cut = chance.randrange(len(data))
-            await wire.feed_in_pieces(data[:cut], chance, self._look)
-            outcome = "cut off"
-        elif chance.random() < 0.1:
-            cut = chance.randrange(len(data))
-            await wire.feed_in_pieces(data[:cut], chance, self._look)
-            if wire.alive:
-                self._drains = True
-                self._connection.drain()
-                await wire.feed_in_pieces(data[cut:], chance, self._look)
-            outcome = await self._after()
-        else:
-            await wire.feed_in_pieces(data, chance, self._look)
-            outcome = await self._after()
+        cut = chance.randrange(len(data)) if roll < 0.2 else len(data)
+        await wire.feed_in_pieces(data[:cut], chance, self._look)
+        if roll < 0.1 and wire.alive():
+            self._drains = True
+            self._connection.drain()
+            await wire.feed_in_pieces(data[cut:], chance, self._look)
+        outcome = "cut off" if 0.1 <= roll < 0.2 else await self._after()
         await self._end()
         return outcome
 
@@ -173,12 +169,12 @@ class _Sequence:
             self._drains = True
         self._repair()
         await wire.turns()
-        if not wire.alive:
+        if not wire.alive():
             wire.why_it_closed(drains=self._drains)
             return "drained" if not wire.written.goaways[-1][1] else "goaway"
         wire.feed(Frame(PING, 0, 0, _LOOK).packed())
-        await wire.turns(lambda: not wire.alive or _LOOK in wire.written.acked)
-        if not wire.alive:
+        await wire.turns(lambda: not wire.alive() or _LOOK in wire.written.acked)
+        if not wire.alive():
             wire.why_it_closed(drains=self._drains)
             return "goaway late"
         self._honest_is_answered()
@@ -198,7 +194,7 @@ class _Sequence:
             wire.feed(bytes(missing))
             if fed.missing:
                 wire.feed(bytes(fed.missing))
-        if fed.block_of and wire.alive:
+        if fed.block_of and wire.alive():
             wire.feed(Frame(CONTINUATION, END_HEADERS, fed.block_of).packed())
         pairs = [(5, 16_384), (1, 4_096)]
         if fed.initial < _WINDOW:
@@ -226,8 +222,8 @@ class _Sequence:
         fields = literal(request_fields("/demo.Demo/Reverse"))
         wire.feed(Frame(HEADERS, END_HEADERS, number, fields).packed())
         wire.feed(Frame(DATA, END_STREAM, number, message(b"abc")).packed())
-        await wire.turns(lambda: not wire.alive or number in wire.written.streams)
-        if not wire.alive:
+        await wire.turns(lambda: not wire.alive() or number in wire.written.streams)
+        if not wire.alive():
             # Only for what it has had too much of by now.
             assert wire.written.goaways[-1][1] == 0xB
             return "goaway at the good call"

@@ -61,14 +61,13 @@ class Wire:
         self._paused = False
         transport.connection_made(self.socket)
 
-    @property
     def alive(self) -> bool:
         return not self.socket.closed
 
     def feed(self, data: bytes) -> None:
         """Receives bytes as one or, if they do not fit, several reads."""
         pos = 0
-        while pos < len(data) and self.alive:
+        while pos < len(data) and self.alive():
             buffer = self.transport.get_buffer(-1)
             assert len(buffer) > 0, "asyncio takes an empty buffer for an error"
             nbytes = min(len(buffer), len(data) - pos)
@@ -92,7 +91,7 @@ class Wire:
         """In reads of any size, with turns of the loop and a slow reader between some of them."""
         sizes = chance.choice(((len(data) or 1,), (1, 9, 10, 500), (1_000, 20_000), (16_384,)))
         pos = 0
-        while pos < len(data) and self.alive:
+        while pos < len(data) and self.alive():
             size = chance.choice(sizes)
             if len(data) - pos > 60_000:
                 size = max(size, 1_000)
@@ -102,7 +101,7 @@ class Wire:
             roll = chance.random()
             if roll < 0.1:
                 await asyncio.sleep(0)
-            elif roll < 0.13 and self.alive:
+            elif roll < 0.13 and self.alive():
                 self.pause(paused=not self._paused)
 
     def pause(self, *, paused: bool) -> None:
