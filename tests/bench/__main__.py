@@ -169,7 +169,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--peers",
-        help="comma-separated: embedded, services, services3, kafka, kafka3, limit (a C server of "
+        help="comma-separated: embedded, combined, services, combined3, services3, kafka, kafka3, limit (a C server of "
         "one thread that shows what this machine could do), "
         "external:HOST:PORT[:no-metadata][:pid=N][:nodes=N]; when absent those of ours that the "
         "rows need",

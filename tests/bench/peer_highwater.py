@@ -34,10 +34,12 @@ _WHERE = ("--host", "127.0.0.1", "--port", "{port}", "--data-dir", "{data}")
 # The commands that start `highwater`; change its options only here.
 HIGHWATER_COMMANDS: Mapping[str, tuple[str, ...]] = {
     EMBEDDED: ("up", *_WHERE),
+    "combined": ("up", "--nodes", "1", "--gateways", "0", *_WHERE),
     "services": ("up", "--nodes", "1", "--separate", *_WHERE),
+    "combined3": ("up", "--nodes", "3", *_WHERE),
     "services3": ("up", "--nodes", "3", "--separate", *_WHERE),
 }
-HIGHWATER_NODES = {EMBEDDED: 1, "services": 1, "services3": 3}
+HIGHWATER_NODES = {EMBEDDED: 1, "combined": 1, "services": 1, "combined3": 3, "services3": 3}
 HIGHWATER_ENVIRONMENT = {"HIGHWATER_PARTITION_RETENTION_CHECK_INTERVAL_MS": str(RETENTION_CHECK_MS)}
 # Topic options that only Highwater knows.
 HIGHWATER_DEEP_VALIDATION = {"record.validation": "deep"}
@@ -121,7 +123,7 @@ class Highwater(BreakablePeer):
             return self._process.pid
         try:
             pids: dict[str, int] = json.loads((self._data_dir / _PIDS_FILE).read_text())
-            return pids[f"partition-{node_id}"]
+            return pids[f"{self._node_name}-{node_id}"]
         except (OSError, KeyError) as error:
             raise RuntimeError(f"node {node_id} of {self.name} does not run: {error}") from None
 
@@ -152,6 +154,10 @@ class Highwater(BreakablePeer):
             if time.monotonic() > deadline:
                 raise RuntimeError(f"fewer than {self.nodes} nodes serve")
             time.sleep(POLL_S)
+
+    @property
+    def _node_name(self) -> str:
+        return "node" if self.name.startswith("combined") else "partition"
 
     @property
     def _data_dir(self) -> Path:

@@ -13,8 +13,8 @@ from tests.bench.peer_limit import LIMIT, LimitServer
 from tests.bench.workloads import NODES_OF_REPLICATED, Workload
 from tests.support.measured_process import cpu_seconds, resident_bytes
 
-ONE_NODE_PEERS = ("embedded", "services")
-THREE_NODE_PEERS = ("services3",)
+ONE_NODE_PEERS = ("embedded", "combined", "services")
+THREE_NODE_PEERS = ("combined3", "services3")
 NO_METADATA = "no-metadata"
 
 
@@ -81,8 +81,8 @@ class External(Peer):
 
 
 def make_peer(text: str) -> Peer:
-    """`kafka`, `embedded`, `services`, with three nodes `kafka3` or `services3`, `limit`, or
-    `external:HOST:PORT[:no-metadata][:pid=N][:nodes=N]`.
+    """`kafka`, `embedded`, `combined`, `services`, with three nodes `kafka3`, `combined3` or `services3`,
+    `limit`, or `external:HOST:PORT[:no-metadata][:pid=N][:nodes=N]`.
 
     Raises ValueError.
     """

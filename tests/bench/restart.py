@@ -226,7 +226,7 @@ def _check_disk(needed: int) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = parser_of(MODULE, __doc__, quick="little of each")
-    every = "embedded, services, services3, kafka, kafka3, or 'none'"
+    every = "embedded, combined, services, combined3, services3, kafka, kafka3, or 'none'"
     parser.add_argument("--peers", default="services,kafka", help=f"to be killed: {every}")
     parser.add_argument("--growth-peers", default="services3,kafka3", help=f"to grow: {every}")
     parser.add_argument(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import uvloop
@@ -13,6 +13,7 @@ import uvloop
 from highwater.rpc.addresses import TcpAddress
 from highwater.rpc.channel import Channel
 from highwater.rpc.errors import RpcError
+from highwater.rpc.methods import Methods
 from highwater.rpc.ports import ServerCallbacks
 from highwater.rpc.server import RpcServer
 from highwater.rpc.status import Status, StatusCode
@@ -83,12 +84,12 @@ class Demo:
         self.half_closes = 0
         self.failures: list[tuple[str, BaseException]] = []
 
-    def add_to_server(self, server: RpcServer) -> None:
+    def add_to(self, methods: Methods) -> None:
         for name in ("Echo", "Fails", "Bug", "Silent", "Flood", "Slow", "Meta"):
-            server.add_stream(f"{SERVICE}/{name}", self._handler(name))
-        server.add_unary(f"{SERVICE}/Reverse", self._reverse, deserialize=bytes, serialize=bytes)
-        server.add_unary(f"{SERVICE}/Refuse", self._refuse, deserialize=bytes, serialize=bytes)
-        server.add_unary(f"{SERVICE}/Sleep", self._sleep, deserialize=bytes, serialize=bytes)
+            methods.add_stream(f"{SERVICE}/{name}", self._handler(name))
+        methods.add_unary(f"{SERVICE}/Reverse", self._reverse, deserialize=bytes, serialize=bytes)
+        methods.add_unary(f"{SERVICE}/Refuse", self._refuse, deserialize=bytes, serialize=bytes)
+        methods.add_unary(f"{SERVICE}/Sleep", self._sleep, deserialize=bytes, serialize=bytes)
 
     def _handler(self, name: str) -> Any:
         def handle(call: Any) -> ServerCallbacks:
@@ -131,14 +132,23 @@ class Demo:
         return {"on_half_close": half_closed}
 
     def _flood(self, call: Any) -> dict[str, Any]:
-        """As many messages of 1 MiB as the first message says, all at once."""
+        """As many messages of 1 MiB as the first message says, as fast as the client takes them."""
+        numbers: Iterator[int] = iter(())
+
+        def go_on() -> None:
+            while call.can_send():
+                number = next(numbers, None)
+                if number is None:
+                    call.finish()
+                    return
+                call.send([number.to_bytes(4, "big"), bytes(1 << 20)])
 
         def flood(message: Any) -> None:
-            for number in range(int(bytes(message))):
-                call.send([number.to_bytes(4, "big"), bytes(1 << 20)])
-            call.finish()
+            nonlocal numbers
+            numbers = iter(range(int(bytes(message))))
+            go_on()
 
-        return {"on_message": flood}
+        return {"on_message": flood, "on_writable": go_on}
 
     def _slow(self, call: Any) -> dict[str, Any]:
         """Reads nothing until the test resumes it, then answers how much came."""
@@ -178,7 +188,7 @@ async def start_demo(demo: Demo, **options: Any) -> RpcServer:
         on_failure=lambda name, error: demo.failures.append((name, error)),
         **options,
     )
-    server.register(demo.add_to_server)
+    demo.add_to(server.methods)
     await server.start()
     return server
 

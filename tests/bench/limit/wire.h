@@ -1,6 +1,7 @@
 /* Fields of Kafka's protocol: read with bounds from a request, written to a growing buffer.
  *
- * The load generator has its own such code on purpose: one mistake in both would stay unseen.
+ * Both programs have big_endian.h. What is made of it the load generator has once more, on purpose:
+ * one mistake in both would stay unseen.
  */
 #ifndef LIMIT_WIRE_H
 #define LIMIT_WIRE_H
@@ -10,36 +11,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "big_endian.h"
+
 /* Prints `limit: ...` to stderr and exits with 1. */
 __attribute__((noreturn, format(printf, 1, 2))) void die(const char *format, ...);
-
-static inline void store16(uint8_t *p, int16_t v) {
-  uint16_t x = __builtin_bswap16((uint16_t)v);
-  memcpy(p, &x, 2);
-}
-static inline void store32(uint8_t *p, int32_t v) {
-  uint32_t x = __builtin_bswap32((uint32_t)v);
-  memcpy(p, &x, 4);
-}
-static inline void store64(uint8_t *p, int64_t v) {
-  uint64_t x = __builtin_bswap64((uint64_t)v);
-  memcpy(p, &x, 8);
-}
-static inline int16_t load16(const uint8_t *p) {
-  uint16_t x;
-  memcpy(&x, p, 2);
-  return (int16_t)__builtin_bswap16(x);
-}
-static inline int32_t load32(const uint8_t *p) {
-  uint32_t x;
-  memcpy(&x, p, 4);
-  return (int32_t)__builtin_bswap32(x);
-}
-static inline int64_t load64(const uint8_t *p) {
-  uint64_t x;
-  memcpy(&x, p, 8);
-  return (int64_t)__builtin_bswap64(x);
-}
 
 /* Reads a request. After the first field that is cut off or impossible, `failed` is set and every
  * field is 0, empty or null: a parser looks at `failed` once, at its end. */

@@ -2,7 +2,7 @@
  *
  * loadgen.c  options, the loop, pacing, the report     produce.c  Produce frames and responses
  * cluster.c  Metadata and InitProducerId, blocking     fetch.c    Fetch frames and responses
- * batch.c    the record batch and its CRC              wire.h     big-endian fields, varints
+ * batch.c    the record batch and its CRC              wire.h     protocol fields, varints
  */
 #ifndef LOADGEN_H
 #define LOADGEN_H

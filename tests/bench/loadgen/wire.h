@@ -1,4 +1,4 @@
-/* Big-endian fields, Kafka varints, and bounds-checked reading of a response. */
+/* Fields of Kafka's protocol, its varints, and bounds-checked reading of a response. */
 #ifndef LOADGEN_WIRE_H
 #define LOADGEN_WIRE_H
 
@@ -7,33 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline void store16(uint8_t *p, int16_t v) {
-  uint16_t x = __builtin_bswap16((uint16_t)v);
-  memcpy(p, &x, 2);
-}
-static inline void store32(uint8_t *p, int32_t v) {
-  uint32_t x = __builtin_bswap32((uint32_t)v);
-  memcpy(p, &x, 4);
-}
-static inline void store64(uint8_t *p, int64_t v) {
-  uint64_t x = __builtin_bswap64((uint64_t)v);
-  memcpy(p, &x, 8);
-}
-static inline int16_t load16(const uint8_t *p) {
-  uint16_t x;
-  memcpy(&x, p, 2);
-  return (int16_t)__builtin_bswap16(x);
-}
-static inline int32_t load32(const uint8_t *p) {
-  uint32_t x;
-  memcpy(&x, p, 4);
-  return (int32_t)__builtin_bswap32(x);
-}
-static inline int64_t load64(const uint8_t *p) {
-  uint64_t x;
-  memcpy(&x, p, 8);
-  return (int64_t)__builtin_bswap64(x);
-}
+#include "big_endian.h"
 
 /* Writers: append to a buffer the caller made large enough, return the new end. */
 static inline uint8_t *put8(uint8_t *p, int8_t v) { *p = (uint8_t)v; return p + 1; }

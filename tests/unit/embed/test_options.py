@@ -55,7 +55,13 @@ def test_own_settings_cannot_be_assigned():
 
 @pytest.mark.parametrize(
     ("flags", "supervised"),
-    [({}, False), ({"nodes": 2}, True), ({"gateways": 1}, True), ({"separate": True}, True)],
+    [
+        ({}, False),
+        ({"nodes": 2}, True),
+        ({"gateways": 0}, True),
+        ({"gateways": 1}, True),
+        ({"separate": True}, True),
+    ],
 )
 def test_when_services_are_processes(flags, supervised):
     assert UpOptions(data_dir=Path("d"), **flags).supervised is supervised
@@ -68,6 +74,7 @@ def test_when_services_are_processes(flags, supervised):
         ({"nodes": 2}, True),
         ({"nodes": 2, "separate": True}, False),
         ({"nodes": 2, "gateways": 1}, False),
+        ({"nodes": 1, "gateways": 0}, True),
     ],
 )
 def test_when_nodes_are_their_own_gateways(flags, combined):

@@ -205,7 +205,7 @@ async def test_statistics_are_kept_when_a_channel_is_closed(node, channels, call
 async def test_stock_grpcio_asks_for_health(served, failed):
     server = make_server("127.0.0.1", 0, served, failed)
     health = RpcHealth((SERVICE,))
-    health.add_to_server(server)
+    health.add_to(server.methods)
     await server.start()
     with pytest.raises(PortInUseError):
         await make_server("127.0.0.1", server.port, served, failed).start()

@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
+from highwater.gateway.clients.append_stream import OUTSTANDING_MAX
 from highwater.hop.settings import HopTransport
-from highwater.hop.transport import make_server, open_channel
+from highwater.hop.transport import MESSAGE_BYTES_MAX, make_server, open_channel
 from highwater.rpc.errors import RpcError
 from highwater.rpc.ports import ServerCallbacks
 from highwater.rpc.status import Status, StatusCode
@@ -28,8 +29,8 @@ class Peers:
     def __init__(self, transport):
         self.failures = []
         self.server = make_server("127.0.0.1", 0, transport, self.failed)
-        self.server.add_stream(PATH, self.serve)
-        self.server.add_unary(UNARY, self.unary, deserialize=bytes, serialize=bytes)
+        self.server.methods.add_stream(PATH, self.serve)
+        self.server.methods.add_unary(UNARY, self.unary, deserialize=bytes, serialize=bytes)
         self.transport = transport
         self.calls, self.received, self.server_ends, self.writable = [], [], [], []
         self.half_closes = 0
@@ -177,6 +178,24 @@ async def test_a_paused_reader_stops_the_server(peers, client):
     await until(lambda: sum(map(len, client.messages)) == sent)
     await until(lambda: len(peers.writable) > before)
     assert call.can_send()
+
+
+async def test_the_most_that_one_call_may_have_under_way_arrives(peers, client):
+    """As appends have it: messages of 1 MiB and a batch of the largest size."""
+    nbytes = [1 << 20] * (OUTSTANDING_MAX[HopTransport.LOOP] - 1) + [MESSAGE_BYTES_MAX]
+    got = []
+    peers.on_message = lambda message: got.append(len(message))
+    peers.calls[0].pause_reading()
+    for size in nbytes:
+        await until(client.call.can_send)
+        client.call.send(bytes(size))
+    await until(lambda: not client.call.can_send())
+    assert got == nbytes[: len(got)]
+    assert len(got) <= 1
+    peers.calls[0].resume_reading()
+    await until(lambda: len(got) == len(nbytes))
+    assert got == nbytes
+    assert client.ends == []
 
 
 async def test_a_paused_server_stops_the_client(peers, client):

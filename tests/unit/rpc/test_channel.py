@@ -92,10 +92,10 @@ class Failing:
     def __init__(self, server, demo, lost):
         self.lost = lost
         self.asked = 0
-        server._methods["/demo.Demo/Reverse"] = self._wrapped(server)
+        server.methods._handlers["/demo.Demo/Reverse"] = self._wrapped(server)
 
     def _wrapped(self, server):
-        serve = server._methods["/demo.Demo/Reverse"]
+        serve = server.methods._handlers["/demo.Demo/Reverse"]
 
         def handle(call):
             self.asked += 1

@@ -2,15 +2,17 @@ import asyncio
 
 import pytest
 
+from highwater.hop.transport import MESSAGE_BYTES_MAX
 from highwater.http2.errors import ErrorCode
 from highwater.http2.frames import RST_STREAM, UINT32, frame
 from highwater.rpc.client_call import EARLY_MESSAGES_MAX, ClientCall
 from highwater.rpc.message_memory import AssemblyBudget
-from highwater.rpc.messages import PREFIX
+from highwater.rpc.messages import PREFIX, PREFIX_BYTES, UNSENT_BYTES_MAX
 from highwater.rpc.status import StatusCode
 from tests.support.http2_wire import RESPONSE, RawServer, frames_of
 
 END = 0x1 | 0x4
+MIB = 1 << 20
 
 
 class Host:
@@ -194,10 +196,25 @@ async def test_cancel_before_the_connection(scene):
     assert scene.host.ended == 1
 
 
-async def test_an_owner_that_never_asks_can_send(scene, monkeypatch):
-    monkeypatch.setattr("highwater.rpc.client_call.UNSENT_BYTES_MAX", 100_000)
+async def test_a_peer_that_stalls_is_given_up_at_the_bound(scene):
     scene.begin()
-    for _ in range(4):
-        scene.call.send(bytes(60_000))
-    assert scene.ends[0].code is StatusCode.RESOURCE_EXHAUSTED
+    most = sent = 0
+    while not scene.ends:
+        most = max(most, scene.call.unsent_bytes)
+        scene.call.send(bytes(MIB))
+        sent += 1
+    assert [status.code for status in scene.ends] == [StatusCode.RESOURCE_EXHAUSTED]
+    assert UNSENT_BYTES_MAX < most <= UNSENT_BYTES_MAX + MIB + PREFIX_BYTES
+    assert sent == UNSENT_BYTES_MAX // MIB + 2, "the last one was not taken"
     assert scene.call.unsent_bytes == 0
+
+
+async def test_the_longest_message_may_wait_whole_and_be_the_last(scene):
+    scene.begin()
+    assert scene.call.can_send()
+    scene.call.send(bytes(MESSAGE_BYTES_MAX))
+    assert not scene.call.can_send()
+    assert scene.call.unsent_bytes > UNSENT_BYTES_MAX
+    scene.call.half_close()
+    scene.call.send(b"ignored")
+    assert scene.ends == []

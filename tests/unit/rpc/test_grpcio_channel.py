@@ -37,7 +37,7 @@ async def channel(asked):
 
     server = GrpcioServer("127.0.0.1", 0, on_failure=failed)
     for path in asked:
-        server.add_unary(path, method(path), deserialize=bytes, serialize=bytes)
+        server.methods.add_unary(path, method(path), deserialize=bytes, serialize=bytes)
     await server.start()
     made = GrpcioChannel(server.address, idempotent_paths=[READ], on_failure=failed)
     yield made

@@ -43,7 +43,7 @@ async def test_a_unary_call_of_a_stock_client(server, stock):
     async def upper(request, _call):
         return request.upper()
 
-    server.add_unary(UNARY, upper, deserialize=bytes, serialize=bytes)
+    server.methods.add_unary(UNARY, upper, deserialize=bytes, serialize=bytes)
     channel = await stock()
     async with asyncio.timeout(10):
         assert await channel.unary_unary(UNARY)(b"abc", timeout=5) == b"ABC"
@@ -57,7 +57,7 @@ async def test_a_handler_that_refuses_before_it_reads(server, stock):
         call.finish(StatusCode.UNAVAILABLE, "not now", [("try", "later")])
         return ServerCallbacks(on_message=lambda _message: None)
 
-    server.add_stream(STREAM, refuse)
+    server.methods.add_stream(STREAM, refuse)
     call = (await stock()).stream_stream(STREAM)()
     async with asyncio.timeout(10):
         with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -65,15 +65,3 @@ async def test_a_handler_that_refuses_before_it_reads(server, stock):
     assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
     assert caught.value.details() == "not now"
     assert caught.value.trailing_metadata()["try"] == "later"
-
-
-def test_a_path_is_served_once():
-    async def run():
-        server = GrpcioServer("127.0.0.1", 0, on_failure=lambda _name, _error: None)
-        server.add_stream(STREAM, lambda _call: ServerCallbacks(on_message=lambda _message: None))
-        with pytest.raises(AssertionError, match="served already"):
-            server.add_stream(STREAM, lambda _call: ServerCallbacks(on_message=print))
-        await server.start()
-        await server.stop(drain_s=0)
-
-    asyncio.run(run())

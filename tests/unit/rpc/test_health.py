@@ -22,7 +22,7 @@ async def health():
 @pytest.fixture
 async def channel(health):
     server = RpcServer(TcpAddress("127.0.0.1", 0))
-    server.register(health.add_to_server)
+    health.add_to(server.methods)
     await server.start()
     made = Channel(server.address)
     yield made

@@ -1,12 +1,4 @@
-from highwater.rpc.message_memory import AssemblyBudget, uncleared
-
-
-def test_memory_has_its_size_and_can_be_written():
-    memory = uncleared(1000)
-    assert type(memory) is bytearray
-    assert len(memory) == 1000
-    memory[:] = bytes(1000)
-    assert memory == bytes(1000)
+from highwater.rpc.message_memory import AssemblyBudget
 
 
 def test_a_budget_is_taken_and_given_back():

@@ -2,13 +2,16 @@ import asyncio
 
 import pytest
 
+from highwater.hop.transport import MESSAGE_BYTES_MAX
 from highwater.http2.frames import DATA, HEADERS, RST_STREAM, UINT32, frame
 from highwater.rpc.message_memory import AssemblyBudget
-from highwater.rpc.messages import PREFIX
+from highwater.rpc.messages import PREFIX, PREFIX_BYTES, UNSENT_BYTES_MAX
 from highwater.rpc.ports import ServerCallbacks
 from highwater.rpc.server_call import ServerCall
 from highwater.rpc.status import StatusCode
 from tests.support.http2_wire import REQUEST, RawClient
+
+MIB = 1 << 20
 
 
 class Server:
@@ -200,8 +203,23 @@ async def test_messages_after_the_end_are_dropped(scene):
     assert scene.half_closes == 0
 
 
-async def test_a_handler_that_never_asks_can_send(scene, monkeypatch):
-    monkeypatch.setattr("highwater.rpc.server_call.UNSENT_BYTES_MAX", 100_000)
-    for _ in range(4):
-        scene.call.send(bytes(60_000))
+async def test_a_peer_that_stalls_is_given_up_at_the_bound(scene):
+    most = sent = 0
+    while not scene.ends:
+        most = max(most, scene.call.unsent_bytes)
+        scene.call.send(bytes(MIB))
+        sent += 1
     assert [status.code for status in scene.ends] == [StatusCode.RESOURCE_EXHAUSTED]
+    assert UNSENT_BYTES_MAX < most <= UNSENT_BYTES_MAX + MIB + PREFIX_BYTES
+    assert sent == UNSENT_BYTES_MAX // MIB + 2, "the last one was not taken"
+    assert scene.call.unsent_bytes == 0
+
+
+async def test_the_longest_message_may_wait_whole_and_be_the_last(scene):
+    assert scene.call.can_send()
+    scene.call.send(bytes(MESSAGE_BYTES_MAX))
+    assert not scene.call.can_send()
+    assert scene.call.unsent_bytes > UNSENT_BYTES_MAX
+    scene.call.finish()
+    scene.call.send(b"ignored")
+    assert scene.ends == []

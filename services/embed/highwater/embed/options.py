@@ -49,8 +49,12 @@ class UpOptions:
 
     @property
     def combined(self) -> bool:
-        """True if each node's process has a gateway: several nodes, and nothing said of gateways."""
-        return self.nodes > 1 and not self.separate and self.gateways is None
+        """True if each node's process has a gateway: several nodes and nothing said of gateways, or
+        none of their own.
+        """
+        return self.gateways == 0 or (
+            self.nodes > 1 and not self.separate and self.gateways is None
+        )
 
     def metrics_port_of(self, settings: MetricsSettings, index: int = 0) -> int | None:
         """The /metrics port of the process with this number: from the flag, else its settings.

@@ -6,6 +6,7 @@ producer in the same queue expire with the first: if they were sent without it, 
 know the producer would accept a later sequence as the first one.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from highwater.hop.append import (
@@ -75,6 +76,17 @@ class AppendExpiry:
         if not later and not any_idempotent(group):
             # It will not be sent again, so its bytes can be freed.
             group.batches = [NO_BATCH] * len(group.batches)
+
+    def doom(self, group: AppendGroup, places: Iterable[int]) -> bool:
+        """Lets all unsent batches of some batches' idempotent producers expire; True if there is one.
+
+        For batches that were answered with an error: their producers send them again.
+        """
+        for place in places:
+            batch = group.batches[place]
+            if is_idempotent(batch):
+                self._doomed.add((group.topic_id, group.partition, producer_of(batch)))
+        return bool(self._doomed)
 
     def take_unsent(self, group: AppendGroup) -> int:
         """Takes expired batches out of a group that is not on the wire; returns their bytes."""

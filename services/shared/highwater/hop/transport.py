@@ -13,7 +13,8 @@ from highwater.rpc.addresses import TcpAddress
 from highwater.rpc.channel import Channel
 from highwater.rpc.grpcio_channel import GrpcioChannel
 from highwater.rpc.grpcio_server import GrpcioServer
-from highwater.rpc.ports import MethodServer, RpcChannel
+from highwater.rpc.methods import Methods
+from highwater.rpc.ports import RpcChannel
 from highwater.rpc.reports import OnFailure
 from highwater.rpc.server import RpcServer
 from highwater.rpc.statistics import Statistics
@@ -39,8 +40,13 @@ class HopChannel(RpcChannel, Protocol):
         ...
 
 
-class HopServer(MethodServer, Protocol):
+class HopServer(Protocol):
     """A partition node's server."""
+
+    @property
+    def methods(self) -> Methods:
+        """Complete before `start`."""
+        ...
 
     @property
     def address(self) -> str:

@@ -141,9 +141,10 @@ class ClientCall:
         """See `StreamCall`."""
         stream = self._stream
         if stream is not None:
-            send_message(stream, parts)
-            if stream.unsent_bytes > UNSENT_BYTES_MAX:
+            if stream.unsent_bytes > UNSENT_BYTES_MAX and not stream.local_ended:
                 self.fail(StatusCode.RESOURCE_EXHAUSTED, "too many bytes wait to be sent")
+            else:
+                send_message(stream, parts)
         elif not self._ended and not self._half_closed:
             self._early.append(parts)
             if len(self._early) > EARLY_MESSAGES_MAX:

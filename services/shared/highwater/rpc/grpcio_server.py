@@ -1,8 +1,8 @@
 """A server of grpc.aio behind the ports of `rpc`: stream handlers with callbacks, by path."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import grpc
 import grpc.aio
@@ -10,18 +10,15 @@ import grpc.aio
 from highwater.http2.ports import Buffer
 from highwater.rpc.grpcio_messages import Outgoing, grpcio_code_of, metadata_of
 from highwater.rpc.metadata import Metadata
-from highwater.rpc.ports import ServerCallbacks, ServerStreamCall, StreamHandler
+from highwater.rpc.methods import Methods
+from highwater.rpc.ports import ServerCallbacks, StreamHandler
 from highwater.rpc.reports import OnFailure, guarded
 from highwater.rpc.status import Status, StatusCode
-from highwater.rpc.unary_handler import UnaryHandler
 from highwater.runtime.grpc_options import MESSAGE_BYTES_MAX_DEFAULT
 from highwater.runtime.grpc_server import GrpcServer
 from highwater.runtime.tasks import TaskOwner
 
 CLOSE_TIMEOUT_S: Final = 1.0
-
-Request = TypeVar("Request")
-Response = TypeVar("Response")
 
 
 class GrpcioServer(grpc.GenericRpcHandler):
@@ -40,30 +37,8 @@ class GrpcioServer(grpc.GenericRpcHandler):
         self._server.register(lambda server: server.add_generic_rpc_handlers((self,)))
         self._on_failure = on_failure
         self._tasks = TaskOwner(on_failure)
-        self._methods: dict[str, StreamHandler] = {}
-
-    def add_stream(self, path: str, handler: StreamHandler) -> None:
-        """See `RpcServer`."""
-        assert path not in self._methods, f"{path} is served already"
-        self._methods[path] = handler
-
-    def add_unary(
-        self,
-        path: str,
-        handler: Callable[[Request, ServerStreamCall], Awaitable[Response]],
-        *,
-        deserialize: Callable[[bytes], Request],
-        serialize: Callable[[Response], bytes],
-    ) -> None:
-        """See `RpcServer`."""
-        unary = UnaryHandler(
-            handler,
-            deserialize=deserialize,
-            serialize=serialize,
-            tasks=self._tasks,
-            on_failure=self._on_failure,
-        )
-        self.add_stream(path, unary)
+        self.methods = Methods(self._tasks, on_failure)
+        """Complete before `start`."""
 
     @property
     def address(self) -> str:
@@ -92,7 +67,7 @@ class GrpcioServer(grpc.GenericRpcHandler):
     def service(self, handler_call_details: Any) -> Any:
         """The method of a path, or None. A unary call is a stream of one message, too."""
         path: str = handler_call_details.method
-        handler = self._methods.get(path)
+        handler = self.methods.handler_of(path)
         if handler is None:
             return None
         metadata = metadata_of(handler_call_details.invocation_metadata)

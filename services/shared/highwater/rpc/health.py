@@ -7,7 +7,8 @@ from google.protobuf.message import DecodeError
 from grpc_health.v1 import health_pb2
 
 from highwater.rpc.errors import RpcError
-from highwater.rpc.ports import Message, MethodServer, ServerCallbacks, ServerStreamCall
+from highwater.rpc.methods import Methods
+from highwater.rpc.ports import Message, ServerCallbacks, ServerStreamCall
 from highwater.rpc.status import Status, StatusCode
 
 SERVICE: Final = "/grpc.health.v1.Health"
@@ -31,15 +32,15 @@ class RpcHealth:
         self._statuses: dict[str, int] = {}
         self._watchers: dict[ServerStreamCall, str] = {}
 
-    def add_to_server(self, server: MethodServer) -> None:
+    def add_to(self, methods: Methods) -> None:
         """Adds the Health service; before the server starts."""
-        server.add_unary(
+        methods.add_unary(
             f"{SERVICE}/Check",
             self._check,
             deserialize=health_pb2.HealthCheckRequest.FromString,
             serialize=health_pb2.HealthCheckResponse.SerializeToString,
         )
-        server.add_stream(f"{SERVICE}/Watch", self._watch)
+        methods.add_stream(f"{SERVICE}/Watch", self._watch)
 
     async def set_serving(self, *, serving: bool) -> None:
         """Informs all watchers; called at start, when readiness changes, and before a drain."""

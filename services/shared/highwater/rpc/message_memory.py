@@ -1,26 +1,4 @@
-"""Memory for large messages, which the kernel provides page by page as bytes arrive.
-
-`bytearray(n)` clears its memory: all of it would be written once more than needed, and for an
-announced message of 100 MiB the pages would be there before a byte of it. C callers of CPython get
-a bytearray without the clearing by passing no bytes to `PyByteArray_FromStringAndSize`, which is
-part of the stable ABI.
-"""
-
-import ctypes
-from collections.abc import Callable
-from typing import cast
-
-_from_string_and_size = cast(
-    "Callable[[None, int], bytearray]",
-    ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t)(
-        ("PyByteArray_FromStringAndSize", ctypes.pythonapi)
-    ),
-)
-
-
-def uncleared(size: int) -> bytearray:
-    """A bytearray of `size` arbitrary bytes, all of which the caller fills. Raises MemoryError."""
-    return _from_string_and_size(None, size)
+"""A bound for the memory of messages that are being received."""
 
 
 class AssemblyBudget:

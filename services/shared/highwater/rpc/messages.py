@@ -12,16 +12,23 @@ from typing import Final
 
 from highwater.http2.ports import Buffer
 from highwater.http2.stream import NOBODY, Stream
-from highwater.rpc.message_memory import AssemblyBudget, uncleared
+from highwater.model.uncleared_memory import uncleared
+from highwater.rpc.message_memory import AssemblyBudget
 from highwater.rpc.status import StatusCode
 
 PREFIX: Final = Struct(">BI")
 PREFIX_BYTES: Final = 5
 IN_PLACE_BYTES_MIN: Final = 16 << 10
 """From here on a read of its own costs less than a copy."""
-UNSENT_BYTES_MAX: Final = 512 << 20
-"""Of one call: reached only by an owner that does not ask `can_send`. Four messages at their
-limit."""
+UNSENT_BYTES_MAX: Final = 16 << 20
+"""Of one call, when its owner sends another message. If more waits, the peer has stalled, and the
+call is given up; so a stalled peer holds so much and one message.
+
+An owner that asks `can_send` sends while nothing waits, and only what it sends last can wait. That
+may be as long as messages get: an append's one batch of a client's largest frame, or a coordinator's
+reply of 100 MiB. Hence the bound is on what waits before it. An owner that does not ask has to limit
+what is under way itself. The most by far of all streams are two answers of 8 MiB to a follower;
+four messages of 1 MiB with appends, and the 2 MiB that a Fetch stream reads ahead, are less."""
 
 _BUFFERS: Final = (bytes, bytearray, memoryview)
 _pack: Final = PREFIX.pack

@@ -4,7 +4,7 @@ Everything runs on one loop. Callbacks must return soon; what they raise ends th
 UNKNOWN and is reported. `on_end` is called exactly once, and after it nothing else.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -152,23 +152,4 @@ class RpcChannel(StreamChannel, Protocol):
 
     async def close(self) -> None:
         """Cancels all calls and closes the connections."""
-        ...
-
-
-class MethodServer(Protocol):
-    """What methods are added to, before it starts."""
-
-    def add_stream(self, path: str, handler: StreamHandler) -> None:
-        """Serves /package.Service/Method by callbacks."""
-        ...
-
-    def add_unary(
-        self,
-        path: str,
-        handler: Callable[[Request, ServerStreamCall], Awaitable[Response]],
-        *,
-        deserialize: Callable[[bytes], Request],
-        serialize: Callable[[Response], bytes],
-    ) -> None:
-        """Serves a method with one request and one response; `handler` may raise RpcError."""
         ...

@@ -2,21 +2,20 @@
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from collections.abc import Callable
+from typing import Final
 
 from highwater.http2.abuse import AbuseLimits
 from highwater.http2.settings import LocalSettings
 from highwater.rpc.addresses import Address, TcpAddress, UnixAddress
 from highwater.rpc.listener import bind, unbind
-from highwater.rpc.ports import ServerStreamCall, StreamHandler
+from highwater.rpc.methods import Methods
 from highwater.rpc.reports import OnFailure
 from highwater.rpc.server_call import ServerCall
 from highwater.rpc.server_connection import ServerConnection
 from highwater.rpc.statistics import ClosedConnections, Statistics
 from highwater.rpc.status import StatusCode
 from highwater.rpc.transport import ALPN, KEEPALIVE_DEFAULT, Keepalive
-from highwater.rpc.unary_handler import UnaryHandler
 from highwater.runtime.grpc_options import MESSAGE_BYTES_MAX_DEFAULT
 from highwater.runtime.tasks import TaskOwner
 
@@ -33,12 +32,9 @@ CLOSE_TIMEOUT_S: Final = 2.5
 _SETTINGS: Final = LocalSettings()
 _LIMITS: Final = AbuseLimits()
 
-Request = TypeVar("Request")
-Response = TypeVar("Response")
-
 
 class RpcServer:
-    """One listening address. Add methods, `start`, later `stop`; not restartable."""
+    """One listening address. Add to `methods`, `start`, later `stop`; not restartable."""
 
     def __init__(
         self,
@@ -72,42 +68,14 @@ class RpcServer:
         self._loop = asyncio.get_running_loop()
         self.on_failure: OnFailure = on_failure or self._to_loop
         self._tasks = TaskOwner(self.on_failure, tasks_max=calls_max)
-        self._methods: dict[str, StreamHandler] = {}
+        self.methods = Methods(self._tasks, self.on_failure)
+        """Complete before `start`."""
         self._server: asyncio.Server | None = None
         self._connections: set[ServerConnection] = set()
         self._calls: set[ServerCall] = set()
         self._past = ClosedConnections()
         self._changed = asyncio.Event()
         """Set when a call or a connection has gone."""
-
-    # ---- methods ----
-
-    def register(self, add_to_server: Callable[["RpcServer"], None]) -> None:
-        """Lets `add_to_server(server)` add methods; before `start`."""
-        add_to_server(self)
-
-    def add_stream(self, path: str, handler: StreamHandler) -> None:
-        """Serves /package.Service/Method by callbacks, with messages as bytes."""
-        assert path not in self._methods, f"{path} is served already"
-        self._methods[path] = handler
-
-    def add_unary(
-        self,
-        path: str,
-        handler: Callable[[Request, ServerStreamCall], Awaitable[Response]],
-        *,
-        deserialize: Callable[[bytes], Request],
-        serialize: Callable[[Response], bytes],
-    ) -> None:
-        """Serves a method with one request and one response; `handler` may raise RpcError."""
-        unary = UnaryHandler(
-            handler,
-            deserialize=deserialize,
-            serialize=serialize,
-            tasks=self._tasks,
-            on_failure=self.on_failure,
-        )
-        self.add_stream(path, unary)
 
     # ---- the listener ----
 
@@ -172,10 +140,6 @@ class RpcServer:
             return
 
     # ---- ConnectionServer ----
-
-    def handler_of(self, path: str) -> StreamHandler | None:
-        """See `ConnectionServer`."""
-        return self._methods.get(path)
 
     def call_begins(self, call: ServerCall) -> bool:
         """See `ConnectionServer`."""

@@ -141,9 +141,10 @@ class ServerCall:
         if not self._headers_sent:
             self.send_initial_metadata()
         stream = self._stream
-        send_message(stream, parts)
-        if stream.unsent_bytes > UNSENT_BYTES_MAX:
+        if stream.unsent_bytes > UNSENT_BYTES_MAX and not stream.local_ended:
             self.fail(StatusCode.RESOURCE_EXHAUSTED, "too many bytes wait to be sent")
+        else:
+            send_message(stream, parts)
 
     def can_send(self) -> bool:
         """See `StreamCall`."""

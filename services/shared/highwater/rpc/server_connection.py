@@ -11,7 +11,7 @@ from highwater.http2.settings import LocalSettings
 from highwater.http2.stream import Nobody, Stream
 from highwater.rpc.message_memory import AssemblyBudget
 from highwater.rpc.metadata import is_grpc
-from highwater.rpc.ports import StreamHandler
+from highwater.rpc.methods import Methods
 from highwater.rpc.server_call import CallServer, ServerCall
 from highwater.rpc.status import StatusCode
 from highwater.rpc.transport import Keepalive, Transport
@@ -42,8 +42,9 @@ class ConnectionServer(CallServer, Protocol):
         """Whether new calls are refused."""
         ...
 
-    def handler_of(self, path: str) -> StreamHandler | None:
-        """The method of a path."""
+    @property
+    def methods(self) -> Methods:
+        """Of all connections."""
         ...
 
     def call_begins(self, call: ServerCall) -> bool:
@@ -132,7 +133,7 @@ class ServerConnection:
             return
         call = ServerCall(server, stream, request, assembly=self._assembly, loop=self._loop)
         if server.call_begins(call):
-            call.begin(request, server.handler_of(request.path))
+            call.begin(request, server.methods.handler_of(request.path))
         else:
             self.http2.adopt(stream, call, Nobody())
             call.finish(StatusCode.RESOURCE_EXHAUSTED, "too many calls")

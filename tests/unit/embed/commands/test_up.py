@@ -48,11 +48,18 @@ def test_every_flag(highwater, options):
     ]
 
 
-@pytest.mark.parametrize("flag", [("--nodes", "0"), ("--port", "65536"), ("--gateways", "0")])
+@pytest.mark.parametrize("flag", [("--nodes", "0"), ("--port", "65536"), ("--gateways", "-1")])
 def test_numbers_out_of_range(highwater, options, flag):
     code, _, err = highwater("up", *flag)
     assert code == 2
     assert flag[0] in err
+    assert options == []
+
+
+def test_separate_services_need_a_gateway(highwater, options):
+    code, _, err = highwater("up", "--separate", "--gateways", "0")
+    assert code == 2
+    assert "at least one gateway" in err
     assert options == []
 
 

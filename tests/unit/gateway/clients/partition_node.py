@@ -12,7 +12,7 @@ from highwater.hop.transport import HopServer, make_server
 from highwater.model.cluster import NodeState
 from highwater.model.ids import NodeId
 from highwater.partition.data_plane.offsets import OffsetQueries
-from highwater.partition.edge.server import add_to_server
+from highwater.partition.edge.server import add_to
 from highwater.partition.edge.stream_drain import StreamDrain
 from highwater.partition.node.log_dirs import LogDirQueries
 from tests.unit.partition.data_plane.node import Node
@@ -56,8 +56,8 @@ class PartitionNode(Node):
             is_online=lambda _: True,
         )
         self.drain = StreamDrain()
-        add_to_server(
-            self._server,
+        add_to(
+            self._server.methods,
             plane=self.plane,
             queries=queries,
             log_dirs=log_dirs,

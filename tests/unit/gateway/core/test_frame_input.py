@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 
 from highwater.gateway.core.shared_input import LARGE_FRAME
+from tests.support.resident_memory import LINUX_ONLY, resident
 from tests.unit.gateway.core.session_world import FETCH, PRODUCE, World, request
 
 
@@ -80,3 +81,20 @@ def test_the_shared_buffer_may_be_used_by_others_between_two_pieces():
         other.feed(second[i : i + 3])
     assert one.handler.started == [("produce", 1)]
     assert other.handler.started == [("fetch", 2)]
+
+
+@LINUX_ONLY
+def test_frames_with_one_byte_received_are_counted_whole_and_hardly_resident():
+    size = 100 << 20
+    world = World(budget_bytes=3 * size + 1, frame_bytes_max=size, in_flight_bytes_max=3 * size)
+    peers = [world.connect() for _ in range(3)]
+    before = resident()
+    for peer in peers:
+        peer.feed(size.to_bytes(4, "big") + b"\0")
+        assert peer.session.mid_frame
+        assert len(peer.session.get_buffer(-1)) == size - 1
+    assert world.budget.used == 3 * size
+    assert resident() - before < 24 << 20
+    for peer in peers:
+        peer.lose()
+    assert world.budget.used == 0

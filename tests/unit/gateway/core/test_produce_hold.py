@@ -8,7 +8,12 @@ from highwater.gateway.core.produce_hold import (
     Refusal,
     refusal_of,
 )
-from highwater.hop.append import OUTCOME_APPENDED, OUTCOME_UNKNOWN, Failure
+from highwater.hop.append import (
+    OUTCOME_APPENDED,
+    OUTCOME_NOT_APPENDED,
+    OUTCOME_UNKNOWN,
+    Failure,
+)
 from highwater.hop.append_expiry import AppendExpiry, not_sent, unknown
 from highwater.kafka.error_codes import ErrorCode
 from tests.support.log_batches import make_batch
@@ -390,3 +395,49 @@ def test_a_node_that_names_no_leader_counts_as_behind_the_image(w):
     group = w.leave()
     assert w.end(group, Failure(NOT_LEADER, leader=-1, leader_epoch=EPOCH))
     assert w.hold.holding
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        Failure(ErrorCode.NOT_ENOUGH_REPLICAS),
+        Failure(NOT_LEADER, leader=1, leader_epoch=EPOCH + 1),
+        Failure(TIMED_OUT),
+    ],
+    ids=["small ISR", "no session", "full queue"],
+)
+def test_batches_behind_a_refused_one_of_their_producer_are_answered(w, failure):
+    w.hold.moved(EPOCH + 1, led=True)
+    w.wait(idempotent(0))
+    (probe,) = w.hold.take()
+    w.wait(idempotent(5))
+    w.wait(idempotent(0, producer_id=2))
+    w.wait()
+    failures = {0: failure}
+    assert not w.hold.completed(probe, failures)
+    w.hold.answered(probe, failures)
+    assert w.sink.codes == {1: NOT_LEADER}, "sent, it would be out of order"
+    assert w.sink.results[0][2].outcome == OUTCOME_NOT_APPENDED
+
+
+def test_batches_behind_one_that_is_in_the_log_are_sent(w):
+    w.hold.moved(EPOCH + 1, led=True)
+    w.wait(idempotent(0))
+    (probe,) = w.hold.take()
+    w.wait(idempotent(5))
+    failures = {0: Failure(TIMED_OUT, outcome=OUTCOME_APPENDED)}
+    assert not w.hold.completed(probe, failures)
+    w.hold.answered(probe, failures)
+    assert w.sink.results == []
+    assert indexes(w.hold.take()) == [1]
+
+
+def test_a_batch_that_no_client_sends_again_takes_no_others_with_it(w):
+    w.hold.moved(EPOCH + 1, led=True)
+    w.wait(idempotent(0))
+    (probe,) = w.hold.take()
+    w.wait(idempotent(5))
+    failures = {0: Failure(ErrorCode.CORRUPT_MESSAGE)}
+    assert not w.hold.completed(probe, failures)
+    w.hold.answered(probe, failures)
+    assert w.sink.results == []

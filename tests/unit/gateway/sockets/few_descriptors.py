@@ -11,7 +11,7 @@ import sys
 import uvloop
 
 from highwater.gateway.sockets import listener as module
-from tests.unit.gateway.sockets.test_listener import World
+from tests.unit.gateway.sockets.listener_world import World
 
 DESCRIPTORS = 60
 

@@ -1,7 +1,6 @@
 """Real connections: which are accepted, which are closed, and how they end."""
 
 import asyncio
-import contextlib
 import errno
 import json
 import socket
@@ -12,126 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from highwater.gateway.core.budget import MemoryBudget
-from highwater.gateway.core.meters import RequestMeters
-from highwater.gateway.core.reply import Reply
-from highwater.gateway.core.shared_input import SharedInput
-from highwater.gateway.core.turn import Turn
-from highwater.gateway.routing.table import RoutingTable
 from highwater.gateway.sockets import listener as module
-from highwater.gateway.sockets.listener import ListenAddress, Listener
-from highwater.model.errors import BindError, ConfigError, PortInUseError
 from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.model.listener_names import DEFAULT_LISTENER
-from highwater.runtime.logging import silent_logger
 from tests.unit.gateway.clients.partition_node import until
-from tests.unit.gateway.core.session_world import PRODUCE, number_of, request
+from tests.unit.gateway.core.session_world import PRODUCE, request
 from tests.unit.gateway.handlers.fakes import image_of
+from tests.unit.gateway.sockets.listener_world import closed
 from tests.unit.gateway.wires import open_descriptors
-
-
-class NoThreads:
-    def send(self, *_work):
-        return False
-
-
-class SessionReply(Reply):
-    """Refers to its session, so that a test can complete it later."""
-
-    def __init__(self, session, request_bytes):
-        super().__init__(PRODUCE, request_bytes, session.arrived_ns)
-        self.session = session
-
-
-class Handler:
-    """Answers with the request's number, or keeps the request if `keep` is set."""
-
-    def __init__(self):
-        self.keep = False
-        self.kept = []
-        self.peers = []
-
-    def produce(self, session, frame):
-        self.peers.append(session.client.peer)
-        reply = SessionReply(session, len(frame))
-        session.expect(reply)
-        if self.keep:
-            self.kept.append(reply)
-        else:
-            session.complete(reply, b"%d;" % number_of(frame))
-
-    fetch = other = produce
-
-
-class World:
-    def __init__(self):
-        loop = asyncio.get_running_loop()
-        self.handler = Handler()
-        self.budget = MemoryBudget(1 << 20)
-        self.shared = SharedInput(
-            turn=Turn(loop.call_soon, time.monotonic_ns),
-            budget=self.budget,
-            meters=RequestMeters(),
-            frame_bytes_max=1 << 20,
-            in_flight_bytes_max=1 << 20,
-        )
-        self.listeners = []
-
-    async def listen(
-        self,
-        *,
-        connections_max=100,
-        idle_s_max=1000.0,
-        frame_s_max=1000.0,
-        log=None,
-        proxy_protocol=False,
-    ):
-        self.routing = RoutingTable(lambda _node: None)
-        self.listener = Listener(
-            addresses={
-                DEFAULT_LISTENER: ListenAddress(host="127.0.0.1", proxy_protocol=proxy_protocol),
-                "internal": ListenAddress(host="127.0.0.1"),
-                "elsewhere": ListenAddress(host="127.0.0.2"),
-                "everywhere": ListenAddress(host="0.0.0.0"),
-            },
-            shared=self.shared,
-            handler=self.handler,
-            routing=self.routing,
-            pool=NoThreads(),
-            log=log or silent_logger(),
-            connections_max=connections_max,
-            idle_s_max=idle_s_max,
-            frame_s_max=frame_s_max,
-        )
-        self.listeners.append(self.listener)
-        self.port = await self.listener.open_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, None, 0)
-
-    @contextlib.asynccontextmanager
-    async def client(self):
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        try:
-            yield reader, writer
-        finally:
-            writer.transport.abort()
-
-
-@pytest.fixture
-async def world(monkeypatch):
-    monkeypatch.setattr(module, "SWEEP_S", 0.05)
-    made = World()
-    yield made
-    for listener in made.listeners:
-        await listener.close(drain_s=0)
-    assert made.budget.used == sum(reply.request_bytes for reply in made.handler.kept)
-
-
-async def closed(reader):
-    """True when the peer has ended the connection."""
-    async with asyncio.timeout(5):
-        try:
-            return await reader.read(1) == b""
-        except ConnectionResetError:
-            return True
 
 
 async def test_requests_are_answered_and_the_peer_is_known(world):
@@ -358,63 +245,6 @@ async def test_requests_sent_before_a_half_close_are_answered(world):
         async with asyncio.timeout(5):
             assert await reader.read() == b"1;2;3;"
     await until(lambda: not world.listener.connections)
-
-
-async def test_the_error_names_a_port_that_is_in_use(world):
-    await world.listen()
-    other = World()
-    other.listeners = world.listeners
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(PortInUseError, match=str(port)):
-            await world.listener.open_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, 7, port)
-    assert world.listener.has_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, None)
-    assert not world.listener.has_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, 7)
-
-
-@pytest.mark.parametrize("accept", [True, False])
-async def test_the_error_names_both_listeners_whose_blocks_overlap(world, accept):
-    await world.listen()
-    port = await world.listener.open_port("internal", DEFAULT_INSTANCE, None, 0, accept=accept)
-    wanted = (
-        f"internal and default overlap: port {port} is the bootstrap port of internal and node 7"
-    )
-    with pytest.raises(ConfigError, match=wanted):
-        await world.listener.open_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, 7, port)
-    with pytest.raises(ConfigError, match="internal and everywhere overlap"):
-        await world.listener.open_port("everywhere", DEFAULT_INSTANCE, None, port)
-    elsewhere = await world.listener.open_port("elsewhere", DEFAULT_INSTANCE, 7, port)
-    assert elsewhere == port, "another address may have the same block"
-
-
-async def test_ports_end_at_65535(world):
-    await world.listen()
-    with pytest.raises(BindError, match=r"127\.0\.0\.1:65536: ports end"):
-        await world.listener.open_port("internal", DEFAULT_INSTANCE, 1, 65_536)
-
-
-async def test_clients_of_a_port_that_is_given_back_go_when_no_write_is_under_way(world):
-    await world.listen()
-    port = await world.listener.open_port("internal", DEFAULT_INSTANCE, 7, 0)
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    async with world.client() as (other, _):
-        await until(lambda: len(world.listener.connections) == 2)
-        world.listener.close_port("internal", DEFAULT_INSTANCE, 7)
-        assert not world.listener.has_port("internal", DEFAULT_INSTANCE, 7)
-        with pytest.raises(ConnectionRefusedError):
-            await asyncio.open_connection("127.0.0.1", port)
-        (connection,) = (c for c in world.listener.connections if c.client.peer.node == 7)
-        connection.outstanding, connection.fetching = 2, 1
-        assert world.listener.send_away(DEFAULT_LISTENER, 7), "none by that listener"
-        assert not world.listener.send_away("internal", 7)
-        assert not connection.closed
-        connection.outstanding = 1
-        assert not world.listener.send_away("internal", 7)
-        assert await closed(reader)
-        connection.outstanding = connection.fetching = 0
-        await until(lambda: world.listener.send_away("internal", 7))
-        assert not other.at_eof()
-    writer.transport.abort()
 
 
 async def test_close_waits_for_requests_under_way(world):

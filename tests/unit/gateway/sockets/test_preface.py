@@ -7,8 +7,9 @@ import uvloop
 
 from highwater.gateway.sockets import preface as module
 from highwater.runtime.proxy_protocol import LOCAL_HEADER, ProxiedClient, tcp_header
+from tests.unit.gateway.clients.partition_node import until
 from tests.unit.gateway.core.session_world import PRODUCE, request
-from tests.unit.gateway.sockets.test_listener import World, closed, until
+from tests.unit.gateway.sockets.listener_world import World, closed
 
 HEADER = tcp_header(("203.0.113.5", 40000), ("192.0.2.1", 9092))
 

@@ -217,6 +217,53 @@ def test_acks_all_is_refused_while_the_isr_is_too_small(node):
     assert waiting.codes == {0: 0}
 
 
+def idempotent(sequence: int) -> bytearray:
+    return make_batch(producer_id=7, producer_epoch=0, base_sequence=sequence)
+
+
+def small_isr(replica: PartitionReplica, *isr: int) -> None:
+    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2, 3), isr=isr, min_isr=2)
+
+
+def test_a_small_isr_does_not_refuse_what_is_in_the_log(node):
+    """The client would take NOT_ENOUGH_REPLICAS for "not stored", and might store it twice."""
+    replica = node.add(lead=False)
+    small_isr(replica, 1, 2)
+    first = node.append(idempotent(0), acks=-1)
+    small_isr(replica, 1)
+    again = node.append(idempotent(0), acks=-1)
+    new = node.append(idempotent(1), acks=-1)
+    assert (first.results, again.results) == ([], []), "neither is committed"
+    assert new.codes == {0: ErrorCode.NOT_ENOUGH_REPLICAS}
+    small_isr(replica, 1, 2)
+    follower_fetched(replica, 2, 1)
+    assert (first.offsets, again.offsets) == ({0: 0}, {0: 0})
+    assert replica.log.log_end_offset == 1
+
+
+def test_a_small_isr_answers_what_is_committed_and_refuses_the_rest_of_the_group(node):
+    replica = node.add(lead=False)
+    small_isr(replica, 1, 2)
+    node.append(idempotent(0), acks=-1)
+    follower_fetched(replica, 2, 1)
+    small_isr(replica, 1)
+    both = node.append(idempotent(0), idempotent(1), bytearray(3), good(), acks=-1)
+    refused = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert both.codes == {0: 0, 1: refused, 2: refused, 3: refused}
+    assert both.offsets[0] == 0
+    assert replica.log.log_end_offset == 1
+
+
+def test_what_is_in_the_log_and_not_committed_in_time_is_not_refused_either(node):
+    replica = node.add(lead=False)
+    small_isr(replica, 1, 2)
+    node.append(idempotent(0), acks=-1)
+    small_isr(replica, 1)
+    again = node.append(idempotent(0), acks=-1, deadline_ms=5)
+    replica.answers.expire(5)
+    assert again.codes == {0: ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
+
+
 def test_a_commit_answers_waiting_fetches(node):
     replica = node.add(lead=False)
     image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2))

@@ -10,7 +10,7 @@ import pytest
 from highwater.hop.settings import HopTransport
 from highwater.hop.transport import MESSAGE_BYTES_MAX, path_of
 from highwater.kafka.error_codes import ErrorCode
-from highwater.partition.edge.replicate_stream import ReplicateStream
+from highwater.partition.edge.replicate_stream import replicate_handler
 from highwater.partition.edge.stream_drain import StreamDrain
 from highwater.partition.replication.codec import (
     FollowerRequest,
@@ -64,8 +64,7 @@ def serve(leader, call, failures):
         failures.append((path, error))
 
     def begin():
-        stream = ReplicateStream(leader.plane, call, StreamDrain(), on_failure, clock=leader.clock)
-        call.serve(lambda _call: stream.callbacks)
+        call.serve(replicate_handler(leader.plane, StreamDrain(), on_failure, clock=leader.clock))
 
     return begin
 

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 Gateways = Annotated[
     int | None,
     typer.Option(
-        min=1, max=16, help="Gateways with ports and processes of their own; implies --separate."
+        min=0,
+        max=16,
+        help="Gateways with ports and processes of their own; implies --separate. 0: each node's "
+        "process has one, also if there is one node.",
     ),
 ]
 
@@ -65,6 +68,8 @@ def up(
     ] = None,
 ) -> None:
     """Run a whole cluster: in this process, or as several processes that are supervised."""
+    if separate and gateways == 0:
+        raise typer.BadParameter("--separate needs at least one gateway", param_hint="--gateways")
     from highwater.embed.options import UpOptions
 
     options = UpOptions(

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Final, Protocol
 
-from highwater.gateway.core.frame_memory import uncleared
 from highwater.gateway.core.reading import MEMORY_AWAITED
 from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.core.turn import NS_PER_MS
+from highwater.model.uncleared_memory import uncleared
 
 SCARCE_READ: Final = 4 * 1024
 """Bytes per read while the memory budget is exhausted."""

@@ -7,7 +7,8 @@ no batch is sent to a new leader while the old one may still answer.
 A refusal is held only if nothing sent later can get into the log before it:
 - the node knows a newer epoch than the group's, so it refuses all later groups in that epoch; or
 - no other group is in flight (the node may be behind the gateway, and accept the next group).
-Any other refusal goes to the client, and so do later refusals until no group is in flight. So does
+Any other refusal goes to the client, and so do later refusals until no group is in flight; held
+batches of the same idempotent producers are then answered, too (`answered`). So does
 a refusal by a leader that names itself in the group's own epoch: it has no session with the
 controller (`acks_1_needs_session`), and batches that it accepts must not wait behind refused ones.
 
@@ -24,6 +25,7 @@ from enum import Enum
 from typing import Final
 
 from highwater.hop.append import (
+    OUTCOME_APPENDED,
     OUTCOME_NOT_APPENDED,
     OUTCOME_UNKNOWN,
     AppendGatherer,
@@ -66,6 +68,13 @@ class HoldLedger:
 
 
 NO_EPOCH: Final = -1
+NO_DEADLINE_MS: Final = -1
+"""A time before all deadlines."""
+_SENT_AGAIN: Final = {
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.REQUEST_TIMED_OUT,
+}
 
 
 class PartitionHold:
@@ -198,6 +207,16 @@ class PartitionHold:
         self._end_passing()
         return hold
 
+    def answered(self, group: AppendGroup, failures: Mapping[int, Failure]) -> None:
+        """Fails held batches behind failed ones that their idempotent producers will send again.
+
+        Sent now, they would be out of order at the leader, and for that a client bumps its epoch; it
+        then sends all batches in doubt again, also other partitions', as new ones (librdkafka).
+        """
+        expiry = AppendExpiry(NO_DEADLINE_MS, "an earlier batch of the producer was refused")
+        if expiry.doom(group, [place for place, f in failures.items() if _is_sent_again(f)]):
+            self._take_out(expiry)
+
     def recalled(self, group: AppendGroup) -> None:
         """Takes back a group from a leader that will not answer."""
         self._forget(group)
@@ -246,15 +265,7 @@ class PartitionHold:
         self._present = {group for group in self._present if group.batches}
         self._earlier = {group for group in self._earlier if group.batches}
         self._end_passing()
-        expiry = AppendExpiry(now_ms, "no leader was found in time")
-        before = self._nbytes()
-        for group in self._groups:
-            expiry.take_unsent(group)
-        self._groups = [group for group in self._groups if group.batches]
-        self._gatherer.prune(expiry.take_unsent)
-        self._ledger.nbytes -= before - self._nbytes()
-        self._forget_refusal()
-        expiry.tell()
+        self._take_out(AppendExpiry(now_ms, "no leader was found in time"))
 
     def give_up(self, reason: str) -> None:
         """Answers all held batches, in order; clients send them again in that order."""
@@ -267,6 +278,16 @@ class PartitionHold:
             tell_all(group, failure)
 
     # ---- inside ----
+
+    def _take_out(self, expiry: AppendExpiry) -> None:
+        before = self._nbytes()
+        for group in self._groups:
+            expiry.take_unsent(group)
+        self._groups = [group for group in self._groups if group.batches]
+        self._gatherer.prune(expiry.take_unsent)
+        self._ledger.nbytes -= before - self._nbytes()
+        self._forget_refusal()
+        expiry.tell()
 
     def _forget(self, group: AppendGroup) -> None:
         self._present.discard(group)
@@ -359,6 +380,11 @@ def _is_silence(failures: Mapping[int, Failure]) -> bool:
         f.error_code == ErrorCode.REQUEST_TIMED_OUT and f.outcome == OUTCOME_UNKNOWN
         for f in failures.values()
     )
+
+
+def _is_sent_again(failure: Failure) -> bool:
+    """True if a client sends the batch again, and the leader may not have it."""
+    return failure.error_code in _SENT_AGAIN and failure.outcome != OUTCOME_APPENDED
 
 
 def tell_all(group: AppendGroup, failure: Failure) -> None:

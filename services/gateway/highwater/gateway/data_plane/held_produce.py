@@ -174,6 +174,8 @@ class HeldProduce:
         """Takes the result of a group whose partition has a hold, which counts groups in flight."""
         if not held.hold.completed(group, failures):
             _tell(group, base_offsets, failures or {})
+            if failures:
+                held.hold.answered(group, failures)
         self._go_on(held)
         if held.hold.may_retry and held.retries < len(RETRY_S):
             self._call_later(RETRY_S[held.retries], partial(self._retry, held))

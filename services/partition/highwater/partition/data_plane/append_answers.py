@@ -6,7 +6,7 @@ Only refusals overtake, except refusals by a leader that has resigned.
 
 | state | where it is kept | what moves it on | what ends it before that |
 |---|---|---|---|
-| refused | nowhere | answered at once (`refuse`) | - |
+| refused | nowhere | answered at once (`refuse`), unless batches of it are in the log: then as written | - |
 | queued | `stalled` | `go_on`, when it is the first and the writer thread is free: appended as if it came now | the epoch's end: not appended. Too many bytes wait: REQUEST_TIMED_OUT |
 | in hand | `_in_hand`, and first of `stalled` | `_written`, when the writer thread has written it | the epoch's end: unknown |
 | written | nowhere: `appended` | at once: answered, or one of the next two | the log failed (`log_failed`): unknown |
@@ -25,6 +25,7 @@ from highwater.hop.append import AppendGroup, Failure
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.core.refusals import commit_timeout_code
 from highwater.partition.core.replica import ACKS_ALL
+from highwater.partition.data_plane.known_batches import known_batches
 from highwater.partition.data_plane.replica_role import ReplicaRole, unknown
 from highwater.partition.data_plane.stalled_appends import StalledAppends
 from highwater.partition.data_plane.waiters import CommitWait
@@ -71,10 +72,21 @@ class AppendAnswers:
     # ---- not appended now ----
 
     def refuse(self, group: AppendGroup, error_code: int, waited: bool) -> None:
-        """Refuses a group; if resigned, after earlier groups, so that gateways keep their order."""
+        """Refuses a group; if resigned, after earlier groups, so that gateways keep their order.
+
+        A group with batches that are in the log waits for their commit, although the ISR is small.
+        """
         role = self._role
         if not (role.resigned and role.leading) or waited or not self._answers_are_due():
-            group.fail(role.refusal(error_code, group.leader_epoch))
+            refusal = role.refusal(error_code, group.leader_epoch)
+            known = None
+            if error_code == ErrorCode.NOT_ENOUGH_REPLICAS:
+                known = known_batches(group, self._log.producers.states, refusal)
+            if known is None:
+                group.fail(refusal)
+            else:
+                end_offset = self._log.extent.end_offset
+                self.appended(group, known.base_offsets, known.failures, end_offset, 0)
             return
         if self.stalled is None:
             self.stalled = StalledAppends(self._log.stall)

@@ -8,7 +8,7 @@ from highwater.hop.settings import HopTransport
 from highwater.hop.transport import SERVICE, make_server
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.data_plane.plane import DataPlane
-from highwater.partition.edge.server import add_to_server
+from highwater.partition.edge.server import add_to
 from highwater.partition.edge.stream_drain import StreamDrain
 from highwater.partition.node.log_dirs import LogDirQueries
 from highwater.partition.node.node_replication import NodeReplication
@@ -29,7 +29,7 @@ class NodeServer:
         self._server = make_server(host, port, transport, on_failure)
         self._on_failure = on_failure
         self._health = RpcHealth((SERVICE,))
-        self._health.add_to_server(self._server)
+        self._health.add_to(self._server.methods)
         self._streams = StreamDrain()
 
     def add_methods(
@@ -41,9 +41,9 @@ class NodeServer:
         coordinator: CoordinatorPort,
         replication: NodeReplication | None = None,
     ) -> None:
-        """See `add_to_server`."""
-        add_to_server(
-            self._server,
+        """See `add_to`."""
+        add_to(
+            self._server.methods,
             plane=plane,
             queries=queries,
             log_dirs=log_dirs,

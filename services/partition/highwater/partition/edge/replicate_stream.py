@@ -9,7 +9,7 @@ from typing import Final
 
 from highwater.model.time import Clock
 from highwater.partition.data_plane.plane import DataPlane
-from highwater.partition.edge.served_stream import ServedStream, refused
+from highwater.partition.edge.served_stream import Served, ServedStream, stream_handler
 from highwater.partition.edge.stream_drain import StreamDrain
 from highwater.partition.replication.codec import decode_request, encode_response
 from highwater.partition.replication.leader.leader_session import LeaderSession
@@ -17,32 +17,27 @@ from highwater.partition.replication.leader.segment_bytes import read_slice
 from highwater.partition.replication.rows import Answered
 from highwater.partition.replication.throttle import Throttle
 from highwater.partition.replication.traffic import ReplicaTraffic
-from highwater.rpc.ports import Message, ServerCallbacks, ServerStreamCall, StreamHandler
+from highwater.rpc.ports import Message, StreamHandler
 from highwater.rpc.reports import OnFailure
 from highwater.runtime.clock import SystemClock
 
 SYSTEM_CLOCK: Final = SystemClock()
 
 
-class ReplicateStream(ServedStream):
-    """Serves one stream until it ends; a session that fails ends it.
-
-    A stopping node ends this stream last: until then it commits the other streams' appends.
-    """
+class ServedReplication:
+    """What one stream serves until it ends; a session that fails ends it."""
 
     def __init__(
         self,
         plane: DataPlane,
-        call: ServerStreamCall,
-        drain: StreamDrain,
-        on_failure: OnFailure,
+        stream: ServedStream,
         *,
-        clock: Clock = SYSTEM_CLOCK,
+        clock: Clock,
         throttle: Throttle | None = None,
         traffic: ReplicaTraffic | None = None,
     ) -> None:
         """`clock` is the replicas' clock; see `LeaderSession`."""
-        super().__init__(call, drain, on_failure, last=True)
+        self._stream = stream
         self._failure: Exception | None = None
         loop = asyncio.get_running_loop()
         self._session = LeaderSession(
@@ -63,17 +58,21 @@ class ReplicateStream(ServedStream):
         self._session.receive(decode_request(message))
 
     def _answer(self, request_id: int, answered: list[Answered]) -> None:
-        self.put(encode_response(request_id, answered))
-        self.wake()
+        self._stream.put(encode_response(request_id, answered))
+        self._stream.wake()
 
     def _broken(self, error: Exception) -> None:
         self._failure = error
-        self.wake()
+        self._stream.wake()
 
     def before_write(self) -> None:
         """Raises the error that ended the session."""
         if self._failure is not None:
             raise self._failure
+
+    def say_goodbye(self) -> bool:
+        """No: what is not answered here, the follower asks the next leader."""
+        return False
 
     def closed(self) -> None:
         """The leader forgets the follower's session."""
@@ -85,16 +84,16 @@ def replicate_handler(
     drain: StreamDrain,
     on_failure: OnFailure,
     *,
+    clock: Clock = SYSTEM_CLOCK,
     throttle: Throttle | None = None,
     traffic: ReplicaTraffic | None = None,
 ) -> StreamHandler:
-    """Serves Replicate; a stopping node refuses new streams."""
+    """Serves Replicate; a stopping node refuses new streams.
 
-    def handle(call: ServerStreamCall) -> ServerCallbacks:
-        if drain.ended:
-            return refused(call)
-        return ReplicateStream(
-            plane, call, drain, on_failure, throttle=throttle, traffic=traffic
-        ).callbacks
+    It ends these streams last: until then they commit the other streams' appends.
+    """
 
-    return handle
+    def serve(stream: ServedStream) -> Served:
+        return ServedReplication(plane, stream, clock=clock, throttle=throttle, traffic=traffic)
+
+    return stream_handler(serve, drain, on_failure, last=True)

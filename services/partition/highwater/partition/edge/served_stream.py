@@ -7,11 +7,12 @@ cannot fill this node's memory. A stopping node ends its streams in order, see `
 
 import asyncio
 from collections import deque
-from typing import Final
+from collections.abc import Callable
+from typing import Final, Protocol
 
 from highwater.hop.framing import HopFramingError, Parts, bytes_of
 from highwater.partition.edge.stream_drain import REFUSED, StreamDrain
-from highwater.rpc.ports import Message, ServerCallbacks, ServerStreamCall
+from highwater.rpc.ports import Message, ServerCallbacks, ServerStreamCall, StreamHandler
 from highwater.rpc.reports import OnFailure
 from highwater.rpc.status import Status, StatusCode
 
@@ -21,10 +22,50 @@ TURN_BYTES: Final = 2 << 20
 """Sent in one turn of the loop; others want it, too."""
 
 
-class ServedStream:
-    """Lives from the call's begin to its end. Subclasses have what is special about a method.
+class Served(Protocol):
+    """What one stream serves: what is special about its method."""
 
-    Ends, each of which calls `closed` once: the peer closes its side or is gone; a malformed message
+    def receive(self, message: Message) -> None:
+        """Takes a message; HopFramingError ends the stream with INVALID_ARGUMENT."""
+        ...
+
+    def before_write(self) -> None:
+        """Runs before each look at the stream's queue: `put` what has gathered."""
+        ...
+
+    def say_goodbye(self) -> bool:
+        """Tells the peer that nothing more is read; False if the method has no such message."""
+        ...
+
+    def closed(self) -> None:
+        """The stream is over: nobody waits for its answers, and nothing else is called."""
+        ...
+
+
+class _Nothing:
+    """What a stream serves that is over: it and its method's object would keep one another."""
+
+    def receive(self, message: Message) -> None:
+        """Drops it."""
+
+    def before_write(self) -> None:
+        """Nothing gathers here."""
+
+    def say_goodbye(self) -> bool:
+        """Nobody hears it."""
+        return False
+
+    def closed(self) -> None:
+        """Called already, of what was served."""
+
+
+_NOTHING: Final = _Nothing()
+
+
+class ServedStream:
+    """Lives from the call's begin to its end; `serve` makes what is special about its method.
+
+    Ends, each of which calls `Served.closed` once: the peer closes its side or is gone; a malformed message
     (INVALID_ARGUMENT) or a bug (UNKNOWN); the node stops. Then nothing more is read. A stream that
     can `say_goodbye` waits until its peer has closed its side; every stream waits for answers that
     are `awaited` or not written, and is cancelled if the peer has not read them by the deadline.
@@ -35,6 +76,7 @@ class ServedStream:
         call: ServerStreamCall,
         drain: StreamDrain,
         on_failure: OnFailure,
+        serve: "Serve",
         *,
         last: bool = False,
     ) -> None:
@@ -54,11 +96,12 @@ class ServedStream:
         """The node stops, and the peer sends nothing more, or what it sends is not read."""
         self._over = False
         self._timer: asyncio.TimerHandle | None = None
-        self._leave = drain.register(self._stop, last=last)
         self.awaited = 0
         """Answers that come soon without another event; the end of the stream waits for them."""
         self.gathered_bytes = 0
-        """About as many are in answers that `before_write` has not put into messages."""
+        """About as many are in answers that `Served.before_write` has not put into messages."""
+        self._served = serve(self)
+        self._leave = drain.register(self._stop, last=last)
 
     @property
     def callbacks(self) -> ServerCallbacks:
@@ -70,21 +113,7 @@ class ServedStream:
             on_writable=self._on_writable,
         )
 
-    # ---- for subclasses ----
-
-    def receive(self, message: Message) -> None:
-        """Takes a message; HopFramingError ends the stream with INVALID_ARGUMENT."""
-        raise NotImplementedError
-
-    def before_write(self) -> None:
-        """Runs before each look at the queue; subclasses `put` what they have gathered."""
-
-    def say_goodbye(self) -> bool:
-        """Tells the peer that nothing more is read; False if the stream has no such message."""
-        return False
-
-    def closed(self) -> None:
-        """The stream is over: nobody waits for its answers."""
+    # ---- for what it serves ----
 
     def put(self, message: Parts) -> None:
         """Queues a message."""
@@ -134,7 +163,7 @@ class ServedStream:
             if not call.can_send():
                 self._blocked = True
                 return False
-            self.before_write()
+            self._served.before_write()
             if not messages:
                 return True
             if room <= 0:
@@ -152,7 +181,7 @@ class ServedStream:
         if self._stopping or self._over:
             return  # The peer hears, or has heard, that nothing more is answered.
         try:
-            self.receive(message)
+            self._served.receive(message)
         except HopFramingError as error:
             self._finish(StatusCode.INVALID_ARGUMENT, str(error))
         except Exception as error:  # noqa: BLE001 - a bug costs one stream.
@@ -172,7 +201,7 @@ class ServedStream:
         if self._over:
             return
         self._stopping = True
-        self._all_read = not self.say_goodbye()
+        self._all_read = not self._served.say_goodbye()
         self._timer = self._loop.call_at(self._drain.deadline_s, self._deadline_passed)
         self.wake()
 
@@ -205,13 +234,26 @@ class ServedStream:
             self._timer = None
         self._messages.clear()
         self._leave()
-        self.closed()
+        served, self._served = self._served, _NOTHING
+        served.closed()
 
 
-def refused(call: ServerStreamCall) -> ServerCallbacks:
-    """For a stream that begins too late."""
-    call.finish(*REFUSED)
-    return ServerCallbacks(on_message=_ignore)
+Serve = Callable[[ServedStream], Served]
+"""Makes what a stream serves, which puts its answers there; called once, in the stream's `__init__`."""
+
+
+def stream_handler(
+    serve: Serve, drain: StreamDrain, on_failure: OnFailure, *, last: bool = False
+) -> StreamHandler:
+    """Serves a method; a stopping node refuses new streams. See `ServedStream`."""
+
+    def handle(call: ServerStreamCall) -> ServerCallbacks:
+        if drain.ended:
+            call.finish(*REFUSED)
+            return ServerCallbacks(on_message=_ignore)
+        return ServedStream(call, drain, on_failure, serve, last=last).callbacks
+
+    return handle
 
 
 def _ignore(_message: Message) -> None:

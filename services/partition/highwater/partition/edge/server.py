@@ -12,12 +12,13 @@ from highwater.partition.edge.streams import append_handler, coordinate_handler,
 from highwater.partition.node.log_dirs import LogDirQueries
 from highwater.partition.node.node_replication import NodeReplication
 from highwater.partition.replication.leader.range_reads import read_range
-from highwater.rpc.ports import MethodServer, ServerStreamCall
+from highwater.rpc.methods import Methods
+from highwater.rpc.ports import ServerStreamCall
 from highwater.rpc.reports import OnFailure
 
 
-def add_to_server(
-    server: MethodServer,
+def add_to(
+    methods: Methods,
     *,
     plane: DataPlane,
     queries: OffsetQueries,
@@ -31,10 +32,10 @@ def add_to_server(
 
     `replication` has the throttle for followers of this node's leaders, and counts their bytes.
     """
-    server.add_stream(path_of("Append"), append_handler(plane, drain, on_failure))
-    server.add_stream(path_of("Fetch"), fetch_handler(plane, drain, on_failure))
-    server.add_stream(path_of("Coordinate"), coordinate_handler(coordinator, drain, on_failure))
-    server.add_stream(
+    methods.add_stream(path_of("Append"), append_handler(plane, drain, on_failure))
+    methods.add_stream(path_of("Fetch"), fetch_handler(plane, drain, on_failure))
+    methods.add_stream(path_of("Coordinate"), coordinate_handler(coordinator, drain, on_failure))
+    methods.add_stream(
         path_of("Replicate"),
         replicate_handler(
             plane,
@@ -45,25 +46,25 @@ def add_to_server(
         ),
     )
     unary = _UnaryMethods(plane, queries, log_dirs)
-    server.add_unary(
+    methods.add_unary(
         path_of("ListOffsets"),
         unary.list_offsets,
         deserialize=pb.ListOffsetsRequest.FromString,
         serialize=pb.ListOffsetsResponse.SerializeToString,
     )
-    server.add_unary(
+    methods.add_unary(
         path_of("OffsetsForLeaderEpoch"),
         unary.offsets_for_leader_epoch,
         deserialize=pb.OffsetsForLeaderEpochRequest.FromString,
         serialize=pb.OffsetsForLeaderEpochResponse.SerializeToString,
     )
-    server.add_unary(
+    methods.add_unary(
         path_of("DescribeLogDirs"),
         unary.describe_log_dirs,
         deserialize=pb.DescribeLogDirsRequest.FromString,
         serialize=pb.DescribeLogDirsResponse.SerializeToString,
     )
-    server.add_unary(
+    methods.add_unary(
         path_of("ReadRange"),
         unary.read_range,
         deserialize=pb.ReadRangeRequest.FromString,

@@ -1,6 +1,6 @@
-"""The three coalesced streams that gateways open: Append, Fetch, Coordinate.
+"""What the three coalesced streams serve that gateways open: Append, Fetch, Coordinate.
 
-Hot path. There is one object per stream; `served_stream` has what they share.
+Hot path. There is one object per stream beside its `ServedStream`, which has what they share.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ from highwater.hop.framing import HopFramingError
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId
 from highwater.partition.data_plane.plane import DataPlane
-from highwater.partition.edge.served_stream import ServedStream, refused
+from highwater.partition.edge.served_stream import Served, ServedStream, stream_handler
 from highwater.partition.edge.stream_drain import StreamDrain
-from highwater.rpc.ports import Message, ServerCallbacks, ServerStreamCall, StreamHandler
+from highwater.rpc.ports import Message, StreamHandler
 from highwater.rpc.reports import OnFailure
 
 READ_AHEAD_BYTES: Final = 2 << 20
@@ -38,20 +38,14 @@ RESULT_BYTES: Final = 128
 """About the memory of a group's result that waits to be sent."""
 
 
-class AppendStream(ServedStream):
+class ServedAppends:
     """Append: one message in, its groups' results out as they become final.
 
     Gathers group results into one response per write. Owns the groups of its stream.
     """
 
-    def __init__(
-        self,
-        plane: DataPlane,
-        call: ServerStreamCall,
-        drain: StreamDrain,
-        on_failure: OnFailure,
-    ) -> None:
-        super().__init__(call, drain, on_failure)
+    def __init__(self, plane: DataPlane, stream: ServedStream) -> None:
+        self._stream = stream
         self._plane = plane
         self._now_s = asyncio.get_running_loop().time
         self._results: list[pb.AppendGroupResult] = []
@@ -61,10 +55,10 @@ class AppendStream(ServedStream):
     def receive(self, message: Message) -> None:
         """Appends a message's groups, in order."""
         message_id, groups = decode_request(message, int(self._now_s() * 1000), self)
-        self.awaited += len(groups)
+        self._stream.awaited += len(groups)
         self._plane.append(groups)
         self._appended.append(message_id)
-        self.wake()
+        self._stream.wake()
 
     def say_goodbye(self) -> bool:
         """With the results that are there, after all messages that were read."""
@@ -80,8 +74,11 @@ class AppendStream(ServedStream):
             self._results = []
             self._appended = []
             self._ending = False
-            self.gathered_bytes = 0
-            self.put(response.SerializeToString())
+            self._stream.gathered_bytes = 0
+            self._stream.put(response.SerializeToString())
+
+    def closed(self) -> None:
+        """Nothing: the plane completes the groups, and their results go nowhere."""
 
     def take_result(
         self,
@@ -91,26 +88,20 @@ class AppendStream(ServedStream):
     ) -> bool:
         """See `AppendOwner`: the sender tells the sinks."""
         self._results.append(result_of(group, base_offsets, failures))
-        self.gathered_bytes += RESULT_BYTES
-        self.awaited -= 1
-        self.wake()
+        self._stream.gathered_bytes += RESULT_BYTES
+        self._stream.awaited -= 1
+        self._stream.wake()
         return True
 
 
-class FetchStream(ServedStream):
+class ServedFetches:
     """Fetch: answers leave as they become ready; when the node stops, no fetch waits for more.
 
     Gathers answered fetches into as few messages as their bytes allow.
     """
 
-    def __init__(
-        self,
-        plane: DataPlane,
-        call: ServerStreamCall,
-        drain: StreamDrain,
-        on_failure: OnFailure,
-    ) -> None:
-        super().__init__(call, drain, on_failure)
+    def __init__(self, plane: DataPlane, stream: ServedStream) -> None:
+        self._stream = stream
         self._plane = plane
         self._waiting: dict[int, FetchWork] = {}
         self._works: list[FetchWork] = []
@@ -134,24 +125,24 @@ class FetchStream(ServedStream):
             waiting[work.call_id] = work
             self._plane.fetch(work)
         self._begun_messages += 1
-        self.wake()
+        self._stream.wake()
 
     def _done(self, work: FetchWork) -> None:
         self._waiting.pop(work.call_id, None)
         self._works.append(work)
-        self.wake()
+        self._stream.wake()
 
     def before_write(self) -> None:
         """Turns what has gathered into messages, within the limit of bytes read ahead."""
         ready = self._works or self._begun_messages
-        if not ready or self.waiting_bytes >= READ_AHEAD_BYTES:
+        if not ready or self._stream.waiting_bytes >= READ_AHEAD_BYTES:
             return
         writer = ResponseWriter(references=self._references)
         begun, self._begun_messages = self._begun_messages, 0
         for work in self._next_works():
             writer.add(work)
         for message in writer.take(begun):
-            self.put(message)
+            self._stream.put(message)
 
     def _next_works(self) -> list[FetchWork]:
         """Takes the fetches to write now: a peer that does not read must not fill this memory."""
@@ -167,6 +158,10 @@ class FetchStream(ServedStream):
         taken, self._works = works[:count], works[count:]
         return taken
 
+    def say_goodbye(self) -> bool:
+        """No: a fetch that is not answered can be asked for again."""
+        return False
+
     def closed(self) -> None:
         """Forgets all fetches, and releases the files of answers."""
         for work in list(self._waiting.values()):
@@ -178,20 +173,14 @@ class FetchStream(ServedStream):
                 result.release()
 
 
-class CoordinateStream(ServedStream):
+class ServedCoordination:
     """Coordinate: calls in, replies out in any order; a stopping node gives waiting calls none.
 
     Gathers coordinator replies, usually into one response per write.
     """
 
-    def __init__(
-        self,
-        coordinator: CoordinatorPort,
-        call: ServerStreamCall,
-        drain: StreamDrain,
-        on_failure: OnFailure,
-    ) -> None:
-        super().__init__(call, drain, on_failure)
+    def __init__(self, coordinator: CoordinatorPort, stream: ServedStream) -> None:
+        self._stream = stream
         self._coordinator = coordinator
         self._waiting: dict[int, CoordinatorCall] = {}
         self._replies: list[pb.CoordinatorReply] = []
@@ -235,13 +224,13 @@ class CoordinateStream(ServedStream):
         if len(body) > REPLY_BYTES_MAX:
             error_code, body = ErrorCode.UNKNOWN_SERVER_ERROR, b""
         self._replies.append(pb.CoordinatorReply(call_id=call_id, error_code=error_code, body=body))
-        self.gathered_bytes += len(body)
-        self.wake()
+        self._stream.gathered_bytes += len(body)
+        self._stream.wake()
 
     def before_write(self) -> None:
         """Turns what has gathered into messages."""
         replies, self._replies = self._replies, []
-        self.gathered_bytes = 0
+        self._stream.gathered_bytes = 0
         first = nbytes = 0
         for number, reply in enumerate(replies):
             if nbytes and nbytes + len(reply.body) > MESSAGE_BYTES_MAX:
@@ -252,7 +241,11 @@ class CoordinateStream(ServedStream):
             self._put(replies[first:])
 
     def _put(self, replies: list[pb.CoordinatorReply]) -> None:
-        self.put(pb.CoordinateResponse(replies=replies).SerializeToString())
+        self._stream.put(pb.CoordinateResponse(replies=replies).SerializeToString())
+
+    def say_goodbye(self) -> bool:
+        """No: the gateway answers the calls that are left when the stream ends."""
+        return False
 
     def closed(self) -> None:
         """Cancels all calls."""
@@ -265,23 +258,19 @@ class CoordinateStream(ServedStream):
 def append_handler(plane: DataPlane, drain: StreamDrain, on_failure: OnFailure) -> StreamHandler:
     """Serves Append; a stopping node refuses new streams."""
 
-    def handle(call: ServerStreamCall) -> ServerCallbacks:
-        return (
-            refused(call) if drain.ended else AppendStream(plane, call, drain, on_failure).callbacks
-        )
+    def serve(stream: ServedStream) -> Served:
+        return ServedAppends(plane, stream)
 
-    return handle
+    return stream_handler(serve, drain, on_failure)
 
 
 def fetch_handler(plane: DataPlane, drain: StreamDrain, on_failure: OnFailure) -> StreamHandler:
     """Serves Fetch, likewise."""
 
-    def handle(call: ServerStreamCall) -> ServerCallbacks:
-        return (
-            refused(call) if drain.ended else FetchStream(plane, call, drain, on_failure).callbacks
-        )
+    def serve(stream: ServedStream) -> Served:
+        return ServedFetches(plane, stream)
 
-    return handle
+    return stream_handler(serve, drain, on_failure)
 
 
 def coordinate_handler(
@@ -289,9 +278,7 @@ def coordinate_handler(
 ) -> StreamHandler:
     """Serves Coordinate, likewise."""
 
-    def handle(call: ServerStreamCall) -> ServerCallbacks:
-        if drain.ended:
-            return refused(call)
-        return CoordinateStream(coordinator, call, drain, on_failure).callbacks
+    def serve(stream: ServedStream) -> Served:
+        return ServedCoordination(coordinator, stream)
 
-    return handle
+    return stream_handler(serve, drain, on_failure)

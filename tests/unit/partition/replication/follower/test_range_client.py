@@ -40,7 +40,7 @@ async def other(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Other, Ra
         failures.append(error)
 
     server = make_server("127.0.0.1", 0, request.param, failed)
-    server.add_unary(
+    server.methods.add_unary(
         path_of("ReadRange"),
         node.read_range,
         deserialize=pb.ReadRangeRequest.FromString,

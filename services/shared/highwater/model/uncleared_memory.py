@@ -1,4 +1,4 @@
-"""Memory for large frames, which the kernel provides page by page as bytes arrive.
+"""Memory for large frames and messages, which the kernel provides page by page as bytes arrive.
 
 `bytearray(n)` clears its memory. For an announced frame of 100 MiB, this touches 25 600 pages at
 once, on the event loop, before a byte of it has arrived; for a frame of 1 MiB, it writes everything

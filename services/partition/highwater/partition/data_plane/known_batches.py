@@ -1,0 +1,40 @@
+"""Batches of a refused group that an earlier attempt has put into the log.
+
+A leader whose ISR is too small appends nothing for acks=all. A batch that is already in its log must
+not be refused with NOT_ENOUGH_REPLICAS, which says that it is not stored: the client's next batch can
+be OUT_OF_ORDER_SEQUENCE_NUMBER once the ISR has grown, the client then bumps its epoch and sends all
+batches that it believes lost, and the log cannot tell that they are the same (librdkafka,
+`rd_kafka_handle_idempotent_Produce_error`; Apache Kafka's `Partition.appendRecordsToLeader` refuses
+first and has this gap).
+"""
+
+from highwater.hop.append import AppendGroup, Failure
+from highwater.hop.append_expiry import is_idempotent
+from highwater.kafka.primitives import Buffer
+from highwater.kafka.records.batch import BATCH_HEADER, HEADER_SIZE
+from highwater.partition.core.producers import ProducerStates, last_sequence
+from highwater.partition.data_plane.mixed_outcome import MixedOutcome
+
+
+def known_batches(
+    group: AppendGroup, states: ProducerStates, refusal: Failure
+) -> MixedOutcome | None:
+    """The group's outcome with the offsets of the batches that are in the log, and `refusal` for all
+    others; None if none is in the log.
+    """
+    known = [_base_offset(batch, states) for batch in group.batches]
+    if max(known) < 0:
+        return None
+    outcome = MixedOutcome([])
+    for offset in known:
+        outcome.add(offset, refusal if offset < 0 else None)
+    return outcome
+
+
+def _base_offset(batch: Buffer, states: ProducerStates) -> int:
+    """The offset under which the batch is in the log; negative if it is not there."""
+    if len(batch) < HEADER_SIZE or not is_idempotent(batch):
+        return -1
+    *_, last_delta, _, _, producer_id, epoch, base_sequence, _ = BATCH_HEADER.unpack_from(batch)
+    last = last_sequence(base_sequence, last_delta)
+    return states.check(producer_id, epoch, base_sequence, last)

@@ -1,0 +1,67 @@
+"""Ports of a listener's blocks: which can be opened, and how they are given back."""
+
+import asyncio
+import socket
+
+import pytest
+
+from highwater.model.errors import BindError, ConfigError, PortInUseError
+from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.model.listener_names import DEFAULT_LISTENER
+from tests.unit.gateway.clients.partition_node import until
+from tests.unit.gateway.sockets.listener_world import closed
+
+
+async def test_the_error_names_a_port_that_is_in_use(world):
+    await world.listen()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(PortInUseError, match=str(port)):
+            await world.listener.open_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, 7, port)
+    assert world.listener.has_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, None)
+    assert not world.listener.has_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, 7)
+
+
+@pytest.mark.parametrize("accept", [True, False])
+async def test_the_error_names_both_listeners_whose_blocks_overlap(world, accept):
+    await world.listen()
+    port = await world.listener.open_port("internal", DEFAULT_INSTANCE, None, 0, accept=accept)
+    wanted = (
+        f"internal and default overlap: port {port} is the bootstrap port of internal and node 7"
+    )
+    with pytest.raises(ConfigError, match=wanted):
+        await world.listener.open_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, 7, port)
+    with pytest.raises(ConfigError, match="internal and everywhere overlap"):
+        await world.listener.open_port("everywhere", DEFAULT_INSTANCE, None, port)
+    elsewhere = await world.listener.open_port("elsewhere", DEFAULT_INSTANCE, 7, port)
+    assert elsewhere == port, "another address may have the same block"
+
+
+async def test_ports_end_at_65535(world):
+    await world.listen()
+    with pytest.raises(BindError, match=r"127\.0\.0\.1:65536: ports end"):
+        await world.listener.open_port("internal", DEFAULT_INSTANCE, 1, 65_536)
+
+
+async def test_clients_of_a_port_that_is_given_back_go_when_no_write_is_under_way(world):
+    await world.listen()
+    port = await world.listener.open_port("internal", DEFAULT_INSTANCE, 7, 0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    async with world.client() as (other, _):
+        await until(lambda: len(world.listener.connections) == 2)
+        world.listener.close_port("internal", DEFAULT_INSTANCE, 7)
+        assert not world.listener.has_port("internal", DEFAULT_INSTANCE, 7)
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+        (connection,) = (c for c in world.listener.connections if c.client.peer.node == 7)
+        connection.outstanding, connection.fetching = 2, 1
+        assert world.listener.send_away(DEFAULT_LISTENER, 7), "none by that listener"
+        assert not world.listener.send_away("internal", 7)
+        assert not connection.closed
+        connection.outstanding = 1
+        assert not world.listener.send_away("internal", 7)
+        assert await closed(reader)
+        connection.outstanding = connection.fetching = 0
+        await until(lambda: world.listener.send_away("internal", 7))
+        assert not other.at_eof()
+    writer.transport.abort()
