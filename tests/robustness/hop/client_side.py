@@ -10,6 +10,7 @@ from highwater.http2.headers import Fields
 from highwater.http2.settings import LocalSettings
 from highwater.rpc.client_call import ClientCall
 from highwater.rpc.client_connection import ClientConnection
+from highwater.rpc.messages import UNSENT_BYTES_MAX, UNSENT_MESSAGES_MAX
 from highwater.rpc.ports import Message
 from highwater.rpc.status import Status, StatusCode
 from highwater.rpc.transport import Keepalive
@@ -196,6 +197,9 @@ class _Sequence:
         assert http2.streams <= len(self._calls)
         assert 0 <= http2.held_bytes <= self._local.connection_window
         assert self._connection._assembly._left >= 0
+        for stream in http2._table.open.values():
+            assert stream.unsent_bytes <= UNSENT_BYTES_MAX + MESSAGE_BYTES_MAX
+            assert len(stream.pending) <= UNSENT_MESSAGES_MAX + 2
         self._no_bugs()
 
     def _no_bugs(self) -> None:

@@ -8,6 +8,7 @@ import random
 from highwater.http2.abuse import AbuseLimits
 from highwater.http2.settings import LocalSettings
 from highwater.rpc.addresses import TcpAddress
+from highwater.rpc.messages import UNSENT_BYTES_MAX, UNSENT_MESSAGES_MAX
 from highwater.rpc.server import RpcServer
 from highwater.rpc.server_connection import ServerConnection
 from tests.robustness.hop.frames import (
@@ -90,7 +91,7 @@ def _server(local: LocalSettings, limits: AbuseLimits) -> tuple[RpcServer, Demo]
         limits=limits,
         on_failure=lambda name, error: demo.failures.append((name, error)),
     )
-    server.register(demo.add_to_server)
+    demo.add_to(server.methods)
     return server, demo
 
 
@@ -152,6 +153,9 @@ class _Sequence:
         assert 0 <= http2.held_bytes <= self._local.connection_window
         assert self._server.calls <= http2.streams
         assert self._connection._assembly._left >= 0
+        for stream in http2._table.open.values():
+            assert stream.unsent_bytes <= UNSENT_BYTES_MAX + MESSAGE_BYTES_MAX
+            assert len(stream.pending) <= UNSENT_MESSAGES_MAX + 2
         self._no_bugs()
 
     def _no_bugs(self) -> None:
