@@ -72,7 +72,7 @@ newer-etcd: $(STAMPS)/python ## the second version of etcd that the store's test
 	@sh tools/setup/system.sh go
 	@sh tools/setup/etcd.sh
 
-# Checks our HTTP/2 case by case. As `newer-etcd`, it needs Go.
+# Checks our HTTP/2 case by case. It needs Go; half a minute, once.
 .PHONY: h2spec
 h2spec: $(STAMPS)/python ## the program that checks HTTP/2 servers against the RFC
 	@sh tools/setup/system.sh go
@@ -137,7 +137,7 @@ check: static ## under 3 minutes: lint, generated code, style rules, unit tests
 	$(PYTEST) tests/tidy tests/unit tests/sim -q -n 2 -m "not full and not slow and not etcd and not java" $(ARGS)
 
 .PHONY: test
-test: static peers engine $(STAMPS)/spark ## under 25 minutes: at least one case of everything
+test: static peers h2spec engine $(STAMPS)/spark ## under 25 minutes: at least one case of everything
 	$(PYTEST) $(QUICK) -n 2 -q -m "not full and not bench" $(ARGS) $(OR_NOTHING)
 	$(PYTEST) $(ALONE) -q -m "not full and not bench" $(ARGS) $(OR_NOTHING)
 	$(PYTEST) $(OTHERS) -q -m "not full and not bench" --fuzz-frames $(FUZZ_FRAMES) $(ARGS) $(OR_NOTHING)

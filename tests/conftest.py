@@ -44,7 +44,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--crash-rounds", type=int, default=None, help="kills per crash test (default: a few)"
     )
     group.addoption(
-        "--fuzz-frames", type=int, default=20_000, help="frames that the fuzz test sends"
+        "--fuzz-frames", type=int, default=20_000, help="frames that each fuzz test sends"
+    )
+    group.addoption(
+        "--fuzz-first",
+        type=int,
+        default=0,
+        help="the connection of a seed that the hop's fuzz test begins with",
     )
 
 

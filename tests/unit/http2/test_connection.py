@@ -1,16 +1,20 @@
 from highwater.http2.connection import DRAIN_PING
 from highwater.http2.errors import ErrorCode
 from highwater.http2.frames import (
+    END_HEADERS,
     GOAWAY,
+    HEADERS,
     PING,
     PREFACE,
+    PRIORITY_FLAG,
     SETTINGS,
     STREAM_ID_MAX,
     UINT32,
     WINDOW_UPDATE,
+    frame,
 )
 from highwater.http2.settings import LocalSettings
-from tests.support.http2_wire import End, RawClient, carry, frames_of
+from tests.support.http2_wire import RESPONSE, End, RawClient, RawServer, carry, frames_of
 from tests.unit.http2.test_frame_reader import reset_codes
 
 
@@ -76,3 +80,22 @@ def test_counters():
     ours, theirs = client.connection.counters, server.connection.counters
     assert (ours.streams_opened, ours.resets_sent, ours.goaways_received) == (2, 1, 1)
     assert theirs.goaways_sent == 1
+
+
+def test_a_stream_that_was_refused_does_not_count_in_a_later_goaway():
+    client = RawClient()
+    client.ask(client.headers(1))
+    client.end.connection.goaway(ErrorCode.NO_ERROR, "no more")
+    client.ask(client.headers(3))
+    [(kind, _, _, payload)] = client.ask(frame(PING, 0, 1, bytes(8)))
+    assert (kind, UINT32.unpack_from(payload)[0]) == (GOAWAY, 1)
+
+
+def test_a_clients_goaway_names_no_stream():
+    server = RawServer()
+    server.end.open()
+    server.end.sent()
+    block = UINT32.pack(3) + b"\x10" + server.encoder.encode(RESPONSE)
+    answers = server.ask(frame(HEADERS, END_HEADERS | PRIORITY_FLAG, 3, block))
+    [(kind, _, _, payload)] = answers
+    assert (kind, UINT32.unpack_from(payload)[0]) == (GOAWAY, 0)

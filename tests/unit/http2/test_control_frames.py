@@ -179,3 +179,11 @@ def test_large_window_updates_are_paid_for():
     client.ask(client.headers(1))
     client.ask(window_update_frame(1, 4096) * 100)
     assert not client.end.closed
+
+
+@pytest.mark.parametrize("payload", [bytes(4), UINT32.pack(9) + b"\x10"])
+@pytest.mark.parametrize("peer", [RawClient, RawServer])
+def test_nobody_resets_an_idle_stream_for_its_priority(payload, peer):
+    answers = peer().ask(frame(PRIORITY, 0, 9, payload))
+    assert reset_codes(answers) == {}
+    assert goaway_code(answers) in {ErrorCode.FRAME_SIZE_ERROR, ErrorCode.PROTOCOL_ERROR}

@@ -2,6 +2,7 @@ from highwater.http2.frames import (
     CONTINUATION,
     END_HEADERS,
     END_STREAM,
+    GOAWAY_WORDS_MAX,
     HEADERS,
     frame,
     goaway_frame,
@@ -40,3 +41,8 @@ def test_a_block_that_fits_is_one_frame():
         b"".join(header_frames(9, bytes(10), 10, end_stream=False))
     )
     assert (kind, flags, number, payload) == (HEADERS, END_HEADERS, 9, bytes(10))
+
+
+def test_the_words_of_a_goaway_are_cut():
+    [(_, _, _, payload)] = frames_of(goaway_frame(0, 1, "\xe9" * 100_000))
+    assert payload[8:].decode() == "\xe9" * GOAWAY_WORDS_MAX

@@ -39,6 +39,42 @@ def test_a_smaller_table_is_announced_in_the_next_block():
     assert decoder.decode(block) == [("key", "value")]
 
 
+def test_what_a_broken_block_has_is_not_quoted():
+    with pytest.raises(ConnectionViolationError) as caught:
+        HeaderDecoder(1 << 14).decode(b"\x7f" + b"\xff" * 20_000)
+    assert len(str(caught.value)) <= 100
+
+
+def test_of_many_table_sizes_the_least_and_the_last_are_announced():
+    encoder = HeaderEncoder()
+    decoder = HeaderDecoder(1 << 14)
+    decoder.decode(encoder.encode([("key", "value")]))
+    for nbytes in (4_000, 30, 100, 0, 4_096, 200):
+        encoder.set_table_bytes(nbytes)
+    block = encoder.encode([("key", "value")])
+    assert block.startswith(b"\x20\x3f\xa9\x01"), "0, then 200"
+    assert block[4] & 0xE0 != 0x20
+    assert decoder.decode(block) == [("key", "value")]
+
+
+def test_a_table_size_that_is_set_twice_is_announced():
+    encoder = HeaderEncoder()
+    decoder = HeaderDecoder(1 << 14)
+    decoder.decode(encoder.encode([("key", "value")]))
+    encoder.set_table_bytes(0)
+    encoder.set_table_bytes(0)
+    assert encoder.encode([("key", "value")]).startswith(b"\x20")
+
+
+@pytest.mark.parametrize("update", [b"\x20", b"\x3e", b"\x3f\x00", b"\x3f\xe1\x1f"])
+def test_a_block_has_at_most_two_updates_of_the_table(update):
+    field = b"\x00\x01k\x01v"
+    assert HeaderDecoder(1 << 14).decode(update * 2 + field) == [("k", "v")]
+    with pytest.raises(ConnectionViolationError) as caught:
+        HeaderDecoder(1 << 14).decode(update * 3 + field)
+    assert caught.value.code is ErrorCode.COMPRESSION_ERROR
+
+
 def test_a_request():
     request = request_of([*REQUEST, ("content-length", "12"), ("te", "trailers")])
     assert (request.method, request.path, request.content_length) == ("POST", "/test.Test/Call", 12)

@@ -4,10 +4,11 @@ import pytest
 
 from highwater.hop.transport import MESSAGE_BYTES_MAX
 from highwater.http2.errors import ErrorCode
+from highwater.http2.flow_window import WINDOW_INITIAL
 from highwater.http2.frames import RST_STREAM, UINT32, frame
 from highwater.rpc.client_call import EARLY_MESSAGES_MAX, ClientCall
 from highwater.rpc.message_memory import AssemblyBudget
-from highwater.rpc.messages import PREFIX, PREFIX_BYTES, UNSENT_BYTES_MAX
+from highwater.rpc.messages import PREFIX, PREFIX_BYTES, UNSENT_BYTES_MAX, UNSENT_MESSAGES_MAX
 from highwater.rpc.status import StatusCode
 from tests.support.http2_wire import RESPONSE, RawServer, frames_of
 
@@ -207,6 +208,17 @@ async def test_a_peer_that_stalls_is_given_up_at_the_bound(scene):
     assert UNSENT_BYTES_MAX < most <= UNSENT_BYTES_MAX + MIB + PREFIX_BYTES
     assert sent == UNSENT_BYTES_MAX // MIB + 2, "the last one was not taken"
     assert scene.call.unsent_bytes == 0
+
+
+async def test_many_small_messages_are_too_much_as_well(scene):
+    scene.begin()
+    sent = 0
+    while not scene.ends and sent < UNSENT_BYTES_MAX // PREFIX_BYTES:
+        scene.call.send(b"")
+        sent += 1
+    assert [status.code for status in scene.ends] == [StatusCode.RESOURCE_EXHAUSTED]
+    in_the_window = WINDOW_INITIAL // PREFIX_BYTES
+    assert sent == in_the_window + UNSENT_MESSAGES_MAX + 2
 
 
 async def test_the_longest_message_may_wait_whole_and_be_the_last(scene):

@@ -2,6 +2,7 @@ import pytest
 
 from highwater.http2.errors import ErrorCode
 from highwater.rpc.status import (
+    DETAILS_BYTES_MAX,
     StatusCode,
     code_of_http,
     code_of_reset,
@@ -18,6 +19,17 @@ def test_details_travel_as_printable_ascii(details):
     encoded = encode_details(details)
     assert all(" " <= character <= "~" for character in encoded)
     assert decode_details(encoded) == details
+
+
+@pytest.mark.parametrize("before", ["", "x", "xx"])
+@pytest.mark.parametrize("character", ["x", "%", "ö", "水"])
+def test_long_details_are_cut_between_escapes(before, character):
+    encoded = encode_details(before + character * 20_000)
+    assert DETAILS_BYTES_MAX - 2 <= len(encoded) <= DETAILS_BYTES_MAX
+    decoded = decode_details(encoded)
+    assert decoded.rstrip("\ufffd") == before + character * (
+        len(decoded.rstrip("\ufffd")) - len(before)
+    )
 
 
 def test_details_that_are_not_utf8_are_no_error():

@@ -65,6 +65,8 @@ class Connection:
         self._reader = FrameReader(self._table, preface=not client)
         self.get_buffer: Callable[[], memoryview] = self._reader.get_buffer
         self._drains = False
+        self._last_handled = 0
+        """What GOAWAY names, once it has been sent."""
 
     def start(self) -> None:
         """Writes what each end begins with; before anything else."""
@@ -152,9 +154,13 @@ class Connection:
 
     def goaway(self, code: ErrorCode, words: str) -> None:
         """Writes GOAWAY with the last stream that was handled; no later ones are taken."""
-        self._table.draining = True
+        table = self._table
+        if not table.draining:
+            self._last_handled = table.last_peer_id
+        table.draining = True
         self.counters.goaways_sent += 1
-        self.output.control(goaway_frame(self._table.last_peer_id, code, words))
+        # Streams that were refused since an earlier one do not count (section 6.8).
+        self.output.control(goaway_frame(self._last_handled, code, words))
 
     def drain(self, words: str = "") -> None:
         """Tells the peer to open no more streams, but takes those that are on their way.

@@ -8,6 +8,7 @@ from highwater.http2.frames import (
     ACK,
     CONTINUATION,
     GOAWAY,
+    GOAWAY_WORDS_MAX,
     HEADERS,
     PING,
     PRIORITY,
@@ -25,7 +26,6 @@ from highwater.http2.stream_table import StreamTable
 
 PAID_INCREMENT: Final = 4_096
 """A WINDOW_UPDATE from here on is paid for by the payload that we have sent."""
-_GOAWAY_WORDS_MAX: Final = 200
 
 
 class ControlFrames:
@@ -125,7 +125,7 @@ class ControlFrames:
         table.counters.goaways_received += 1
         last = UINT32.unpack_from(payload)[0] & STREAM_ID_MAX
         (code,) = UINT32.unpack_from(payload, 4)
-        words = payload[8 : 8 + _GOAWAY_WORDS_MAX].decode("utf-8", "replace")
+        words = payload[8 : 8 + GOAWAY_WORDS_MAX].decode("utf-8", "replace")
         if table.client:
             table.draining = True
             table.lose_all(f"GOAWAY before it was handled: {words}", above=last)

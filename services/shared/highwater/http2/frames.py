@@ -38,6 +38,8 @@ STREAM_ID_MAX: Final = (1 << 31) - 1
 FRAME_BYTES_MIN: Final = 1 << 14
 """What every peer takes: the initial SETTINGS_MAX_FRAME_SIZE, which is also the least one."""
 FRAME_BYTES_LIMIT: Final = (1 << 24) - 1
+GOAWAY_WORDS_MAX: Final = 200
+"""Characters of debug data that are sent, and looked at: a frame of them fits every peer."""
 
 
 def frame(kind: int, flags: int, stream_id: int, payload: bytes = b"") -> bytes:
@@ -69,8 +71,9 @@ def reset_frame(stream_id: int, code: int) -> bytes:
 
 
 def goaway_frame(last_stream_id: int, code: int, words: str = "") -> bytes:
-    """GOAWAY; `words` become its debug data."""
-    payload = UINT32.pack(last_stream_id) + UINT32.pack(code) + words.encode()
+    """GOAWAY; the beginning of `words` becomes its debug data."""
+    debug_data = words[:GOAWAY_WORDS_MAX].encode()
+    payload = UINT32.pack(last_stream_id) + UINT32.pack(code) + debug_data
     return frame(GOAWAY, 0, 0, payload)
 
 

@@ -44,7 +44,8 @@ class HeaderBlocks:
         self._block = bytearray(payload[start : len(payload) - padding])
         self.open_stream = number
         if flags & PRIORITY_FLAG and depends_on_itself(number, payload, start - _DEPENDENCY_BYTES):
-            self._table.last_peer_id = max(self._table.last_peer_id, number)
+            if not self._table.client:
+                self._table.last_peer_id = max(self._table.last_peer_id, number)
             self._table.violated(number, ErrorCode.PROTOCOL_ERROR, "a stream depends on itself")
         if flags & END_HEADERS:
             self._complete()

@@ -19,6 +19,9 @@ _HOP_BY_HOP: Final = frozenset(
 )
 """Section 8.2.2."""
 _REQUEST_PSEUDO: Final = frozenset({":method", ":scheme", ":path", ":authority"})
+_TOO_MANY_UPDATES: Final = re.compile(rb"(?:[\x20-\x3e]|\x3f[\x80-\xff]{0,9}[\x00-\x7f]){3}")
+"""Two are what anybody needs (RFC 7541, section 4.2); a block of nothing else would cost 50 ms."""
+_ERROR_WORDS_MAX: Final = 100
 
 
 class HeaderDecoder:
@@ -29,11 +32,15 @@ class HeaderDecoder:
 
     def decode(self, block: bytes) -> Fields:
         """The field lines as they stand, not checked. Raises ConnectionViolationError."""
+        if _TOO_MANY_UPDATES.match(block) is not None:
+            raise ConnectionViolationError(
+                ErrorCode.COMPRESSION_ERROR, "more than two updates of the table's size"
+            )
         try:
             # Raw: octets that are not UTF-8 are allowed, and no error of the whole connection.
             pairs = self._decoder.decode(block, raw=True)
         except HPACKError as error:
-            raise ConnectionViolationError(ErrorCode.COMPRESSION_ERROR, str(error)) from None
+            raise ConnectionViolationError(ErrorCode.COMPRESSION_ERROR, _words(error)) from None
         return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in pairs]
 
 
@@ -45,7 +52,14 @@ class HeaderEncoder:
 
     def set_table_bytes(self, nbytes: int) -> None:
         """Takes the peer's SETTINGS_HEADER_TABLE_SIZE; the next block says so."""
-        self._encoder.header_table_size = nbytes
+        encoder = self._encoder
+        if nbytes == encoder.header_table_size:
+            return  # By setting it again the library would forget to announce the change.
+        encoder.header_table_size = nbytes
+        changes = encoder.table_size_changes
+        if len(changes) > 2:
+            # The least and the last one (RFC 7541, section 4.2): the library would send them all.
+            changes[:] = [min(changes), changes[-1]]
 
     def encode(self, fields: Iterable[tuple[str, str]]) -> bytes:
         """A block of these field lines; pseudo header fields must come first."""
@@ -128,6 +142,11 @@ def _content_length(fields: Fields) -> int:
     if lengths or not (length.isascii() and length.isdigit() and len(length) < 19):
         raise _malformed("content-length")
     return int(length)
+
+
+def _words(error: HPACKError) -> str:
+    """What is wrong, without the block, which the library quotes."""
+    return str(error)[:_ERROR_WORDS_MAX]
 
 
 def _malformed(words: str) -> StreamViolationError:

@@ -132,7 +132,12 @@ class StreamTable:
             self.rates.control()
 
     def violated(self, number: int, code: ErrorCode, words: str) -> None:
-        """Ends a stream for what the peer did on it. Raises ConnectionViolationError if often."""
+        """Ends a stream for what the peer did on it. Raises ConnectionViolationError if often.
+
+        Also for what it did on an idle one, to which nobody may send RST_STREAM (section 5.1).
+        """
+        if self.is_idle(number):
+            raise ConnectionViolationError(code, words)
         self.rates.reset()
         self.reset(number, code)
         stream = self.open.get(number)

@@ -10,7 +10,7 @@ from highwater.http2.headers import Fields
 from highwater.http2.ports import Buffer
 from highwater.http2.stream import Stream
 from highwater.rpc.message_memory import AssemblyBudget
-from highwater.rpc.messages import UNSENT_BYTES_MAX, MessageReader, send_message
+from highwater.rpc.messages import MessageReader, send_message, too_much_waits
 from highwater.rpc.metadata import (
     Metadata,
     decode_metadata,
@@ -141,8 +141,8 @@ class ClientCall:
         """See `StreamCall`."""
         stream = self._stream
         if stream is not None:
-            if stream.unsent_bytes > UNSENT_BYTES_MAX and not stream.local_ended:
-                self.fail(StatusCode.RESOURCE_EXHAUSTED, "too many bytes wait to be sent")
+            if stream.pending and not stream.local_ended and too_much_waits(stream):
+                self.fail(StatusCode.RESOURCE_EXHAUSTED, "too much waits to be sent")
             else:
                 send_message(stream, parts)
         elif not self._ended and not self._half_closed:

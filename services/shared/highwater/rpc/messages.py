@@ -29,6 +29,8 @@ may be as long as messages get: an append's one batch of a client's largest fram
 reply of 100 MiB. Hence the bound is on what waits before it. An owner that does not ask has to limit
 what is under way itself. The most by far of all streams are two answers of 8 MiB to a follower;
 four messages of 1 MiB with appends, and the 2 MiB that a Fetch stream reads ahead, are less."""
+UNSENT_MESSAGES_MAX: Final = 10_000
+"""The same in messages. One that waits costs 1.6 KB beside its payload, so this is as much memory."""
 
 _BUFFERS: Final = (bytes, bytearray, memoryview)
 _pack: Final = PREFIX.pack
@@ -48,6 +50,11 @@ def send_message(
         nbytes = sum(map(len, parts))
     # Positional: a keyword costs as much as a window's check here.
     stream.send(_pack(0, nbytes), parts, nbytes + PREFIX_BYTES, end_stream)
+
+
+def too_much_waits(stream: Stream) -> bool:
+    """Whether a call whose owner sends another message is to be given up."""
+    return stream.unsent_bytes > UNSENT_BYTES_MAX or len(stream.pending) > UNSENT_MESSAGES_MAX
 
 
 class MessageReader:

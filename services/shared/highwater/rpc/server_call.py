@@ -10,7 +10,7 @@ from highwater.http2.headers import Fields, RequestHeaders
 from highwater.http2.ports import Buffer
 from highwater.http2.stream import Stream
 from highwater.rpc.message_memory import AssemblyBudget
-from highwater.rpc.messages import UNSENT_BYTES_MAX, MessageReader, send_message
+from highwater.rpc.messages import MessageReader, send_message, too_much_waits
 from highwater.rpc.metadata import Metadata, decode_metadata, decode_timeout, encode_metadata
 from highwater.rpc.ports import Message, ServerCallbacks, StreamHandler, nothing
 from highwater.rpc.reports import OnFailure, guarded
@@ -141,8 +141,8 @@ class ServerCall:
         if not self._headers_sent:
             self.send_initial_metadata()
         stream = self._stream
-        if stream.unsent_bytes > UNSENT_BYTES_MAX and not stream.local_ended:
-            self.fail(StatusCode.RESOURCE_EXHAUSTED, "too many bytes wait to be sent")
+        if stream.pending and not stream.local_ended and too_much_waits(stream):
+            self.fail(StatusCode.RESOURCE_EXHAUSTED, "too much waits to be sent")
         else:
             send_message(stream, parts)
 

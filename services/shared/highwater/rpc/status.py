@@ -67,6 +67,10 @@ _OF_HTTP: Final = {
 _MESSAGE_SAFE: Final = " !\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"
 """Printable ASCII but %, which "Percent-Encoded" of the protocol leaves as it is."""
 
+DETAILS_BYTES_MAX: Final = 4 << 10
+"""Of a `grpc-message`, encoded. Peers take 16 KiB of header fields, and may give up the whole
+connection for more."""
+
 
 def code_of_reset(code: int) -> StatusCode:
     """The status of a stream that ended by RST_STREAM."""
@@ -92,8 +96,13 @@ def code_of_trailer(value: str | None) -> StatusCode:
 
 
 def encode_details(details: str) -> str:
-    """A value of `grpc-message`: UTF-8, percent-encoded."""
-    return quote(details, safe=_MESSAGE_SAFE)
+    """A value of `grpc-message`: UTF-8, percent-encoded, cut after DETAILS_BYTES_MAX."""
+    encoded = quote(details[:DETAILS_BYTES_MAX], safe=_MESSAGE_SAFE)
+    if len(encoded) <= DETAILS_BYTES_MAX:
+        return encoded
+    # Not within an escape; half a character is replaced at the other end.
+    cut = encoded.find("%", DETAILS_BYTES_MAX - 2, DETAILS_BYTES_MAX)
+    return encoded[: DETAILS_BYTES_MAX if cut < 0 else cut]
 
 
 def decode_details(value: str) -> str:
