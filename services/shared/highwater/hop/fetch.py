@@ -11,7 +11,7 @@ READ_COMMITTED: Final = 1
 BUFFERS: Final = (bytes, bytearray, memoryview)
 """Types of records in memory; others are ranges of files."""
 SMALL_RANGE: Final = 32 * 1024
-"""Up to this size, one copy costs less than a sendfile with its two sends (measured)."""
+"""Up to this size, one copy into the reply costs less than a sendfile with its two sends (measured)."""
 
 
 class FetchPartition(NamedTuple):

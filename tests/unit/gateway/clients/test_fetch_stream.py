@@ -159,7 +159,7 @@ async def test_calls_to_a_fenced_node_end(node, ready):
 async def test_small_records_come_as_bytes_and_large_ones_as_references(node, by_reference):
     await until(lambda: by_reference._fetch.stream.is_open)
     node.append(make_batch(value=b"small"))
-    node.append(make_batch(value=b"large" * 20_000), partition=1)
+    node.append(make_batch(value=b"large" * 1000), partition=1)
     memory = by_reference._fetch._budget
     fetched = await answered(by_reference, ask(0), ask(0, 1), memory=memory)
     for result, is_copied in zip(fetched.results, (True, False), strict=True):
@@ -235,12 +235,19 @@ def test_bytes_are_asked_for_only_while_there_is_memory_for_them(unconnected):
         unconnected._outstanding = 0
         return decode_request(unconnected._next_message()).copied_bytes_max
 
-    assert asked(budget, budget) == SMALL_RANGE
+    assert asked(budget, budget) == SMALL_RANGE, "it cannot read files"
     assert asked(budget, None) == 0, "one of them must hold none"
     budget.hold_replies(budget.replies_max)
     assert asked(budget) == 0
     budget.hold_replies(-budget.replies_max)
     assert asked(budget) == SMALL_RANGE
+
+
+def test_only_very_small_records_are_asked_for_where_files_can_be_read(unconnected):
+    """Others cost less as references."""
+    unconnected._files.readable = True
+    unconnected.fetch(Fetched([ask(0)], memory=unconnected._budget).work)
+    assert decode_request(unconnected._next_message()).copied_bytes_max == 4096
 
 
 def calls_in(message):

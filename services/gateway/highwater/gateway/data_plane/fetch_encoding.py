@@ -69,8 +69,8 @@ def _framed(header: bytes, parts: Sequence[Buffer | FileRange]) -> list[Part]:
 def read_small(result: FetchedPartition, records: FileRange) -> None:
     """Reads a small range into bytes if it is in the page cache: one send instead of three calls.
 
-    The node has done so already with most small records: not with a first batch that is larger than
-    the client's limit, and older nodes do not.
+    A node in this process has done so already, unless the first batch is larger than the client's
+    limit; one in another process only with very small records (`fetch_stream.COPIED_BYTES_MAX`).
     A disk failure becomes this partition's error, as when a node reads for us.
     """
     buffer = bytearray(result.nbytes)
