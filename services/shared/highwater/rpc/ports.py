@@ -99,7 +99,7 @@ class ServerCallbacks:
     on_half_close: Callable[[], None] = nothing
     """The client sends nothing more."""
     on_end: Callable[[Status], None] = no_end
-    """Finished, cancelled, or lost."""
+    """Finished, cancelled, or lost; after the handler has returned, whoever ended the call."""
     on_writable: Callable[[], None] = nothing
 
 
