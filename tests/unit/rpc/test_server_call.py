@@ -83,6 +83,10 @@ def message(payload):
     return PREFIX.pack(0, len(payload)) + payload
 
 
+def _ignore(_message):
+    """As a handler that would keep it."""
+
+
 def _never(_message):
     raise AssertionError("a message behind the end")
 
@@ -208,6 +212,56 @@ async def test_a_bug_in_the_end_of_a_call_that_its_handler_has_ended():
     scene = Scene(handler)
     assert scene.server.failures == [("/test.Test/Call", ZeroDivisionError)]
     assert scene.server.ended == 1
+
+
+def keep(_call):
+    return ServerCallbacks(on_message=_ignore, keeps_messages=True)
+
+
+async def test_messages_that_are_kept_count_until_their_call_ends():
+    assembly = AssemblyBudget(100)
+    first, second, third = (Scene(keep, assembly=assembly) for _ in range(3))
+    first.client.ask(frame(0, 0, 1, message(bytes(60))))
+    second.client.end.feed(frame(0, 0, 1, message(bytes(41))))
+    [(fields, end), reset] = second.sent()
+    assert (fields["grpc-status"], end, reset) == ("8", True, 0)
+    third.client.ask(frame(0, 1, 1, message(bytes(40))))
+    assert not assembly.take(1), "half-closed, but not over"
+    first.call.finish()
+    third.client.end.connection.lost("gone")
+    assert assembly.take(100)
+
+
+async def test_messages_that_are_kept_and_those_that_are_half_here_count_together():
+    assembly = AssemblyBudget(100)
+    kept, half = Scene(keep, assembly=assembly), Scene(assembly=assembly)
+    half.client.ask(frame(0, 0, 1, message(bytes(60))[:20]))
+    kept.client.end.feed(frame(0, 0, 1, message(bytes(41))))
+    assert kept.sent()[0][0]["grpc-status"] == "8"
+    half.client.ask(frame(0, 0, 1, message(bytes(60))[20:]))
+    assert half.messages == [bytes(60)]
+    assert assembly.take(100), "handed on and not kept"
+
+
+async def test_a_kept_message_that_comes_in_pieces_counts_once():
+    assembly = AssemblyBudget(100)
+    scene = Scene(keep, assembly=assembly)
+    scene.client.ask(frame(0, 0, 1, message(bytes(60))[:20]))
+    scene.client.ask(frame(0, 0, 1, message(bytes(60))[20:]))
+    assert assembly.take(40)
+    assert not assembly.take(1)
+
+
+async def test_a_handler_that_ends_its_call_with_a_message_gives_it_back_once():
+    assembly = AssemblyBudget(100)
+
+    def refuse(call):
+        return ServerCallbacks(on_message=lambda _message: call.finish(), keeps_messages=True)
+
+    scene = Scene(refuse, assembly=assembly)
+    scene.client.ask(frame(0, 0, 1, message(bytes(60)) + message(bytes(60))))
+    assert assembly.take(100)
+    assert not assembly.take(1)
 
 
 async def test_a_client_that_cancels(scene):

@@ -46,10 +46,12 @@ class ServerCall:
 
     __slots__ = (
         "__weakref__",
+        "_assembly",
         "_callbacks",
         "_deadline_s",
         "_end",
         "_headers_sent",
+        "_kept_bytes",
         "_loop",
         "_metadata",
         "_outcome",
@@ -72,6 +74,7 @@ class ServerCall:
         self.path = request.path
         self._metadata: Metadata = ()
         self._server = server
+        self._assembly = assembly
         self._loop = loop
         self._stream = stream
         self._callbacks = ServerCallbacks(on_message=_early_message)
@@ -80,6 +83,8 @@ class ServerCall:
         """Set by `finish`, until the trailers are on their way."""
         self._outcome: Status | None = None
         """How the call has ended; None while it has not."""
+        self._kept_bytes = 0
+        """Of messages that the handler keeps, taken from the assembly's budget."""
         self._deadline_s: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._reader: MessageReader | None = MessageReader(
@@ -120,7 +125,7 @@ class ServerCall:
                 return
             if self._outcome is None:
                 self._callbacks = callbacks
-                reader.on_message = callbacks.on_message
+                reader.on_message = self._keep if callbacks.keeps_messages else callbacks.on_message
             else:
                 # The handler itself has ended the call, when nobody could hear of it yet.
                 self._tell_end(callbacks, self._outcome)
@@ -225,6 +230,8 @@ class ServerCall:
         if self._timer is not None:
             self._timer.cancel()
         self._read_no_more()
+        self._assembly.give(self._kept_bytes)
+        self._kept_bytes = 0
         callbacks, self._callbacks = self._callbacks, _NO_CALLBACKS
         self._server.call_ended(self)
         self._tell_end(callbacks, status)
@@ -236,6 +243,15 @@ class ServerCall:
         reader, self._reader = self._reader, None  # Or the two would keep one another.
         if reader is not None:
             reader.close()
+
+    def _keep(self, message: Message) -> None:
+        """Hands on a message that stays in memory, if the connection's calls do not keep too much."""
+        nbytes = len(message)
+        if self._assembly.take(nbytes):
+            self._kept_bytes += nbytes
+            self._callbacks.on_message(message)
+        else:
+            self.fail(StatusCode.RESOURCE_EXHAUSTED, "too many requests wait on this connection")
 
     def _half_closed(self) -> None:
         self._guarded(self._callbacks.on_half_close)
