@@ -68,8 +68,8 @@ def page() -> str:
             labels = ", ".join(row.labels)
             lines.append(f"| `{row.name}` | {row.kind} | {labels} | {row.meaning} |")
         lines.append("")
-    untold = [row.name for row in rows if not row.name.startswith(tuple(TITLES))]
-    assert not untold, f"no heading for {untold}"
+    without_title = [row.name for row in rows if not row.name.startswith(tuple(TITLES))]
+    assert not without_title, f"no heading for {without_title}"
     return "\n".join(lines)
 
 

@@ -149,7 +149,7 @@ class Connection:
     # ---- the connection ----
 
     def ping(self, payload: bytes) -> None:
-        """Writes a PING of 8 bytes; the owner hears of its ACK."""
+        """Writes a PING of 8 bytes; its ACK calls the owner's `on_ping_ack`."""
         self.output.control(ping_frame(payload))
 
     def goaway(self, code: ErrorCode, words: str) -> None:

@@ -73,7 +73,7 @@ class Output:
         wake: Callable[[], None],
         local_ended: Callable[["Stream"], None],
     ) -> None:
-        """`wake` asks the shell to take the frames; `local_ended` hears of a sent END_STREAM."""
+        """`wake` asks the shell to take the frames; `local_ended` is called after END_STREAM."""
         self.peer = peer
         self.counters = counters
         self.local_ended = local_ended

@@ -31,7 +31,7 @@ class PayloadSink(Protocol):
 
 
 class StreamOwner(Protocol):
-    """Hears of one stream. After `on_reset`, `on_lost`, or both ends, the stream is forgotten."""
+    """Gets one stream's events. After `on_reset`, `on_lost`, or both ends, the stream is forgotten."""
 
     def on_response(self, status: int, fields: "Fields") -> None:
         """A client's stream has its response's header section; status is HTTP's."""
@@ -63,7 +63,7 @@ class StreamOwner(Protocol):
 
 
 class ConnectionOwner(Protocol):
-    """Hears of the whole connection."""
+    """Gets the events of the connection as a whole."""
 
     def on_settings(self) -> None:
         """The peer's SETTINGS are here, for the first time or changed."""

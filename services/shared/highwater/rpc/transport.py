@@ -47,7 +47,7 @@ _PING: Final = b"keepaliv"
 
 
 class TransportOwner(ConnectionOwner, Protocol):
-    """What has a transport hears of its socket, too."""
+    """The owner of a transport gets the events of its socket, too."""
 
     def on_connected(self) -> None:
         """The socket is there, TLS is agreed on."""
