@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from docker.models.containers import Container
 
-from highwater.embed.ports import free_ports
+from highwater.embed.up.ports import free_ports
 from tests.docker.engine import Engine, NoEngineError
 from tests.docker.images import ETCD, ROOT, SERVICES
 

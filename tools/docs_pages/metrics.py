@@ -12,9 +12,9 @@ from prometheus_client.metrics_core import Metric
 
 from highwater.balancer.config import BalancerConfig
 from highwater.balancer.service import BalancerService
-from highwater.embed.broker import EmbeddedBroker
-from highwater.embed.embedded import broker_settings
-from highwater.embed.options import UpOptions
+from highwater.embed.embedded.broker import EmbeddedBroker
+from highwater.embed.embedded.run import broker_settings
+from highwater.embed.up.options import UpOptions
 from highwater.runtime.logging import silent_logger
 
 TITLES = {

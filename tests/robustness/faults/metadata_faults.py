@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from highwater.embed.kafka_client import KafkaClient
+from highwater.embed.clients.kafka_client import KafkaClient
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.elect_leaders import (
     ElectLeadersRequest,

@@ -13,7 +13,7 @@ from typing import Final, Protocol, cast
 
 from highwater.http2.abuse import AbuseLimits
 from highwater.http2.connection import Connection
-from highwater.http2.ports import ConnectionOwner
+from highwater.http2.connection_owner import ConnectionOwner
 from highwater.http2.settings import LocalSettings
 from highwater.rpc.reports import OnFailure
 from highwater.runtime.grpc_options import KEEPALIVE_MS, KEEPALIVE_TIMEOUT_MS
