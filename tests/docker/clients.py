@@ -50,7 +50,7 @@ def wait_until_in_sync(bootstrap: str, topic: str, partitions: int) -> None:
 class Writer:
     """Sends numbered messages, idempotent with acks=all, until told to stop; keeps what was acked."""
 
-    def __init__(self, bootstrap: str, topic: str, *, pause_s: float = 0.005) -> None:
+    def __init__(self, bootstrap: str, topic: str, *, pause_s: float = 0.0025) -> None:
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,

@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
+from confluent_kafka import KafkaException
 
 from tests.docker import images
+from tests.docker.clients import admin
 from tests.docker.engine import Engine, NoEngineError, find_engine, skip_or_fail
-from tests.docker.stack import Stack, compose_command
+from tests.docker.stack import HEALTHY_S, Stack, compose_command, wait_for
 
 
 @pytest.fixture(scope="package")
@@ -41,6 +43,15 @@ def _running(engine: Engine, file: str) -> Iterator[Stack]:
     made = Stack(engine, compose_command(engine.environment), file=file)
     try:
         made.up()
+        wait_for(lambda: _serves(made), HEALTHY_S, made.describe)
         yield made
     finally:
         made.down()
+
+
+def _serves(stack: Stack) -> bool:
+    """Whether clients see all three nodes."""
+    try:
+        return len(admin(stack.bootstrap).list_topics(timeout=10).brokers) == 3
+    except KafkaException:
+        return False
