@@ -49,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--fuzz-frames", type=int, default=20_000, help="frames that each fuzz test sends"
     )
     group.addoption(
-        "--flood-seconds", type=float, default=3, help="how long each flood of clients lasts"
+        "--flood-seconds", type=float, default=8, help="how long each flood of clients lasts"
     )
     group.addoption(
         "--fuzz-first",
