@@ -119,7 +119,7 @@ class Model:
     # ---- steps ----
 
     def learn(self, node: int) -> None:
-        """The node hears of the partition as it is now; a log that is not wanted is deleted."""
+        """The node learns the partition's present state; a log that is not wanted is deleted."""
         state = self.partition
         if node not in state.replicas:
             self._renew(node)

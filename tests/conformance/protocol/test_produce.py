@@ -44,7 +44,7 @@ def patched(records: bytes, position: int, form: str, value: int) -> bytes:
     return bytes(changed)
 
 
-@pytest.mark.core
+@pytest.mark.core(version=11)
 @pytest.mark.parametrize("version", range(3, 12))
 def test_offsets_grow_by_records(connection: RawConnection, made_topic: str, version: int) -> None:
     first = produce(connection, made_topic, batch([b"a", b"b", b"c"]), version=version)

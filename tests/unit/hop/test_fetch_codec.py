@@ -3,13 +3,20 @@
 import contextlib
 import os
 from struct import Struct
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
-from highwater.hop.fetch import READ_COMMITTED, FetchedPartition, FetchPartition, FetchWork
+from highwater.hop.fetch import (
+    READ_COMMITTED,
+    SMALL_RANGE,
+    FetchedPartition,
+    FetchPartition,
+    FetchWork,
+)
 from highwater.hop.fetch_codec import (
     PIECE_BYTES,
     ResponseWriter,
@@ -65,6 +72,18 @@ def test_encoded_fetches_decode_to_the_same():
     assert request.accepts_references
     got = works_of(request, lambda _work: None)
     assert [meaning(w) for w in got] == [meaning(w) for w in sample_works()]
+
+
+@pytest.mark.parametrize(("asked", "limit"), [(1, 1), (1 << 31, SMALL_RANGE), (0, None)])
+def test_small_records_are_copied_if_the_peer_takes_them_as_bytes(asked, limit):
+    """Up to the node's own limit. Older gateways do not ask for it."""
+    memory = SimpleNamespace(replies_scarce=False)
+    request = decode_request(encode_request(sample_works(), [], True, asked))
+    for work in works_of(request, lambda _work: None, memory):
+        if limit is None:
+            assert work.memory is None
+        else:
+            assert (work.memory, work.copied_bytes_max) == (memory, limit)
 
 
 @pytest.mark.parametrize("field", ["calls", "partitions"])
@@ -249,6 +268,92 @@ def test_references_name_places_and_carry_no_bytes(stored):
     assert [place.released for place in places] == [1, 1]
 
 
+def in_memory(data):
+    return FetchedPartition(0, 50, 40, 30, bytearray(data), len(data))
+
+
+def resolved(message, isolation_level=0):
+    """(bytes or position of each result's records) of each answer in a message."""
+    found = []
+    for answer in parse_response(message)[0]:
+        places = {id(result): place for result, _file, place in answer.references}
+        results = answer.fill(answer.payload, isolation_level)
+        found.append([places.get(id(r), bytes(r.records)) for r in results])
+    return found
+
+
+def test_records_in_memory_travel_beside_references(stored):
+    one, two = found(stored, 10, 4 << 20), found(stored, 20, 5)
+    works = [
+        answered(1, in_memory(b"first"), FetchedPartition(6), one, in_memory(b"third")),
+        answered(2, in_memory(b"alone")),
+        answered(3, two),
+        answered(4),
+    ]
+    (message,) = write(works, references=True)
+    assert resolved(message) == [[b"first", b"", 10, b"third"], [b"alone"], [20], []]
+    assert all(result.nbytes == 0 for work in works for result in work.results), "all released"
+
+
+def test_records_in_memory_are_sent_without_a_copy():
+    records = [bytearray(b"a" * 20_000), bytearray(b"b" * 30_000)]
+    results = [FetchedPartition(0, 5, 5, 0, body, len(body)) for body in records]
+    writer = ResponseWriter(references=True)
+    writer.add(answered(1, *results))
+    ((_, *payload),) = writer.take()
+    assert [body is record for body, record in zip(payload, records, strict=True)] == [True, True]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(st.sampled_from(["memory", "file", "none"]), st.integers(1, 400_000)),
+            max_size=5,
+        ),
+        max_size=5,
+    ),
+    st.sampled_from([0, READ_COMMITTED]),
+)
+def test_any_mixture_of_bytes_and_references_survives(tmp_path_factory, answers, isolation_level):
+    path = tmp_path_factory.getbasetemp() / "mixed.log"
+    if not path.exists():
+        path.write_bytes(os.urandom(1 << 20))
+    with path.open("rb") as file:
+        works, expected = [], []
+        for call_id, parts in enumerate(answers):
+            results, records = [], []
+            for at, (kind, nbytes) in enumerate(parts):
+                data = read(file, at, nbytes)
+                if kind == "none":
+                    results.append(FetchedPartition(3))
+                    records.append(b"")
+                elif kind == "file":
+                    results.append(found(file, at, nbytes))
+                    records.append(at)
+                else:
+                    results.append(in_memory(data))
+                    records.append(data)
+            works.append(answered(call_id, *results))
+            expected.append(records)
+        begun, got = {}, {}
+        for message in write(works, references=True):
+            assert len(message) < PIECE_BYTES + 8192
+            for answer in parse_response(message)[0]:
+                first, payload = begun.pop(answer.call_id, (answer, b""))
+                payload += bytes(answer.payload)
+                if not answer.done:
+                    begun[answer.call_id] = first, payload
+                    continue
+                places = {id(result): place for result, _file, place in first.references}
+                results = first.fill(memoryview(payload), isolation_level)
+                got[answer.call_id] = [places.get(id(r), bytes(r.records)) for r in results]
+                for result in results:
+                    assert (result.aborted_transactions is None) == (isolation_level == 0)
+        assert begun == {}
+        assert [got[call_id] for call_id in range(len(answers))] == expected
+
+
 def test_details_are_sent_for_partitions_that_have_them(stored):
     moved = FetchedPartition(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     moved.leader, moved.leader_epoch = 3, 8
@@ -324,6 +429,17 @@ def test_references_to_other_partitions_or_files_are_refused(stored, references)
     header.references = b"".join(Struct("<IIQ").pack(*reference) for reference in references)
     with pytest.raises(HopFramingError):
         parse_response(framed(header))
+
+
+@pytest.mark.parametrize("payload", [b"", b"bytes!", b"byt"])
+def test_bytes_beside_references_are_counted(stored, payload):
+    (message,) = write([answered(1, in_memory(b"bytes"), found(stored, 0, 7))], references=True)
+    header = pb.FetchResponse.FromString(message)
+    header.payload = payload
+    header.answers = ANSWER_ROW.pack(1, 2, 0, len(payload), 1)
+    (answer,), _begun = parse_response(framed(header))
+    with pytest.raises(HopFramingError):
+        answer.fill(answer.payload, 0)
 
 
 def test_the_last_message_says_how_many_requests_were_begun(stored):

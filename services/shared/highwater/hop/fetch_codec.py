@@ -14,12 +14,15 @@ from google.protobuf.message import DecodeError
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.hop.fetch import (
+    BUFFERS,
     READ_COMMITTED,
+    SMALL_RANGE,
     FetchedPartition,
     FetchPartition,
     FetchWork,
     FileRange,
     NamedRange,
+    ReplyMemory,
 )
 from highwater.hop.framing import PLACEHOLDER, HopFramingError, Parts, frame, split
 from highwater.kafka.error_codes import ErrorCode
@@ -40,7 +43,12 @@ _REFERENCE: Final = Struct("<IIQ")
 _MALFORMED: Final = (DecodeError, IndexError, ValueError, struct.error)
 
 
-def encode_request(works: Sequence[FetchWork], cancelled: Sequence[int], references: bool) -> bytes:
+def encode_request(
+    works: Sequence[FetchWork],
+    cancelled: Sequence[int],
+    references: bool,
+    copied_bytes_max: int = 0,
+) -> bytes:
     """Encodes one message; every work has its `call_id`."""
     topics: dict[TopicId, int] = {}
     instances: dict[InstanceId, int] = {}
@@ -67,6 +75,7 @@ def encode_request(works: Sequence[FetchWork], cancelled: Sequence[int], referen
         topic_ids=topics,
         cancelled_call_ids=cancelled,
         accepts_references=references,
+        copied_bytes_max=copied_bytes_max,
     ).SerializeToString()
 
 
@@ -78,8 +87,16 @@ def decode_request(message: Message) -> pb.FetchRequest:
         raise HopFramingError(f"malformed FetchRequest: {error}") from None
 
 
-def works_of(request: pb.FetchRequest, done: Callable[[FetchWork], None]) -> list[FetchWork]:
-    """The fetches of a decoded request. Raises HopFramingError."""
+def works_of(
+    request: pb.FetchRequest, done: Callable[[FetchWork], None], memory: ReplyMemory | None = None
+) -> list[FetchWork]:
+    """The fetches of a decoded request. Raises HopFramingError.
+
+    Small records are read into `memory` if the peer takes them as bytes.
+    """
+    copied_bytes_max = min(request.copied_bytes_max, SMALL_RANGE)
+    if not copied_bytes_max:
+        memory = None
     topic_ids = [TopicId(t) for t in request.topic_ids]
     instances = [InstanceId(i) for i in request.instances]
     works = []
@@ -100,7 +117,9 @@ def works_of(request: pb.FetchRequest, done: Callable[[FetchWork], None]) -> lis
                 max_bytes=most,
                 isolation_level=isolation,
                 done=done,
+                memory=memory,
             )
+            work.copied_bytes_max = copied_bytes_max
             work.call_id = call_id
             works.append(work)
             at += len(work.partitions)
@@ -116,8 +135,9 @@ def works_of(request: pb.FetchRequest, done: Callable[[FetchWork], None]) -> lis
 class ResponseWriter:
     """Collects answered fetches into messages, and releases their ranges.
 
-    With references it names files and positions, and the reader opens the files itself. Otherwise
-    it reads the bytes, and cuts long answers into pieces.
+    Records that are bytes are sent as bytes, and long answers are cut into pieces. For records in
+    files it names files and positions if there may be references, and the reader opens the files
+    itself. Otherwise it reads them.
     """
 
     def __init__(self, *, references: bool) -> None:
@@ -137,10 +157,25 @@ class ResponseWriter:
     def add(self, work: FetchWork) -> None:
         """Adds one answer."""
         results = work.results
-        records = [] if self._with_references else _read_ranges(results)
+        records: list[Buffer] = []
         index = len(self._results)
         for result in results:
             nbytes = result.nbytes
+            if nbytes:
+                found = result.records
+                if isinstance(found, BUFFERS):
+                    records.append(found)
+                elif self._with_references:
+                    self._add_reference(index, cast("NamedRange", found))
+                else:
+                    try:
+                        records.append(_read_range(found))
+                    except OSError:
+                        # The log notices the failed disk by itself, at the next append or index
+                        # read.
+                        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+                        nbytes = 0
+                result.release()
             self._results.append(
                 _RESULT.pack(
                     result.error_code,
@@ -156,17 +191,8 @@ class ResponseWriter:
                 or result.leader_epoch >= 0
             ):
                 self._details.append(_detail(index, result))
-            if nbytes:
-                if self._with_references:
-                    self._add_reference(index, cast("NamedRange", result.records))
-                result.release()
             index += 1
-        if self._with_references:
-            self._answers.append(
-                _ANSWER.pack(work.call_id, len(results), work.throttle_ms, 0, True)
-            )
-        else:
-            self._add_payload(work, records)
+        self._end_answer(work, records)
 
     def _add_reference(self, index: int, found: NamedRange) -> None:
         key = (found.log_dir, found.inode)
@@ -176,23 +202,28 @@ class ResponseWriter:
             known = self._files[key] = (len(self._files), file)
         self._references.append(_REFERENCE.pack(index, known[0], found.position))
 
-    def _add_payload(self, work: FetchWork, records: list[bytes]) -> None:
+    def _end_answer(self, work: FetchWork, records: list[Buffer]) -> None:
         """Ends the answer, in as many messages as its bytes need."""
-        body = memoryview(records[0] if len(records) == 1 else b"".join(records))
         count, throttle_ms = len(work.results), work.throttle_ms
-        while True:
-            piece = body[: PIECE_BYTES - self._nbytes]
-            body = body[len(piece) :]
-            self._payload.append(piece)
-            self._nbytes += len(piece)
-            self._answers.append(
-                _ANSWER.pack(work.call_id, count, throttle_ms, len(piece), not body)
-            )
-            if self._nbytes >= PIECE_BYTES:
+        nbytes = 0
+        for body in records:
+            while len(body) > (room := PIECE_BYTES - self._nbytes):
+                body = memoryview(body)  # noqa: PLW2901 - cut without a copy.
+                if room:
+                    self._payload.append(body[:room])
+                    self._nbytes = PIECE_BYTES
+                self._answers.append(
+                    _ANSWER.pack(work.call_id, count, throttle_ms, nbytes + room, False)
+                )
                 self._end_message(0)
-            if not body:
-                return
-            count = throttle_ms = 0
+                body = body[room:]  # noqa: PLW2901 - as above.
+                count = throttle_ms = nbytes = 0
+            self._payload.append(body)
+            self._nbytes += len(body)
+            nbytes += len(body)
+        self._answers.append(_ANSWER.pack(work.call_id, count, throttle_ms, nbytes, True))
+        if self._nbytes >= PIECE_BYTES:
+            self._end_message(0)
 
     def _end_message(self, begun_messages: int) -> None:
         header = pb.FetchResponse(
@@ -213,20 +244,6 @@ class ResponseWriter:
             self._end_message(begun_messages)
         messages, self._messages = self._messages, []
         return messages
-
-
-def _read_ranges(results: list[FetchedPartition]) -> list[bytes]:
-    """The bytes of all results; one that cannot be read becomes KAFKA_STORAGE_ERROR."""
-    found = []
-    for result in results:
-        if result.nbytes:
-            try:
-                found.append(_read_range(cast("FileRange", result.records)))
-            except OSError:
-                # The log notices the failed disk by itself, at the next append or index read.
-                result.release()
-                result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-    return found
 
 
 def _read_range(records: FileRange) -> bytes:
@@ -253,7 +270,7 @@ def _detail(index: int, result: FetchedPartition) -> pb.FetchPartitionDetail:
 class Answer:
     """One answer, or a piece of one, from a message."""
 
-    __slots__ = ("call_id", "done", "payload", "references", "results", "throttle_ms")
+    __slots__ = ("call_id", "carried", "done", "payload", "references", "results", "throttle_ms")
 
     def __init__(
         self,
@@ -271,22 +288,27 @@ class Answer:
         self.throttle_ms = throttle_ms
         self.references: list[tuple[FetchedPartition, pb.SegmentFile, int]] = []
         """Results with the files and positions of their records."""
+        self.carried = results
+        """The results whose records, if they have any, are in the payload."""
 
     def fill(self, payload: memoryview, isolation_level: int) -> list[FetchedPartition]:
         """Returns the results with their records, once the whole payload is here.
 
-        Raises HopFramingError if the payload's size is not the sum of the results' sizes.
+        Raises HopFramingError if the payload's size is not that of the records it carries.
         """
-        promised = 0 if self.references else sum([r.nbytes for r in self.results])
+        carried = self.carried
+        promised = sum([r.nbytes for r in carried])
         if len(payload) != promised:
             raise HopFramingError(f"{len(payload)} bytes of records, {promised} were promised")
         position = 0
-        for result in self.results:
-            if isolation_level == READ_COMMITTED and result.aborted_transactions is None:
-                result.aborted_transactions = []
-            if result.nbytes and not self.references:
+        for result in carried:
+            if result.nbytes:
                 result.records = payload[position : position + result.nbytes]
                 position += result.nbytes
+        if isolation_level == READ_COMMITTED:
+            for result in self.results:
+                if result.aborted_transactions is None:
+                    result.aborted_transactions = []
         return self.results
 
 
@@ -342,17 +364,22 @@ def _apply_detail(result: FetchedPartition, detail: pb.FetchPartitionDetail) -> 
 
 
 def _spread_references(header: pb.FetchResponse, answers: list[Answer]) -> None:
-    """Gives each answer its references: one for each of its partitions with records."""
+    """Gives each answer its references: other records of its partitions are in the payload."""
     files = list(header.files)
     references = _REFERENCE.iter_unpack(header.references)
+    index, file, position = next(references)
     at = 0
     for answer in answers:
+        carried = []
         for result in answer.results:
-            if result.nbytes:
-                index, file, position = next(references, (-1, 0, 0))
-                if index != at:
-                    raise ValueError("references are not those of the partitions with records")
+            if at == index:
+                if not result.nbytes:
+                    raise ValueError("a reference of a partition without records")
                 answer.references.append((result, files[file], position))
+                index, file, position = next(references, (-1, 0, 0))
+            else:
+                carried.append(result)
             at += 1
-    if next(references, None) is not None:
-        raise ValueError("more references than partitions with records")
+        answer.carried = carried
+    if index >= 0:
+        raise ValueError("references are not those of the partitions with records")

@@ -7,6 +7,7 @@ import pytest
 
 from highwater.gateway.clients.fetch_stream import FetchStream
 from highwater.gateway.core.budget import MemoryBudget
+from highwater.hop.fetch import SMALL_RANGE
 from highwater.hop.fetch_codec import ResponseWriter, decode_request, works_of
 from highwater.hop.framing import HopFramingError
 from highwater.hop.segment_files import SegmentFiles
@@ -155,6 +156,19 @@ async def test_calls_to_a_fenced_node_end(node, ready):
     assert fetched.answers == 1, "what the node had to say came too late"
 
 
+async def test_small_records_come_as_bytes_and_large_ones_as_references(node, by_reference):
+    await until(lambda: by_reference._fetch.stream.is_open)
+    node.append(make_batch(value=b"small"))
+    node.append(make_batch(value=b"large" * 20_000), partition=1)
+    memory = by_reference._fetch._budget
+    fetched = await answered(by_reference, ask(0), ask(0, 1), memory=memory)
+    for result, is_copied in zip(fetched.results, (True, False), strict=True):
+        replica = node.plane.replicas[ask(0).topic_id, 0 if is_copied else 1]
+        assert isinstance(result.records, memoryview) == is_copied
+        assert records_of(result) == stored(replica)
+        result.release()
+
+
 async def test_a_replaced_file_is_an_empty_answer(node, by_reference):
     await until(lambda: by_reference._fetch.stream.is_open)
     node.append(make_batch())
@@ -210,6 +224,23 @@ async def unconnected(bugs):
     yield made
     made.stream.stop()
     assert bugs == []
+
+
+def test_bytes_are_asked_for_only_while_there_is_memory_for_them(unconnected):
+    budget = unconnected._budget
+
+    def asked(*memories):
+        for memory in memories:
+            unconnected.fetch(Fetched([ask(0)], memory=memory).work)
+        unconnected._outstanding = 0
+        return decode_request(unconnected._next_message()).copied_bytes_max
+
+    assert asked(budget, budget) == SMALL_RANGE
+    assert asked(budget, None) == 0, "one of them must hold none"
+    budget.hold_replies(budget.replies_max)
+    assert asked(budget) == 0
+    budget.hold_replies(-budget.replies_max)
+    assert asked(budget) == SMALL_RANGE
 
 
 def calls_in(message):

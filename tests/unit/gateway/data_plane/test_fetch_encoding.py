@@ -7,14 +7,13 @@ import pytest
 
 from highwater.gateway.data_plane import fetch_encoding
 from highwater.gateway.data_plane.fetch_encoding import (
-    SMALL_RANGE,
     encode_parts,
     partition_data,
     read_small,
     session_not_found,
 )
 from highwater.gateway.routing.current_leader import CurrentLeader
-from highwater.hop.fetch import FetchedPartition
+from highwater.hop.fetch import SMALL_RANGE, FetchedPartition
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import fetch
 from tests.unit.gateway.wires import Segment

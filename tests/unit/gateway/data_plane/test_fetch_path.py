@@ -10,11 +10,10 @@ from highwater.gateway.core.meters import RequestMeters
 from highwater.gateway.core.session import Session
 from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.core.turn import Turn
-from highwater.gateway.data_plane.fetch_encoding import SMALL_RANGE
 from highwater.gateway.data_plane.fetch_path import RESPONSE_BYTES_MAX, FetchPath
 from highwater.gateway.routing.client import ClientInfo, Peer
 from highwater.gateway.routing.table import RoutingTable
-from highwater.hop.fetch import FetchedPartition, FetchWork
+from highwater.hop.fetch import SMALL_RANGE, FetchedPartition, FetchWork
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.framing import encode_request_header
 from highwater.kafka.messages import fetch
@@ -129,6 +128,23 @@ def test_both_ways_give_the_same_reply(w, segment, version, nbytes, kind):
         assert w.reply(version) == (n, [(3, 0, 99, segment.data[n : n + nbytes])])
         if kind == "file" and nbytes:
             assert part.released == 1
+
+
+def test_nodes_read_into_the_memory_of_replies(w):
+    """On both ways; answers of several nodes wait for one another, and should hold none."""
+    for n in range(2):
+        w.send(fetch_frame(12, correlation_id=n))
+        assert w.links[1].works[0].memory is w.shared.budget
+        w.links[1].answer(FetchedPartition(0, 9, 9, 0, bytearray(b"records"), 7))
+        assert w.reply(12) == (n, [(0, 0, 9, b"records")])
+    w.send(two_nodes())
+    for node in (1, 2):
+        assert w.links[node].works[0].memory is None
+        w.links[node].answer(
+            *[FetchedPartition(0, 9, 9, 0) for _ in w.links[node].works[0].partitions]
+        )
+    for node in (1, 2):
+        assert w.links[node].works[0].memory is None, "asked again, to wait"
 
 
 @pytest.mark.parametrize("ways", [1, 2])

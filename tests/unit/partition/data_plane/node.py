@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from highwater.hop.append import AppendGroup
-from highwater.hop.fetch import FetchedPartition, FetchPartition, FetchWork
+from highwater.hop.fetch import FetchedPartition, FetchPartition, FetchWork, ReplyMemory
 from highwater.model.ids import DEFAULT_INSTANCE, TopicId
 from highwater.partition.data_plane.controller_session import ControllerSession
 from highwater.partition.data_plane.plane import DataPlane
@@ -119,6 +119,13 @@ class Node:
         return fetched
 
 
+class Memory:
+    """A `ReplyMemory`: with one, small records are returned as bytes."""
+
+    def __init__(self, *, replies_scarce: bool = False) -> None:
+        self.replies_scarce = replies_scarce
+
+
 class Fetched:
     """A fetch and its answers."""
 
@@ -130,6 +137,7 @@ class Fetched:
         min_bytes: int = 1,
         max_bytes: int = 1 << 20,
         isolation_level: int = 0,
+        memory: ReplyMemory | None = None,
     ) -> None:
         self.answers = 0
         self.work = FetchWork(
@@ -140,6 +148,7 @@ class Fetched:
             max_bytes=max_bytes,
             isolation_level=isolation_level,
             done=self._done,
+            memory=memory,
         )
 
     def _done(self, work: FetchWork) -> None:

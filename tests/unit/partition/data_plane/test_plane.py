@@ -8,16 +8,22 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from highwater.hop.fetch import SMALL_RANGE
 from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.data_plane import plane
+from highwater.partition.data_plane.ranges import SegmentRange
 from highwater.partition.storage.errors import CorruptLogError, LogDirFailure
 from tests.support.log_batches import forget_positions, make_batch
-from tests.unit.partition.data_plane.node import EPOCH, Node, ask
+from tests.unit.partition.data_plane.node import EPOCH, Memory, Node, ask
 from tests.unit.partition.data_plane.roles import follow, lead
 
 
 @pytest.fixture
 def node(tmp_path):
     return Node(tmp_path)
+
+
+MEMORY = pytest.mark.parametrize("memory", [None, Memory()], ids=["ranges", "bytes"])
 
 
 def release(*fetches):
@@ -45,15 +51,16 @@ def test_an_append_answers_a_fetch_that_waits_at_the_log_end(node):
     release(fetched)
 
 
-def test_a_fetch_does_not_wait_if_its_answer_is_full(node):
+@MEMORY
+def test_a_fetch_does_not_wait_if_its_answer_is_full(node, memory):
     """Only whole batches are sent, so a full answer may have fewer bytes than min.bytes."""
     node.add()
     size = len(make_batch())
     node.append(make_batch(), make_batch(), make_batch())
-    full = {"min_bytes": 2 * size + 5, "max_bytes": 2 * size + 5}
+    full = {"min_bytes": 2 * size + 5, "max_bytes": 2 * size + 5, "memory": memory}
     assert node.fetch(ask(0), **full).sizes == [2 * size]
     by_partition = ask(0, max_bytes=2 * size + 5)
-    assert node.fetch(by_partition, min_bytes=5 * size).sizes == [2 * size]
+    assert node.fetch(by_partition, min_bytes=5 * size, memory=memory).sizes == [2 * size]
     all_of_it = node.fetch(ask(1), **full)
     assert all_of_it.answers == 0, "two are there, and nothing behind them"
     node.append(make_batch())
@@ -61,13 +68,15 @@ def test_a_fetch_does_not_wait_if_its_answer_is_full(node):
     assert node.plane.waiting_fetches == 0
 
 
-def test_a_fetch_does_not_wait_at_the_end_of_an_older_segment(node):
+@MEMORY
+def test_a_fetch_does_not_wait_at_the_end_of_an_older_segment(node, memory):
     """As in Kafka, whose DelayedFetch is complete if the offset is in an older segment."""
     replica = node.add()
     node.append(make_batch())
     replica.log.roll()
     node.append(make_batch())
-    assert node.fetch(ask(0), min_bytes=1 << 10).sizes == [len(make_batch())]
+    fetched = node.fetch(ask(0), min_bytes=1 << 10, memory=memory)
+    assert fetched.sizes == [len(make_batch())]
 
 
 def test_a_fetch_waits_for_min_bytes_over_all_its_partitions(node):
@@ -157,13 +166,80 @@ def test_a_change_of_leader_answers_all_fetches(node):
     assert node.plane.waiting_fetches == 1
 
 
-def test_a_waiting_fetch_pins_no_segment(node):
+@MEMORY
+def test_a_waiting_fetch_pins_no_segment(node, memory):
     replica = node.add()
     node.append(make_batch())
-    fetched = node.fetch(ask(0), min_bytes=1 << 20)
+    fetched = node.fetch(ask(0), min_bytes=1 << 20, memory=memory)
+    assert (fetched.work.results, replica.log.extent.active.pins) == ([], 0)
     replica.log.close(clean=False)
     assert fetched.answers == 0
     node.plane.cancel_fetch(fetched.work)
+
+
+def kinds(fetched):
+    return [type(result.records) for result in fetched.results]
+
+
+def reads_into_memory(replica):
+    """Gets an entry for each from now on."""
+    files = replica.log._place.environment.filesystem
+    read, preadv = [], files.preadv
+    files.preadv = lambda *args: read.append(1) or preadv(*args)
+    return read
+
+
+@pytest.mark.parametrize("end", ["append", "timer"])
+def test_a_fetch_of_much_is_read_into_memory_when_it_ends(node, end):
+    """Most of what it finds at first would be thrown away, because a waiting fetch holds nothing."""
+    replica = node.add()
+    node.append(make_batch())
+    read = reads_into_memory(replica)
+    fetched = node.fetch(ask(0), min_bytes=SMALL_RANGE + 1, memory=Memory())
+    assert (fetched.answers, read) == (0, [])
+    if end == "timer":
+        node.timers[0].callback()
+        assert kinds(fetched) == [bytearray]
+    else:
+        node.append(make_batch(value=b"x" * (SMALL_RANGE - 200)))
+        assert fetched.answers == 0
+        replica.log.roll()
+        node.append(make_batch(value=b"x" * 200))
+        assert fetched.sizes[0] < SMALL_RANGE, "the rest is in the next segment"
+        assert kinds(fetched) == [bytearray]
+    assert read == [1]
+
+
+def test_a_fetch_of_little_is_read_into_memory_at_once(node):
+    replica = node.add()
+    node.append(make_batch())
+    read = reads_into_memory(replica)
+    for spec in ({"min_bytes": len(make_batch())}, {"min_bytes": 1 << 20, "max_wait_ms": 0}):
+        assert kinds(node.fetch(ask(0), memory=Memory(), **spec)) == [bytearray]
+    assert read == [1, 1]
+    waiting = node.fetch(ask(0), min_bytes=len(make_batch()) + 1, memory=Memory())
+    assert (waiting.answers, waiting.work.results) == (0, []), "nothing is held"
+
+
+def test_memory_that_becomes_scarce_counts_when_the_fetch_ends(node):
+    node.add()
+    memory = Memory()
+    fetched = node.fetch(ask(0), memory=memory)
+    memory.replies_scarce = True
+    node.append(make_batch())
+    assert kinds(fetched) == [SegmentRange]
+    release(fetched)
+
+
+def test_only_the_first_records_of_a_fetch_are_read_into_memory(node, monkeypatch):
+    size = len(make_batch())
+    monkeypatch.setattr(plane, "COPIED_BYTES_MAX", 2 * size)
+    for partition in range(4):
+        node.add(partition)
+        node.append(make_batch(), partition=partition)
+    fetched = node.fetch(*[ask(0, partition) for partition in range(4)], memory=Memory())
+    assert kinds(fetched) == [bytearray, bytearray, SegmentRange, SegmentRange]
+    release(fetched)
 
 
 @pytest.mark.parametrize(
@@ -297,15 +373,19 @@ class Waiting(RuleBasedStateMachine):
         places=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=3),
         min_batches=st.integers(0, 4),
         max_wait_ms=st.sampled_from([0, 500]),
+        memory=st.sampled_from([None, Memory()]),
     )
-    def fetch(self, places, min_batches, max_wait_ms):
+    def fetch(self, places, min_batches, max_wait_ms, memory):
         asked = []
         for partition, back in places:
             end = self.replicas[partition].log.log_end_offset if partition < 3 else 0
             asked.append(ask(max(0, end - back), partition))
         self.fetches.append(
             self.node.fetch(
-                *asked, min_bytes=min_batches * len(make_batch()), max_wait_ms=max_wait_ms
+                *asked,
+                min_bytes=min_batches * len(make_batch()),
+                max_wait_ms=max_wait_ms,
+                memory=memory,
             )
         )
 

@@ -49,13 +49,16 @@ class Replica:
     def append(self, group):
         group.complete([0] * len(group.batches))
 
-    def fetch(self, asked, max_bytes, isolation_level, first):
+    def fetch(self, asked, max_bytes, isolation_level, first, copied_bytes_max):
+        assert copied_bytes_max == 0
         nbytes = min(self.available, max_bytes) // 100 * 100
         if not nbytes and first and self.available:
             nbytes = 100
         # The answer reaches the end of the log, so only its bytes decide if the fetch waits.
-        records = SimpleNamespace(next_offset=7, release=lambda: None)
-        return FetchedPartition(0, 7, 7, 0, records if nbytes else b"", nbytes)
+        records = SimpleNamespace(release=lambda: None)
+        result = FetchedPartition(0, 7, 7, 0, records if nbytes else b"", nbytes)
+        result.next_offset = 7
+        return result
 
 
 class World:

@@ -1,13 +1,17 @@
 """Reads at a leader: whole batches below the high watermark, and Kafka's errors otherwise."""
 
 import os
+from pathlib import Path
 
 import pytest
 
 from highwater.hop.fetch import READ_COMMITTED
 from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.records.batch import iter_batches
+from highwater.partition.data_plane.ranges import SegmentRange
+from highwater.partition.storage.cleaning.compaction import _empty
 from tests.support.log_batches import forget_positions, make_batch
-from tests.unit.partition.data_plane.node import EPOCH, Node, ask, stored
+from tests.unit.partition.data_plane.node import EPOCH, Memory, Node, ask, stored
 from tests.unit.partition.data_plane.roles import (
     NODE,
     follow,
@@ -35,6 +39,8 @@ def replica(node):
 
 def content(result):
     records = result.records
+    if isinstance(records, bytearray):
+        return bytes(records)
     return os.pread(records.fd, records.length, records.position)
 
 
@@ -42,25 +48,37 @@ def sizes(replica):
     return len(stored(replica)) // 3
 
 
+KINDS = pytest.mark.parametrize(
+    ("memory", "kind"), [(Memory(), bytearray), (Memory(replies_scarce=True), SegmentRange),
+                         (None, SegmentRange)], ids=["bytes", "scarce", "ranges"],
+)  # fmt: skip
+
+
+@KINDS
 @pytest.mark.parametrize(("offset", "first"), [(0, 0), (1, 0), (2, 1), (3, 1), (5, 2)])
-def test_the_batch_that_holds_the_offset_comes_first(node, replica, offset, first):
+def test_the_batch_that_holds_the_offset_comes_first(node, replica, offset, first, memory, kind):
     size = sizes(replica)
-    (result,) = node.fetch(ask(offset)).results
+    (result,) = node.fetch(ask(offset), memory=memory).results
+    assert type(result.records) is kind
+    assert (result.next_offset, replica.log.extent.active.pins) == (6, kind is SegmentRange)
     assert content(result) == stored(replica)[first * size :]
     assert result.nbytes == (3 - first) * size
     assert (result.high_watermark, result.last_stable_offset, result.log_start_offset) == (6, 6, 0)
     result.release()
 
 
+@pytest.mark.parametrize("memory", [Memory(), None], ids=["bytes", "ranges"])
 @pytest.mark.parametrize("limit", ["request", "partition"])
-def test_whole_batches_up_to_the_limit_but_at_least_one(node, replica, limit):
+def test_whole_batches_up_to_the_limit_but_at_least_one(node, replica, limit, memory):
     size = sizes(replica)
     for asked, expected in ((0, 1), (1, 1), (size, 1), (2 * size - 1, 1), (2 * size, 2)):
         if limit == "request":
-            (result,) = node.fetch(ask(0), max_bytes=asked).results
+            (result,) = node.fetch(ask(0), max_bytes=asked, memory=memory).results
         else:
-            (result,) = node.fetch(ask(0, max_bytes=asked)).results
+            (result,) = node.fetch(ask(0, max_bytes=asked), memory=memory).results
         assert result.nbytes == expected * size, asked
+        assert (type(result.records) is bytearray) == (memory is not None and asked >= size)
+        assert content(result) == stored(replica)[: expected * size]
         result.release()
 
 
@@ -83,6 +101,44 @@ def test_nothing_above_the_high_watermark(node, replica):
     for offset in (4, 5, 6):
         (result,) = node.fetch(ask(offset), max_wait_ms=0).results
         assert (result.error_code, result.nbytes) == (0, 0), "written, though not committed"
+
+
+def test_only_what_is_below_the_high_watermark_is_read_into_memory(node, replica):
+    replica.core.high_watermark = 4
+    (result,) = node.fetch(ask(2), memory=Memory()).results
+    size = sizes(replica)
+    assert result.records == stored(replica)[size : 2 * size]
+    assert result.next_offset == 4
+
+
+def test_the_rest_of_a_large_fetch_is_not_read_into_memory(node, replica):
+    """Perhaps not one batch fits into it, and the bytes would be read for nothing."""
+    node.add(1)
+    for _ in range(3):
+        node.append(make_batch(timestamps=(1, 1), value=b"1" * 20), partition=1)
+    size = sizes(replica)
+    asked = ask(0, max_bytes=size), ask(0, 1, max_bytes=2 * size)
+    for max_bytes, kind in ((3 * size, bytearray), (3 * size - 1, SegmentRange)):
+        first, second = node.fetch(*asked, max_bytes=max_bytes, memory=Memory()).results
+        assert type(first.records) is bytearray
+        assert type(second.records) is kind
+        second.release()
+
+
+def test_a_segment_without_records_is_passed_without_another_read(node):
+    """Compaction has left only headers there."""
+    replica = node.add()
+    header = _empty(next(iter_batches(make_batch())).header())
+    node.append(make_batch())
+    replica.log.roll()
+    node.append(make_batch())
+    segment = replica.log.extent.all[0]
+    Path(segment.file).write_bytes(header)
+    segment.size = len(header)
+    replica.log.extent.positions.clear()
+    (result,) = node.fetch(ask(0), memory=Memory()).results
+    assert result.nbytes == len(make_batch())
+    assert (int.from_bytes(result.records[:8]), result.next_offset) == (1, 2)
 
 
 @pytest.mark.parametrize("offset", [-1, 7, 1 << 62])

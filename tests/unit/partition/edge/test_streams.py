@@ -9,6 +9,7 @@ from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.hop.append import OUTCOME_APPENDED
 from highwater.hop.append_codec import decode_response
 from highwater.hop.append_codec import encode_request as encode_append
+from highwater.hop.fetch import SMALL_RANGE
 from highwater.hop.framing import joined
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.edge import streams
@@ -136,6 +137,60 @@ async def test_bytes_are_not_read_far_ahead_of_a_peer_that_does_not(
     await until(answered)
     assert [answer.call_id for answer in answers] == list(range(1, 50))
     assert {bytes(answer.payload)[61:] for answer in answers} == {bytes(batch[61:])}
+    await ended(call)
+
+
+async def test_a_peer_that_does_not_read_fills_no_memory_with_small_records(
+    call, serve, tmp_path, monkeypatch
+):
+    """Bytes up to the limit, then references; both kinds share the messages."""
+    node = Node(tmp_path)
+    replica = node.add()
+    batch = make_batch(value=b"x" * 1000)
+    node.append(batch)
+    monkeypatch.setattr(streams, "READ_AHEAD_BYTES", 5 * len(batch))
+    call.stall()
+    serve(fetch_handler, node.plane)
+    call.message(encode_request([work_of(n, ask(0)) for n in range(20)], [], True, SMALL_RANGE))
+    await asyncio.sleep(0.01)
+    assert call.written == []
+    assert replica.log.extent.active.pins == 15, "the others were copied"
+    call.make_room()
+    await until(lambda: call.written)
+    answers, _ = parse_response(call.written[0])
+    assert [len(answer.payload) for answer in answers] == [len(batch)] * 5 + [0] * 15
+    assert [len(answer.references) for answer in answers] == [0] * 5 + [1] * 15
+    assert {bytes(answer.payload)[61:] for answer in answers[:5]} == {bytes(batch[61:])}
+    assert replica.log.extent.active.pins == 0
+    call.message(encode_request([work_of(99, ask(0))], [], True, SMALL_RANGE))
+    await until(lambda: len(call.written) > 1)
+    ((answer,), _) = parse_response(call.written[1])
+    assert len(answer.payload) == len(batch), "there is memory again"
+    await ended(call)
+
+
+async def test_a_peer_that_takes_bytes_gets_copies_within_the_limit(
+    call, serve, tmp_path, monkeypatch
+):
+    """Of a gateway on another host, records in files are read when they are written."""
+    node = Node(tmp_path)
+    replica = node.add()
+    batch = make_batch(value=b"x" * 1000)
+    node.append(batch)
+    monkeypatch.setattr(streams, "READ_AHEAD_BYTES", 5 * len(batch))
+    call.stall()
+    serve(fetch_handler, node.plane)
+    call.message(encode_request([work_of(n, ask(0)) for n in range(20)], [], False, SMALL_RANGE))
+    await asyncio.sleep(0.01)
+    assert replica.log.extent.active.pins == 15
+    call.make_room()
+
+    def answers():
+        return [a for message in call.written for a in parse_response(message)[0]]
+
+    await until(lambda: len(answers()) == 20)
+    assert {bytes(answer.payload)[61:] for answer in answers()} == {bytes(batch[61:])}
+    assert replica.log.extent.active.pins == 0
     await ended(call)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from highwater.gateway.core.budget import MemoryBudget
-from highwater.hop.fetch import FetchWork, answer_away
+from highwater.hop.fetch import SMALL_RANGE, FetchWork, answer_away
 from highwater.hop.fetch_codec import Answer, encode_request, parse_response
 from highwater.hop.framing import HopFramingError, Parts
 from highwater.hop.segment_files import SegmentFiles, StaleReferenceError
@@ -106,6 +106,7 @@ class FetchStream:
         self._outstanding += 1
         cancelled, self._cancelled = self._cancelled, []
         works: list[FetchWork] = []
+        copied_bytes_max = 0 if self._budget.replies_scarce else SMALL_RANGE
         while self._queue and len(works) < CALLS_PER_MESSAGE:
             work = self._queue.popleft()
             if not work.cancelled:
@@ -113,7 +114,9 @@ class FetchStream:
                 work.call_id = self._last_id
                 self._waiting[work.call_id] = work
                 works.append(work)
-        return encode_request(works, cancelled, self._files.readable)
+                if work.memory is None:
+                    copied_bytes_max = 0
+        return encode_request(works, cancelled, self._files.readable, copied_bytes_max)
 
     def _received(self, message: Message) -> None:
         answers, begun_messages = parse_response(message)

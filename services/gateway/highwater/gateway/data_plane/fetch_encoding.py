@@ -10,7 +10,7 @@ from typing import Final
 
 from highwater.gateway.core.reply import Part
 from highwater.gateway.routing.current_leader import CurrentLeader
-from highwater.hop.fetch import BUFFERS, FetchedPartition, FileRange
+from highwater.hop.fetch import BUFFERS, SMALL_RANGE, FetchedPartition, FileRange
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.framing import encode_response_header, frame
 from highwater.kafka.messages import fetch as codec
@@ -18,8 +18,6 @@ from highwater.kafka.primitives import Buffer
 
 CURRENT_LEADER_FROM: Final = 12
 """Version from which a refusal names the current leader; version 16 adds its address (KIP-951)."""
-SMALL_RANGE: Final = 32 * 1024
-"""Up to this size, one copy costs less than a sendfile with its two sends (measured)."""
 _WOULD_BLOCK: Final = (errno.EAGAIN, errno.EOPNOTSUPP)
 
 
@@ -67,6 +65,8 @@ def _framed(header: bytes, parts: Sequence[Buffer | FileRange]) -> list[Part]:
 def read_small(result: FetchedPartition, records: FileRange) -> None:
     """Reads a small range into bytes if it is in the page cache: one send instead of three calls.
 
+    The node has done so already with most small records: not with a first batch that is larger than
+    the client's limit, and older nodes do not.
     A disk failure becomes this partition's error, as when a node reads for us.
     """
     buffer = bytearray(result.nbytes)

@@ -2,8 +2,8 @@
 
 - v4 isolation level, v5 log start offset, v7 sessions (KIP-227), v9 leader epochs (KIP-320),
   v10 zstd, v11 rack, v12 flexible. Topic ids begin at v13, which is not served yet.
-- Records never pass through this process if the node's files can be read: a reply's part is a
-  range of a segment file.
+- If the node's files can be read, large records never pass through this process: a reply's part is
+  a range of a segment file. Small ones come as bytes, or are read (`hop.fetch.SMALL_RANGE`).
 
 Deviations
 - Sessions are declined: the reply has session id 0, so clients keep sending whole fetches.
@@ -12,7 +12,7 @@ Deviations
 - Replicas do not fetch here: a request with replica id >= 0 is refused.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from struct import Struct
 from typing import Final
 
@@ -28,16 +28,22 @@ from highwater.gateway.core.reply import Part, Reply
 from highwater.gateway.data_plane.decoding import RequestDecoder
 from highwater.gateway.data_plane.fetch_encoding import (
     CURRENT_LEADER_FROM,
-    SMALL_RANGE,
     encode_parts,
     partition_data,
     read_small,
     session_not_found,
 )
 from highwater.gateway.routing.client import ClientSession
-from highwater.gateway.routing.current_leader import CurrentLeader, leader_to_tell
+from highwater.gateway.routing.current_leader import CurrentLeader, leader_for_error
 from highwater.gateway.routing.table import TopicRoutes
-from highwater.hop.fetch import BUFFERS, READ_COMMITTED, FetchedPartition, FetchPartition, FetchWork
+from highwater.hop.fetch import (
+    BUFFERS,
+    READ_COMMITTED,
+    SMALL_RANGE,
+    FetchedPartition,
+    FetchPartition,
+    FetchWork,
+)
 from highwater.hop.ports import NodeLink
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import fetch as codec
@@ -137,8 +143,7 @@ class FetchReply(FailingReply):
         """Asks each node to wait, as none has records. Earlier results stand until then."""
         wait_ms, self._wait_ms = self._wait_ms, 0
         self.works = [
-            (link, _to_wait(work, wait_ms, self.work_done), places)
-            for link, work, places in self.works
+            (link, work.again(wait_ms, self.work_done), places) for link, work, places in self.works
         ]
         self._missing = len(self.works)
         for link, work, _ in self.works:
@@ -238,19 +243,6 @@ class FetchReply(FailingReply):
         return encode_parts(version, self._correlation_id, responses, throttle_ms)
 
 
-def _to_wait(work: FetchWork, wait_ms: int, done: Callable[[FetchWork], None]) -> FetchWork:
-    """The same fetch again, to be answered when there are records."""
-    return FetchWork(
-        instance=work.instance,
-        partitions=work.partitions,
-        max_wait_ms=wait_ms,
-        min_bytes=work.min_bytes,
-        max_bytes=work.max_bytes,
-        isolation_level=work.isolation_level,
-        done=done,
-    )
-
-
 def _learn(
     session: ClientSession, frame: bytearray, version: int, request: codec.FetchRequest
 ) -> FetchShape[TopicRoutes] | None:
@@ -278,7 +270,7 @@ def _current_leader(
     if version < CURRENT_LEADER_FROM:
         return None
     code = result.error_code
-    return leader_to_tell(code, routes, partition, result.leader, result.leader_epoch, listener)
+    return leader_for_error(code, routes, partition, result.leader, result.leader_epoch, listener)
 
 
 class SinglePartitionFetch(FailingReply):
@@ -439,6 +431,7 @@ class FetchPath:
             max_bytes=shape.max_bytes,
             isolation_level=shape.isolation_level,
             done=reply.work_done,
+            memory=session.shared.budget,
         )
         link.fetch(work)  # The answer may come at once.
         return True
@@ -484,6 +477,8 @@ class FetchPath:
                     places.append(place)
                 place += 1
         max_bytes = min(max(0, request.max_bytes), RESPONSE_BYTES_MAX)
+        # Answers of several nodes wait for one another, so their records should stay in files.
+        memory = session.shared.budget if len(by_link) == 1 else None
         for link, (partitions, places) in by_link.items():
             work = FetchWork(
                 instance=session.client.instance,
@@ -493,5 +488,6 @@ class FetchPath:
                 max_bytes=max_bytes,
                 isolation_level=int(request.isolation_level == READ_COMMITTED),
                 done=reply.work_done,
+                memory=memory,
             )
             reply.start(link, work, places)

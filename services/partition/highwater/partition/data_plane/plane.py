@@ -6,10 +6,10 @@ return an object with `cancel()`.
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol
 
 from highwater.hop.append import AppendGroup, Failure
-from highwater.hop.fetch import FetchedPartition, FetchWork, NamedRange
+from highwater.hop.fetch import FetchedPartition, FetchWork
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId, TopicId
 from highwater.partition.data_plane.replica import PartitionReplica
@@ -22,6 +22,9 @@ from highwater.partition.storage.errors import (
     LogDirFailure,
     StorageError,
 )
+
+COPIED_BYTES_MAX: Final = 1 << 20
+"""With more records than that, the rest of a fetch's stay in files: they would only use memory."""
 
 
 class Meter(Protocol):
@@ -102,7 +105,7 @@ class DataPlane:
         records waits, too: that partition gets OFFSET_NOT_AVAILABLE only if the high watermark has
         not caught up by the end of the wait.
         """
-        nbytes, failed = self._read(work)
+        nbytes, failed = self._read(work, work.max_wait_ms <= 0)
         if (
             failed
             or nbytes >= work.min_bytes
@@ -142,7 +145,7 @@ class DataPlane:
 
     def _finish(self, work: FetchWork, wait: FetchWait) -> None:
         self._forget(work, wait)
-        nbytes, _ = self._read(work)
+        nbytes, _ = self._read(work, True)
         self._answer(work, nbytes)
 
     def _look_soon(self, work: FetchWork, wait: FetchWait) -> None:
@@ -159,7 +162,7 @@ class DataPlane:
         # A read that fails a replica ends all waits there, and must not find this one.
         places = list(wait.places)
         wait.leave()
-        nbytes, failed = self._read(work)
+        nbytes, failed = self._read(work, False)
         if (
             failed
             or nbytes >= work.min_bytes
@@ -186,8 +189,11 @@ class DataPlane:
         if wait.timer is not None:
             wait.timer.cancel()
 
-    def _read(self, work: FetchWork) -> tuple[int, bool]:
-        """Fills `work.results`; the bytes found, and whether any partition has an error."""
+    def _read(self, work: FetchWork, last: bool) -> tuple[int, bool]:
+        """Fills `work.results`; the bytes found, and whether any partition has an error.
+
+        `last`: the answer will not wait for more, whatever is found.
+        """
         left = work.max_bytes
         none_yet = True
         if self._meters and (meter := self._meters.get(work.instance)) is not None:
@@ -201,13 +207,19 @@ class DataPlane:
         failed = False
         results: list[FetchedPartition] = []
         isolation_level = work.isolation_level
+        memory = work.memory
+        copied_bytes_max = 0
+        if memory is not None and not memory.replies_scarce:
+            copied_bytes_max = work.copied_bytes_max
+            if work.min_bytes > copied_bytes_max and not last:
+                copied_bytes_max = 0  # It will probably wait, and a waiting fetch holds no bytes.
         for asked in work.partitions:
             replica = self.replicas.get((asked.topic_id, asked.partition))
             if replica is None:
                 result = FetchedPartition(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             else:
                 try:
-                    result = replica.fetch(asked, left, isolation_level, none_yet)
+                    result = replica.fetch(asked, left, isolation_level, none_yet, copied_bytes_max)
                 except Exception as error:  # noqa: BLE001 - as in `append`.
                     again = partial(replica.fetch, asked, left, isolation_level, none_yet)
                     result = self.unreadable(replica, error, again)
@@ -218,6 +230,8 @@ class DataPlane:
                 total += nbytes
                 left -= nbytes
                 none_yet = False
+                if total >= COPIED_BYTES_MAX:
+                    copied_bytes_max = 0
             results.append(result)
         work.results = results
         return total, failed
@@ -269,7 +283,5 @@ def _more_is_there(work: FetchWork) -> bool:
     counts available bytes, not sent ones, and completes if the offset is in an older segment).
     """
     return any(
-        cast("NamedRange", result.records).next_offset < result.high_watermark
-        for result in work.results
-        if result.nbytes
+        result.next_offset < result.high_watermark for result in work.results if result.nbytes
     )

@@ -15,7 +15,6 @@ class SegmentRange:
         "inode",
         "length",
         "log_dir",
-        "next_offset",
         "path",
         "position",
     )
@@ -27,8 +26,6 @@ class SegmentRange:
         self.fd = segment.fd
         self.position = found.position
         self.length = found.length
-        self.next_offset = found.next_offset
-        """The first offset after the range."""
         self.path = segment.path
         self.inode = segment.inode
         self.log_dir = log_dir

@@ -247,14 +247,20 @@ class PartitionReplica(ReplicaRole):
     # ---- fetch ----
 
     def fetch(
-        self, asked: FetchPartition, max_bytes: int, isolation_level: int, first: bool
+        self,
+        asked: FetchPartition,
+        max_bytes: int,
+        isolation_level: int,
+        first: bool,
+        copied_bytes_max: int = 0,
     ) -> FetchedPartition:
         """Whole batches from the one that holds the offset, below HW or LSO.
 
         If the client's log is longer and diverges from ours, tell it where, not that its offset is
         out of range (Kafka's `Partition.readRecords`).
 
-        `first` lets one batch through even if it is larger than `max_bytes` (KIP-74).
+        `first` lets one batch through even if it is larger than `max_bytes` (KIP-74). Records of up
+        to `copied_bytes_max` bytes are bytes if they are in the page cache; others stay in the file.
         """
         core = self.core
         refused = core.refuse_fetch(asked.current_leader_epoch)
@@ -290,14 +296,23 @@ class PartitionReplica(ReplicaRole):
             return FetchedPartition(ErrorCode.OFFSET_NOT_AVAILABLE)
         if offset >= high_watermark or (max_bytes <= 0 and not first):
             return result
+        asked_bytes = asked.max_bytes
+        if max_bytes < asked_bytes:
+            asked_bytes = max_bytes
+            if max_bytes < copied_bytes_max and not first:
+                # The end of a large fetch, into which perhaps not one batch fits.
+                copied_bytes_max = 0
         found = log.reader.read(
             offset,
-            min(max_bytes, asked.max_bytes),
+            asked_bytes,
             end_offset=high_watermark,
             min_one_batch=first,
             pass_empty=True,
+            copied_bytes_max=copied_bytes_max,
         )
         if found is not None:
-            result.records = SegmentRange(found, self.log_dir)
+            data = found.data
+            result.records = SegmentRange(found, self.log_dir) if data is None else data
             result.nbytes = found.length
+            result.next_offset = found.next_offset
         return result

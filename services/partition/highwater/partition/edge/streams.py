@@ -18,7 +18,7 @@ from highwater.hop.coordinator import (
     CoordinatorCall,
     CoordinatorPort,
 )
-from highwater.hop.fetch import FetchWork
+from highwater.hop.fetch import BUFFERS, FetchWork
 from highwater.hop.fetch_codec import ResponseWriter, works_of
 from highwater.hop.fetch_codec import decode_request as decode_fetch
 from highwater.hop.framing import HopFramingError
@@ -31,7 +31,7 @@ from highwater.rpc.ports import Message, StreamHandler
 from highwater.rpc.reports import OnFailure
 
 READ_AHEAD_BYTES: Final = 2 << 20
-"""Bytes of records read for answers that are not written yet, if the stream sends bytes."""
+"""Bytes of records read for answers that are not written yet, and again of those in messages."""
 WAITING_CALLS_MAX: Final = 100_000
 """Fetches and coordinator calls of one gateway that may wait at a time."""
 RESULT_BYTES: Final = 128
@@ -106,6 +106,10 @@ class ServedFetches:
         self._waiting: dict[int, FetchWork] = {}
         self._works: list[FetchWork] = []
         """Answered, and not in a message yet."""
+        self._copied_bytes = 0
+        """Bytes of records in memory that belong to `_works`."""
+        self.replies_scarce = False
+        """See `ReplyMemory`."""
         self._references = False
         self._begun_messages = 0
 
@@ -118,7 +122,7 @@ class ServedFetches:
             gone = waiting.pop(call_id, None)
             if gone is not None:
                 self._plane.cancel_fetch(gone)
-        works = works_of(request, self._done)
+        works = works_of(request, self._done, self)
         if len(waiting) + len(self._works) + len(works) > WAITING_CALLS_MAX:
             raise HopFramingError(f"more than {WAITING_CALLS_MAX} fetches wait on one stream")
         for work in works:
@@ -130,6 +134,9 @@ class ServedFetches:
     def _done(self, work: FetchWork) -> None:
         self._waiting.pop(work.call_id, None)
         self._works.append(work)
+        if work.memory is not None:
+            self._copied_bytes += _bytes_in_memory(work)
+            self.replies_scarce = self._copied_bytes >= READ_AHEAD_BYTES
         self._stream.wake()
 
     def before_write(self) -> None:
@@ -156,6 +163,8 @@ class ServedFetches:
                     count = number + 1
                     break
         taken, self._works = works[:count], works[count:]
+        self._copied_bytes = sum(map(_bytes_in_memory, self._works))
+        self.replies_scarce = self._copied_bytes >= READ_AHEAD_BYTES
         return taken
 
     def say_goodbye(self) -> bool:
@@ -171,6 +180,11 @@ class ServedFetches:
         for work in works:
             for result in work.results:
                 result.release()
+
+
+def _bytes_in_memory(work: FetchWork) -> int:
+    """Of an answer's records."""
+    return sum([r.nbytes for r in work.results if isinstance(r.records, BUFFERS)])
 
 
 class ServedCoordination:

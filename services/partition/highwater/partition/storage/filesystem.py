@@ -25,6 +25,7 @@ class FileSystem:
         "mkdir",
         "open",
         "pread",
+        "preadv",
         "pwritev",
         "rename",
         "stat",
@@ -37,6 +38,7 @@ class FileSystem:
         self.fadvise = os.posix_fadvise
         self.fallocate = fallocate
         self.pread = os.pread
+        self.preadv: Callable[..., int] = os.preadv
         self.pwritev: Callable[..., int] = os.pwritev
         self.fsync = os.fsync
         self.fdatasync = os.fdatasync

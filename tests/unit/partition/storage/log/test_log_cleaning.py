@@ -65,6 +65,30 @@ def replaced(log: PartitionLog) -> None:
     log.cleaning.first_dirty = next_dirty
 
 
+def test_copies_from_a_cleaned_log_are_what_their_places_hold(log: PartitionLog) -> None:
+    """Gaps within a segment, at its start, and at its end."""
+    replaced(log)
+    for forget in (False, True):
+        for offset in range(log.log_end_offset):
+            for max_bytes in (1, 80, 200, 500, 1 << 20):
+                slices = []
+                for copied_bytes_max in (0, 1 << 15):
+                    if forget:
+                        log.extent.positions.clear()
+                    found = log.reader.read(
+                        offset,
+                        max_bytes,
+                        end_offset=log.log_end_offset,
+                        pass_empty=True,
+                        copied_bytes_max=copied_bytes_max,
+                    )
+                    assert found is not None
+                    slices.append((found.segment, found.position, found.length))
+                assert slices[0] == slices[1]
+                assert found.data == (slice_bytes(found) if found.length <= max_bytes else None)
+                assert found.next_offset > max(offset, found.base_offset)
+
+
 def test_after_cleaning_readers_find_the_newest_records_and_gaps(log: PartitionLog) -> None:
     before = records_in(log)
     replaced(log)

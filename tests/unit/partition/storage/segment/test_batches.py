@@ -48,6 +48,26 @@ def test_last_boundary(written: tuple[int, list[int], int]) -> None:
     assert batches.last_boundary(os.pread, fd, position=0, limit=first) == (0, -1)
 
 
+@pytest.mark.parametrize("start", [0, 5])
+def test_boundaries_in_memory(written: tuple[int, list[int], int], start: int) -> None:
+    fd, positions, end = written
+    position = positions[start]
+    data = bytearray(os.pread(fd, end, position))
+    for length in (10, 61, 150, 9500, 20_000, len(data) - 1, len(data)):
+        part = data[:length]
+        boundary, following = batches.last_boundary(
+            os.pread, fd, position=position, limit=position + length
+        )
+        assert batches.last_boundary_in(part, position) == (boundary - position, following)
+        for batch in (*positions[start:], end):
+            after = min((p for p in (*positions, end) if p > batch), default=end + 1)
+            fits = after <= position + length
+            assert batches.fits(part, batch - position) == fits
+    data[16] = 7
+    with pytest.raises(CorruptLogError, match=f"position {position}:"):
+        batches.last_boundary_in(data, position)
+
+
 def test_headers_timestamps_and_sizes(written: tuple[int, list[int], int]) -> None:
     fd, positions, end = written
     walked = list(batches.headers(os.pread, fd, position=positions[4], limit=end))

@@ -101,20 +101,22 @@ class AppendRecordError(_message.Message):
     def __init__(self, batch_index: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
 
 class FetchRequest(_message.Message):
-    __slots__ = ("calls", "partitions", "instances", "topic_ids", "cancelled_call_ids", "accepts_references")
+    __slots__ = ("calls", "partitions", "instances", "topic_ids", "cancelled_call_ids", "accepts_references", "copied_bytes_max")
     CALLS_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     INSTANCES_FIELD_NUMBER: _ClassVar[int]
     TOPIC_IDS_FIELD_NUMBER: _ClassVar[int]
     CANCELLED_CALL_IDS_FIELD_NUMBER: _ClassVar[int]
     ACCEPTS_REFERENCES_FIELD_NUMBER: _ClassVar[int]
+    COPIED_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
     calls: bytes
     partitions: bytes
     instances: _containers.RepeatedScalarFieldContainer[str]
     topic_ids: _containers.RepeatedScalarFieldContainer[bytes]
     cancelled_call_ids: _containers.RepeatedScalarFieldContainer[int]
     accepts_references: bool
-    def __init__(self, calls: _Optional[bytes] = ..., partitions: _Optional[bytes] = ..., instances: _Optional[_Iterable[str]] = ..., topic_ids: _Optional[_Iterable[bytes]] = ..., cancelled_call_ids: _Optional[_Iterable[int]] = ..., accepts_references: _Optional[bool] = ...) -> None: ...
+    copied_bytes_max: int
+    def __init__(self, calls: _Optional[bytes] = ..., partitions: _Optional[bytes] = ..., instances: _Optional[_Iterable[str]] = ..., topic_ids: _Optional[_Iterable[bytes]] = ..., cancelled_call_ids: _Optional[_Iterable[int]] = ..., accepts_references: _Optional[bool] = ..., copied_bytes_max: _Optional[int] = ...) -> None: ...
 
 class FetchResponse(_message.Message):
     __slots__ = ("header_bytes", "answers", "partitions", "references", "files", "details", "begun_messages", "payload")

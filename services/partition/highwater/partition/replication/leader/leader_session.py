@@ -300,7 +300,7 @@ class LeaderSession:
                 row.noticed = True
                 noticed.appendleft(row)
                 break
-            elif row.untold and not row.lingering:
+            elif row.has_new_offsets and not row.lingering:
                 row.lingering = True
                 self._lingering.append((now_ms, row))
         self._tell_offsets(answered, now_ms)
@@ -337,7 +337,7 @@ class LeaderSession:
             _, row = lingering.popleft()
             row.lingering = False
             # A noticed row is looked at again: it has more to report, or lingers anew.
-            if row.waiting and not row.noticed and row.untold:
+            if row.waiting and not row.noticed and row.has_new_offsets:
                 answered.append(row.offsets())
 
     # ---- time ----

@@ -1,5 +1,7 @@
 """Reads of a log: find the place of an offset in a segment's file. The hot path of Fetch."""
 
+import errno
+import os
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -18,10 +20,14 @@ from highwater.partition.storage.log.place import LogPlace
 from highwater.partition.storage.log.segment_lookup import SegmentLookup
 from highwater.partition.storage.recovery.recovery import checksum_holds
 from highwater.partition.storage.segment.batches import (
+    HEADER_BYTES,
     base_offset_at,
+    batch_at,
     check_end,
+    fits,
     headers,
     last_boundary,
+    last_boundary_in,
     size_at,
 )
 from highwater.partition.storage.segment.segment import Segment
@@ -31,6 +37,10 @@ POSITIONS_KEPT: Final = 256
 
 EMPTY_SEGMENTS_MAX: Final = 64
 """With `pass_empty`, a read skips at most so many segments without a record: the loop waits."""
+
+_NOT_IN_MEMORY: Final = (errno.EAGAIN, errno.EOPNOTSUPP)
+"""Errors of RWF_NOWAIT: the page cache does not have the bytes, or the file system cannot tell."""
+_NO_WAIT: Final = os.RWF_NOWAIT
 
 
 class LogReader:
@@ -58,6 +68,7 @@ class LogReader:
         end_offset: int,
         min_one_batch: bool = True,
         pass_empty: bool = False,
+        copied_bytes_max: int = 0,
     ) -> LogSlice | None:
         """Find the batches from the one that holds `offset` on, up to `end_offset`.
 
@@ -69,6 +80,9 @@ class LogReader:
         `pass_empty` is for consumers: it skips a sealed segment in which compaction has left only
         headers, unless nothing follows it. librdkafka takes many answers in a row without a record
         for a sign that a message does not fit. Replicas copy the headers.
+
+        A slice that is known to have at most `copied_bytes_max` bytes comes with them, if they are
+        in the page cache.
         """
         segments = self._segments
         lost = self._lost
@@ -86,11 +100,15 @@ class LogReader:
                 segment = segments.holding(offset)
             try:
                 try:
-                    found = self._read(segment, offset, max_bytes, end_offset, min_one_batch)
+                    found = self._read(
+                        segment, offset, max_bytes, end_offset, min_one_batch, copied_bytes_max
+                    )
                 except (CorruptIndexError, CorruptLogError):
                     # Once more after `repair`: only the indexes may be wrong, not the segment.
                     self._lookup.repair(segment)
-                    found = self._read(segment, offset, max_bytes, end_offset, min_one_batch)
+                    found = self._read(
+                        segment, offset, max_bytes, end_offset, min_one_batch, copied_bytes_max
+                    )
                 if found is None:
                     return empty
                 if found.length:
@@ -112,7 +130,13 @@ class LogReader:
         return empty
 
     def _read(
-        self, segment: Segment, offset: int, max_bytes: int, end_offset: int, min_one_batch: bool
+        self,
+        segment: Segment,
+        offset: int,
+        max_bytes: int,
+        end_offset: int,
+        min_one_batch: bool,
+        copied_bytes_max: int,
     ) -> LogSlice | None:
         """Read from one segment. The slice has length 0 if the segment is sealed and has no batch
         from `offset` on, which happens after compaction.
@@ -141,10 +165,21 @@ class LogReader:
             following = end_offset
             limit = self._position_of_end(segment, end_offset)
         length = limit - position
+        data: bytearray | None = None
         if length > max_bytes:
-            length, following = self._cut(segment, position, max_bytes, min_one_batch, end_offset)
-        elif unseen and length > 0:
-            self._check_at(segment, position, end_offset)
+            if copied_bytes_max >= max_bytes >= HEADER_BYTES:
+                length, following, data = self._cut_copy(
+                    segment, position, max_bytes, min_one_batch, end_offset
+                )
+            else:
+                length, following = self._cut(
+                    segment, position, max_bytes, min_one_batch, end_offset
+                )
+        elif length > 0:
+            if unseen:
+                self._check_at(segment, position, end_offset)
+            if length <= copied_bytes_max:
+                data = self._copy(segment, position, length)
         if length <= 0:
             if position >= segment.size:
                 # A remembered place behind the last batch; the next batches were compacted away.
@@ -155,7 +190,7 @@ class LogReader:
         positions[following] = position + length
         if segment.fd < 0:
             segment.open()
-        return LogSlice(segment, position, length, base_offset, following)
+        return LogSlice(segment, position, length, base_offset, following, data)
 
     def load(self, found: LogSlice, done: Callable[[bytes], None]) -> None:
         """Read a slice on the directory's thread, then call `done` with its bytes.
@@ -270,3 +305,41 @@ class LogReader:
             return boundary - position, base_offset_at(pread, fd, boundary)
         end, following = last_boundary(pread, fd, position=position, limit=limit)
         return end - position, following
+
+    def _copy(self, segment: Segment, position: int, nbytes: int) -> bytearray | None:
+        """The bytes at `position`; None if not all are in memory: the loop must not wait for a
+        disk.
+        """
+        data = bytearray(nbytes)
+        fd = segment.fd if segment.fd >= 0 else segment.open()
+        try:
+            if self._filesystem.preadv(fd, (data,), position, _NO_WAIT) == nbytes:
+                return data
+        except OSError as error:
+            if error.errno not in _NOT_IN_MEMORY:
+                raise
+        return None
+
+    def _cut_copy(
+        self, segment: Segment, position: int, max_bytes: int, min_one_batch: bool, end_offset: int
+    ) -> tuple[int, int, bytearray | None]:
+        """As `_cut`, and the batches' bytes; None if they do not fit or are not in memory."""
+        data = self._copy(segment, position, max_bytes)
+        if data is None:
+            return *self._cut(segment, position, max_bytes, min_one_batch, end_offset), None
+        _, size, following = batch_at(data, 0, position, segment.size)
+        if size == max_bytes:
+            return size, following, data
+        if size > max_bytes:
+            return *self._cut(segment, position, max_bytes, min_one_batch, end_offset), None
+        if fits(data, size):
+            boundary = segment.index.floor_position(position + max_bytes)
+            size = boundary - position
+            if size <= 0:
+                size, following = last_boundary_in(data, position)
+            elif size + HEADER_BYTES <= max_bytes:
+                following, _, _ = batch_at(data, size, boundary)
+            else:
+                following = base_offset_at(self._filesystem.pread, segment.fd, boundary)
+        del data[size:]
+        return size, following, data

@@ -12,21 +12,28 @@ HEADERS_MAX: Final = 64
 class LogSlice:
     """Whole batches in a segment file: `length` bytes at `position`, the first at `base_offset`.
 
-    `next_offset` is where the next batch begins, or will begin. A slice is valid until the log's
-    owner runs again; to keep it longer, `segment.pin()` and later `segment.unpin()`, both on the
-    owner's thread.
+    `next_offset` is where the next batch begins, or will begin. `data` has the bytes if they were
+    read together with the place. A slice without them is valid until the log's owner runs again; to
+    keep it longer, `segment.pin()` and later `segment.unpin()`, both on the owner's thread.
     """
 
-    __slots__ = ("base_offset", "length", "next_offset", "position", "segment")
+    __slots__ = ("base_offset", "data", "length", "next_offset", "position", "segment")
 
     def __init__(
-        self, segment: Segment, position: int, length: int, base_offset: int, next_offset: int
+        self,
+        segment: Segment,
+        position: int,
+        length: int,
+        base_offset: int,
+        next_offset: int,
+        data: bytearray | None = None,
     ) -> None:
         self.segment = segment
         self.position = position
         self.length = length
         self.base_offset = base_offset
         self.next_offset = next_offset
+        self.data = data
 
     def is_rest_without_records(self, pread: Pread) -> bool:
         """Whether it reaches the end of its (open) segment and has only headers, no records."""
@@ -34,4 +41,7 @@ class LogSlice:
             return False
         if self.position + self.length != self.segment.size:
             return False
-        return only_headers(pread(self.segment.fd, self.length, self.position))
+        data = self.data
+        return only_headers(
+            pread(self.segment.fd, self.length, self.position) if data is None else data
+        )

@@ -21,6 +21,8 @@ _START: Final = Struct(">qiiBIhi")
 """The fields that a walk needs: up to the last offset delta."""
 ANYWHERE: Final = 1 << 63
 """Larger than every position and every offset."""
+_LENGTH: Final = Struct(">i")
+_LENGTH_AT: Final = 8
 _WINDOW_BYTES: Final = 8192
 """Bytes of one read: an index interval of small batches and the header after it."""
 
@@ -44,7 +46,7 @@ def find_batch(
         if relative + HEADER_BYTES > len(window):
             start, relative = position, 0
             window = pread(fd, min(_WINDOW_BYTES, limit - position), position)
-        base_offset, size, next_offset = _batch_at(window, relative, position, limit)
+        base_offset, size, next_offset = batch_at(window, relative, position, limit)
         if base_offset < following:
             raise _not_rising(base_offset, following, position)
         if next_offset > offset:
@@ -68,12 +70,36 @@ def last_boundary(pread: Pread, fd: int, *, position: int, limit: int) -> tuple[
         if relative + HEADER_BYTES > len(window):
             start, relative = position, 0
             window = pread(fd, min(_WINDOW_BYTES, limit - position), position)
-        _, size, next_offset = _batch_at(window, relative, position)
+        _, size, next_offset = batch_at(window, relative, position)
         if position + size > limit:
             break
         position += size
         following = next_offset
     return position, following
+
+
+def fits(data: bytearray, relative: int) -> bool:
+    """Whether the batch that begins at `relative` also ends in `data`, by its length alone."""
+    if relative + HEADER_BYTES > len(data):
+        return False
+    (length,) = _LENGTH.unpack_from(data, relative + _LENGTH_AT)
+    return bool(relative + LENGTH_OVERHEAD + length <= len(data))
+
+
+def last_boundary_in(data: bytearray, position: int) -> tuple[int, int]:
+    """As `last_boundary`, for batches in memory, which are at `position` of their file.
+
+    The end is one in `data`.
+    """
+    end = 0
+    following = -1
+    while end + HEADER_BYTES <= len(data):
+        _, size, next_offset = batch_at(data, end, position + end)
+        if end + size > len(data):
+            break
+        end += size
+        following = next_offset
+    return end, following
 
 
 def headers(
@@ -90,13 +116,13 @@ def headers(
         if relative + HEADER_BYTES > len(window):
             start, relative = position, 0
             window = pread(fd, min(_WINDOW_BYTES, limit - position), position)
-        _, size, _ = _batch_at(window, relative, position, limit)
+        _, size, _ = batch_at(window, relative, position, limit)
         yield position, HEADER.unpack_from(window, relative)
         position += size
     _check_nothing_left(position, limit)
 
 
-def only_headers(data: bytes) -> bool:
+def only_headers(data: bytes | bytearray) -> bool:
     """Whether these batches are only headers: compaction has removed all their records."""
     length = (HEADER_BYTES - LENGTH_OVERHEAD).to_bytes(4)
     return all(data[at + 8 : at + 12] == length for at in range(0, len(data), HEADER_BYTES))
@@ -129,7 +155,7 @@ def check_end(
         )
     if behind == limit or unread <= following < end_offset:
         return
-    base_offset, _, _ = _batch_at(pread(fd, HEADER_BYTES, behind), 0, behind, limit)
+    base_offset, _, _ = batch_at(pread(fd, HEADER_BYTES, behind), 0, behind, limit)
     if base_offset < following:
         raise _not_rising(base_offset, following, behind)
 
@@ -146,11 +172,11 @@ def _check_nothing_left(position: int, limit: int) -> None:
         raise CorruptLogError(f"{limit - position} bytes at position {position} are no batch")
 
 
-def _batch_at(
-    window: bytes, relative: int, position: int, limit: int = ANYWHERE
+def batch_at(
+    window: bytes | bytearray, relative: int, position: int, limit: int = ANYWHERE
 ) -> tuple[int, int, int]:
     """(base offset, bytes, next offset) of the batch whose header is at `relative`; it must end
-    at or before `limit`.
+    at or before `limit`. Raises CorruptLogError.
     """
     if relative + HEADER_BYTES > len(window):
         raise CorruptLogError(f"the file ends inside a batch header at position {position}")
@@ -166,7 +192,7 @@ def _batch_at(
 def max_timestamp_at(pread: Pread, fd: int, position: int) -> int:
     """The largest timestamp of the batch at `position`."""
     data = pread(fd, HEADER_BYTES, position)
-    _batch_at(data, 0, position)
+    batch_at(data, 0, position)
     return int(HEADER.unpack(data)[8])
 
 
@@ -182,11 +208,11 @@ def largest_timestamp(pread: Pread, fd: int, *, position: int, limit: int) -> tu
 def base_offset_at(pread: Pread, fd: int, position: int) -> int:
     """The base offset of the batch at `position`."""
     data = pread(fd, HEADER_BYTES, position)
-    return _batch_at(data, 0, position)[0]
+    return batch_at(data, 0, position)[0]
 
 
 def size_at(pread: Pread, fd: int, position: int, limit: int) -> tuple[int, int]:
     """(bytes, next offset) of the batch at `position`, which must end at or before `limit`."""
     data = pread(fd, HEADER_BYTES, position)
-    _, size, following = _batch_at(data, 0, position, limit)
+    _, size, following = batch_at(data, 0, position, limit)
     return size, following
