@@ -70,6 +70,12 @@ LAYOUTS = {
 }
 POINTS = ("0", "1", "last segment", "present", "absent", "garbled")
 """Recovery points; "present" is the one of an orderly stop."""
+PLACES = (
+    *itertools.product(("plain",), (0, 1, 2), ("all", "two segments")),
+    *itertools.product(("compacted",), (0, 1, 2), ("all",)),
+    ("compacted", 2, "two segments"),
+)
+"""Layouts, numbers of damaged segments, and what is committed, which matters for the last segment."""
 
 
 class Node:
@@ -161,12 +167,10 @@ def damage(partition: Path, layout: Layout, number: int, how: str) -> int:
     return 4 * number + (2 if how.startswith("cut") else 0)
 
 
-@pytest.mark.parametrize("committed", ["all", "two segments"])
 @pytest.mark.parametrize("stop", ["killed", "clean", "power cut"])
 @pytest.mark.parametrize("recovery_point", POINTS)
-@pytest.mark.parametrize("number", [0, 1, 2])
 @pytest.mark.parametrize("how", ["missing", "empty", "cut at a batch", "cut inside one"])
-@pytest.mark.parametrize("kind", LAYOUTS)
+@pytest.mark.parametrize(("kind", "number", "committed"), PLACES)
 def test_a_log_ends_at_its_first_hole_and_proves_no_later_records(
     tmp_path: Path, kind: str, how: str, number: int, recovery_point: str, stop: str, committed: str
 ) -> None:
