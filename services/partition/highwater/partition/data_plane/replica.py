@@ -44,6 +44,8 @@ from highwater.partition.storage.errors import LogDirFailure, StorageError
 from highwater.partition.storage.log.append_info import LogAppendInfo
 
 _FORBIDDEN_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT
+_COMPRESSION_MAX = int(Compression.ZSTD)
+"""A plain number: to compare with the enumeration's member takes four times as long."""
 _unpack_header = BATCH_HEADER.unpack_from
 
 
@@ -176,8 +178,8 @@ class PartitionReplica(ReplicaRole):
                         or attributes & COMPRESSION_MASK
                     )
                     and not attributes & _FORBIDDEN_BITS
-                    and attributes & COMPRESSION_MASK <= Compression.ZSTD
-                    and timestamp <= timestamp_max
+                    and attributes & COMPRESSION_MASK <= _COMPRESSION_MAX
+                    and header[7] <= timestamp <= timestamp_max  # Not before the first one.
                     and (pid < 0 or header[11] >= 0)
                     and crc32c(batch[ATTRIBUTES_AT:]) == crc
                 )
