@@ -60,7 +60,6 @@ def line(hour: int, path: str, status: int, size: object, *, zone: str = "+0000"
     return f'10.0.0.1 - - [{time}] "GET {path} HTTP/1.1" {status} {size} "-" "-"'.encode()
 
 
-@pytest.mark.core
 def test_the_sample_log(cluster: Cluster, spark: SparkSession, tmp_path: Path) -> None:
     topic = make_topic(cluster.bootstrap, unique_name("sample"), partitions=6)
     lines = SAMPLE_LOG.read_bytes().splitlines()
