@@ -71,7 +71,7 @@ class Side:
                 log_start_offset=self.log.log_start_offset, log_end_offset=self.log.log_end_offset
             )
         )
-        self.log.high_watermark = core.high_watermark
+        self.log.stored_high_watermark = core.high_watermark
 
     async def told(self) -> dict[tuple[str, int], int]:
         return committed(await self.node.ask(fetch_all(), 7))
