@@ -17,7 +17,7 @@ from tests.support.log_batches import append
 from tests.unit.hop.sinks import TOPIC
 from tests.unit.partition.data_plane import node as data_plane
 from tests.unit.partition.data_plane.roles import NODE, follower_fetched, image_says
-from tests.unit.partition.groups.node import Node, until
+from tests.unit.partition.groups.node import Node, is_active, until
 from tests.unit.partition.groups.test_runtime import commit, committed, fetch_all
 
 OTHER = 2
@@ -43,7 +43,7 @@ class Side:
         both = (NODE, OTHER)
         image_says(self.replica, leader=NODE, epoch=epoch, replicas=both, isr=isr)
         self.node.coordinator.become_leader(0, epoch)
-        await until(lambda: self.node.coordinator.is_active(0))
+        await until(lambda: is_active(self.node.coordinator, 0))
 
     def follow(self, epoch: int) -> None:
         image_says(self.replica, leader=OTHER, epoch=epoch, replicas=(NODE, OTHER))
