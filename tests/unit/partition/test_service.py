@@ -386,7 +386,7 @@ async def test_two_damaged_replicas_heal_from_each_other(
             for _ in range(3):
                 append(replica.log, *[make_batch(value=b"v" * 100)] * 4, epoch=epoch)
                 replica.log.roll()
-            replica.log.high_watermark = replica.log.log_end_offset
+            replica.log.stored_high_watermark = replica.log.log_end_offset
         before = bytes_of(replicas[0].log)
         flip(replicas[0].log.extent.all[0].file, 100)
         flip(replicas[1].log.extent.all[1].file, 16, 0x40)

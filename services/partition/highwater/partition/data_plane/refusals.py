@@ -5,10 +5,11 @@ so does every batch of a topic with deep validation or LogAppendTime.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from highwater.hop.append import Failure
 from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.primitives import Buffer
 from highwater.kafka.records.batch import TRANSACTIONAL_BIT, RecordBatchView
 from highwater.kafka.records.validation import (
     NO_TIMESTAMP,
@@ -24,7 +25,7 @@ TRANSACTIONS_NOT_SERVED: Final = (
 )
 
 
-def verdict_on(batch: Any, policy: AppendPolicy, now_ms: int) -> Failure | int:
+def verdict_on(batch: Buffer, policy: AppendPolicy, now_ms: int) -> Failure | int:
     """Why a batch may not be appended, or its largest timestamp in milliseconds.
 
     See Kafka's `LogValidator` and `UnifiedLog.append`. The stored header gets that timestamp: the

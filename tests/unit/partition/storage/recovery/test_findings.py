@@ -146,7 +146,7 @@ def write(directory: Path, layout: Layout, stop: str) -> Path:
             node.log.roll()
         append_at(node.log, *offsets, epoch=3)
     assert tuple(segment.base_offset for segment in node.log.extent.all) == layout.bases
-    node.log.high_watermark = layout.end
+    node.log.stored_high_watermark = layout.end
     node.manager.registered()
     if stop == "clean":
         node.manager.close(node_epoch=1)
@@ -302,7 +302,7 @@ def test_deleted_records_are_no_hole(tmp_path: Path, clean: bool) -> None:
     for _ in range(3):
         append(log, BATCH, BATCH, epoch=0)
         log.roll()
-    log.high_watermark = 6
+    log.stored_high_watermark = 6
     log.deletion.advance_start(3)
     log.close(clean=clean)
     log = open_log(directory, clean=clean)

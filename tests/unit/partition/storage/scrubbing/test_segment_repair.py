@@ -36,7 +36,7 @@ class Node(CleanedNode):
                 append(self.it, make_batch(timestamps=(1, 2), value=value), epoch=segment)
             self.it.roll()
         append(self.it, make_batch(), epoch=1)
-        self.it.high_watermark = self.it.log_end_offset
+        self.it.stored_high_watermark = self.it.log_end_offset
         self.batches = [b for s in self.it.extent.all for b in split(Path(s.file).read_bytes())]
         self.asked: list[tuple[int, int, int]] = []
         self.answers: dict[int, Callable[[int, int], bytes | Outcome]] = {2: self.sound}
@@ -225,7 +225,7 @@ async def test_uncommitted_and_active_segments_wait(node: Node) -> None:
     log = node.it
     flip(log.extent.all[1].file, 70)
     log.lost.add(10, 12)
-    log.high_watermark = 11
+    log.stored_high_watermark = 11
     with pytest.raises(NotNowError):
         await node.heal(10, 10, 12)
     with pytest.raises(NotNowError):

@@ -52,7 +52,7 @@ async def heal(
     """
     log = entry.log
     found = closed_segment(log, base)
-    if found is None or log.cleaning.running is not None or end > log.high_watermark:
+    if found is None or log.cleaning.running is not None or end > log.stored_high_watermark:
         raise NotNowError
     run = CleaningRun(entry, found[1].next_base_offset, on_abort=lambda: None, fail=fail)
     log.cleaning.running = run
@@ -114,7 +114,7 @@ class _Repair:
     async def _from(self, node: int) -> Outcome:
         """Fills the range from one node, and completes the new file if that succeeds."""
         rebuild = self._rebuild
-        if rebuild.range.end_offset > self._run.entry.log.high_watermark:
+        if rebuild.range.end_offset > self._run.entry.log.stored_high_watermark:
             raise NotNowError("not committed yet")
         await self._work(rebuild.restart)
         while not rebuild.filled:
