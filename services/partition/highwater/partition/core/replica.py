@@ -95,7 +95,8 @@ class Replica:
         high_watermark: int,
         in_session: Callable[[], bool] | None = None,
     ) -> None:
-        """`epochs` belongs to the log, which changes it, and is only read here; `high_watermark` is the checkpointed one.
+        """`epochs` belongs to the log, which changes it; here it is only read. `high_watermark` is the
+        checkpointed one.
 
         `node_epoch` is -1 until the node is registered. `in_session` says whether the controller is
         known to count this node as alive; None if appends with acks 0 and 1 do not depend on it.
