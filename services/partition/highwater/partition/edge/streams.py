@@ -31,7 +31,7 @@ from highwater.rpc.ports import Message, StreamHandler
 from highwater.rpc.reports import OnFailure
 
 READ_AHEAD_BYTES: Final = 2 << 20
-"""Bytes of records read for answers that are not written yet, and again of those in messages."""
+"""Bytes of records in memory for answers that are in no message yet, and as many in messages."""
 WAITING_CALLS_MAX: Final = 100_000
 """Fetches and coordinator calls of one gateway that may wait at a time."""
 RESULT_BYTES: Final = 128
@@ -163,8 +163,10 @@ class ServedFetches:
                     count = number + 1
                     break
         taken, self._works = works[:count], works[count:]
-        self._copied_bytes = sum(map(_bytes_in_memory, self._works))
-        self.replies_scarce = self._copied_bytes >= READ_AHEAD_BYTES
+        if self._copied_bytes:
+            left = self._copied_bytes - sum(map(_bytes_in_memory, taken)) if self._works else 0
+            self._copied_bytes = left
+            self.replies_scarce = left >= READ_AHEAD_BYTES
         return taken
 
     def say_goodbye(self) -> bool:
