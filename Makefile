@@ -21,6 +21,7 @@ SEED ?=
 BUG ?=
 # Sizes of the shares that `make test` and `make full` run.
 FUZZ_FRAMES ?= 20000
+FLOOD_SECONDS ?= 3
 FUZZ_FRAMES_FULL ?= 1000000
 CRASH_ROUNDS_FULL ?= 20
 
@@ -140,7 +141,7 @@ check: static ## under 3 minutes: lint, generated code, style rules, unit tests
 test: static peers h2spec engine $(STAMPS)/spark ## under 25 minutes: at least one case of everything
 	$(PYTEST) $(QUICK) -n 2 -q -m "not full and not bench" $(ARGS) $(OR_NOTHING)
 	$(PYTEST) $(ALONE) -q -m "not full and not bench" $(ARGS) $(OR_NOTHING)
-	$(PYTEST) $(OTHERS) -q -m "not full and not bench" --fuzz-frames $(FUZZ_FRAMES) $(ARGS) $(OR_NOTHING)
+	$(PYTEST) $(OTHERS) -q -m "not full and not bench" --fuzz-frames $(FUZZ_FRAMES) --flood-seconds $(FLOOD_SECONDS) $(ARGS) $(OR_NOTHING)
 
 .PHONY: test-docker
 test-docker: engine ## the compose stack in a real Docker engine; starts one if none runs and we are root

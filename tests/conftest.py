@@ -3,7 +3,8 @@
 `--cluster embedded,nodes3,gateways2,combined3` names the clusters that cluster tests run on, one after
 the other: one process, three nodes behind a single gateway, three nodes behind two, three nodes that
 are their own gateways. Of the clusters of several processes only the tests marked `core` run outside
-`make full`; with several gateways only those marked `gateways`.
+`make full`; with several gateways only those marked `gateways`. `core(version=9)` leaves all other
+versions to `make full` there, where what they add has nothing to do with the cluster.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("any machine")
 
 _SMALLER_SHARE = {"nodes3": "core", "gateways2": "gateways", "combined3": "gateways"}
-"""Cluster -> the mark of the tests that run on it outside `make full`."""
+"""Cluster -> the mark of the tests that run on it outside `make full`; the mark's keywords are the
+parameters with which they do, all others if it has none."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -47,6 +49,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--fuzz-frames", type=int, default=20_000, help="frames that each fuzz test sends"
     )
     group.addoption(
+        "--flood-seconds", type=float, default=8, help="how long each flood of clients lasts"
+    )
+    group.addoption(
         "--fuzz-first",
         type=int,
         default=0,
@@ -56,10 +61,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "core: cluster tests that also outside `make full` run on three nodes"
+        "markers",
+        "core(parameter=value): cluster tests that also outside `make full` run on three nodes",
     )
     config.addinivalue_line(
-        "markers", "gateways: cluster tests that also outside `make full` run on several gateways"
+        "markers",
+        "gateways(parameter=value): cluster tests that also outside `make full` run on several gateways",
     )
     # kafka-python's way of reading its schemas, at import; nothing in our code can change it.
     config.addinivalue_line("filterwarnings", "ignore:(read_text|open_text) is deprecated")
@@ -83,6 +90,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         indirect=True,
         scope="session",
     )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leaves the other parameters of `core(parameter=value)` to `make full`."""
+    for item in items:
+        if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+            continue
+        params = item.callspec.params
+        share = item.get_closest_marker(_SMALLER_SHARE.get(params.get("cluster", ""), ""))
+        if share and any(params[name] != value for name, value in share.kwargs.items()):
+            item.add_marker(pytest.mark.full)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
-from highwater.embed.kafka_client import KafkaClient
+from highwater.embed.clients.kafka_client import KafkaClient
 from highwater.partition.storage.directory.lineage_file import LINEAGE_FILE
 from tests.cluster.runner import Up, is_alive
 from tests.support.process import wait_until

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, ElectionType, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from highwater.embed.kafka_client import KafkaClient
+from highwater.embed.clients.kafka_client import KafkaClient
 from highwater.model.ids import GROUP_METADATA_TOPIC
 from highwater.model.partitioning import coordinator_partition
 from highwater.partition.groups.snapshot import FILE_NAME as SNAPSHOT

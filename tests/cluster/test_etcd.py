@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from highwater.embed.kafka_client import KafkaClient
+from highwater.embed.clients.kafka_client import KafkaClient
 from tests.cluster.runner import Up
 from tests.support.etcd import EtcdMemberProcess, etcd_missing, etcd_server
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from highwater.embed.kafka_client import KafkaClient
+from highwater.embed.clients.kafka_client import KafkaClient
 from highwater.kafka.messages.find_coordinator import FindCoordinatorRequest
 from highwater.model.ids import GROUP_METADATA_TOPIC
 from tests.cluster.runner import START_TIMEOUT_S, Up

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, TopicPartition
 from crc32c import crc32c
 
-from highwater.embed.kafka_client import KafkaClient
+from highwater.embed.clients.kafka_client import KafkaClient
 from tests.cluster.runner import Up
 from tests.support.process import wait_until
 

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from highwater.embed.kafka_client import KafkaClient
+from highwater.embed.clients.kafka_client import KafkaClient
 from tests.cluster.test_node_restart import RawProducer
 from tests.cluster.traffic import read_all
 from tests.support.cluster_view import view, wait_for_view

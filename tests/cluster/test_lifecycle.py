@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from highwater.embed.kafka_client import KafkaClient
+from highwater.embed.clients.kafka_client import KafkaClient
 from tests.cluster.runner import HOST, Up, is_alive, run
 from tests.cluster.traffic import NumberedProducer, read_all
 from tests.support.process import accepts_connections, wait_until

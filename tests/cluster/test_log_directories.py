@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from highwater.embed.kafka_client import BrokerError, KafkaClient
+from highwater.embed.clients.kafka_client import BrokerError, KafkaClient
 from tests.cluster.runner import HIGHWATER, HOST
 from tests.cluster.traffic import NumberedProducer, read_all
 from tests.support.process import ManagedProcess, free_port_block, wait_until

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
-from highwater.embed.kafka_client import KafkaClient
+from highwater.embed.clients.kafka_client import KafkaClient
 from highwater.kafka.framing import encode_request_header, frame
 from highwater.kafka.messages import fetch, heartbeat, metadata, produce
 from tests.cluster.runner import Up

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from highwater.embed.kafka_client import KafkaClient
+from highwater.embed.clients.kafka_client import KafkaClient
 from tests.cluster.runner import Up
 from tests.cluster.traffic import NumberedProducer, read_all
 from tests.support.process import wait_until

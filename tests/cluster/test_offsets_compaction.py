@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from highwater.embed.kafka_client import KafkaClient
+from highwater.embed.clients.kafka_client import KafkaClient
 from tests.cluster.runner import Up
 from tests.support.process import wait_until
 from tests.support.segment_sizes import segment_bytes

@@ -7,7 +7,7 @@ from collections import deque
 
 import pytest
 
-from highwater.embed.kafka_client import KafkaClient
+from highwater.embed.clients.kafka_client import KafkaClient
 from highwater.kafka.messages.fetch import (
     FetchRequest,
     FetchRequestFetchPartition,

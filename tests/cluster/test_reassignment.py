@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
 
-from highwater.embed.kafka_client import BrokerError, KafkaClient, Reassignment
+from highwater.embed.clients.kafka_client import BrokerError, KafkaClient, Reassignment
 from highwater.kafka.error_codes import ErrorCode
 from tests.cluster.replicated import FAST_SESSIONS, ISR_S_MAX
 from tests.cluster.traffic import NumberedProducer, read_all

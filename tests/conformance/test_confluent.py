@@ -14,8 +14,8 @@ from tests.support.cluster import Cluster
 CLIENT = ConfluentClient()
 
 
-@pytest.mark.core
-@pytest.mark.gateways
+@pytest.mark.core(codec="zstd")
+@pytest.mark.gateways(codec="zstd")
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_codec_is_read_back(cluster: Cluster, topic: str, codec: str) -> None:
     scenarios.produce_and_read_back(CLIENT, cluster, topic, codec=codec)

@@ -33,7 +33,7 @@ REFERENCE = ConfluentClient()
 pytestmark = pytest.mark.java
 
 
-@pytest.mark.core
+@pytest.mark.core(codec="zstd")
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 def test_console_producer_and_consumer(cluster: Cluster, topic: str, codec: str) -> None:
     scenarios.produce_and_read_back(CLIENT, cluster, topic, codec=codec)
@@ -66,7 +66,6 @@ def _groups(cluster: Cluster, *arguments: str, check: bool = True) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.mark.core
 def test_topic_command(cluster: Cluster, topic: str) -> None:
     named = ("--topic", topic)
     _topics(cluster, "--create", *named, "--partitions", "2", "--config", "retention.ms=1000000")
@@ -159,7 +158,6 @@ def test_configs_command_for_brokers(cluster: Cluster) -> None:
     assert "Cannot update these configs dynamically" in refused.stdout + refused.stderr
 
 
-@pytest.mark.core
 def test_group_command(cluster: Cluster, topic: str, group: str) -> None:
     make_topic(cluster.bootstrap, topic)
     messages = [Message(key=None, value=b"x")] * 5

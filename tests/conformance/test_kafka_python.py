@@ -12,7 +12,7 @@ from tests.support.cluster import Cluster
 CLIENT = KafkaPythonClient()
 
 
-@pytest.mark.core
+@pytest.mark.core(codec="zstd")
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_codec_is_read_back(cluster: Cluster, topic: str, codec: str) -> None:
     scenarios.produce_and_read_back(CLIENT, cluster, topic, codec=codec)
@@ -34,6 +34,5 @@ def test_reads_from_a_timestamp(cluster: Cluster, topic: str) -> None:
     scenarios.read_from_timestamp(CLIENT, cluster, topic, producer=CLIENT)
 
 
-@pytest.mark.core
 def test_group_of_two(cluster: Cluster, topic: str) -> None:
     scenarios.group_of_two(CLIENT, cluster, topic, producer=CLIENT)

@@ -22,8 +22,7 @@ REFERENCE = ConfluentClient()
 pytestmark = pytest.mark.clients
 
 
-@pytest.mark.core
-@pytest.mark.gateways
+@pytest.mark.core(codec="zstd")
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_codec_is_read_back(cluster: Cluster, topic: str, codec: str) -> None:
     scenarios.produce_and_read_back(CLIENT, cluster, topic, codec=codec)
@@ -46,7 +45,6 @@ def test_reads_from_a_timestamp(cluster: Cluster, topic: str) -> None:
 
 
 @pytest.mark.core
-@pytest.mark.gateways
 def test_group_of_two(cluster: Cluster, topic: str) -> None:
     scenarios.group_of_two(CLIENT, cluster, topic, producer=REFERENCE)
 

@@ -4,36 +4,54 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
+from confluent_kafka import KafkaException
 
 from tests.docker import images
-from tests.docker.engine import NoEngineError, find_engine, skip_or_fail
-from tests.docker.stack import Stack, compose_command
+from tests.docker.clients import admin
+from tests.docker.engine import Engine, NoEngineError, find_engine, skip_or_fail
+from tests.docker.stack import HEALTHY_S, Stack, compose_command, wait_for
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    """The whole stack, running: three nodes, two gateways."""
-    yield from _running("compose.yaml")
-
-
-@pytest.fixture(scope="module")
-def nodes_stack() -> Iterator[Stack]:
-    """The whole stack, running: three nodes that are their own gateways."""
-    yield from _running("compose.nodes.yaml")
-
-
-def _running(file: str) -> Iterator[Stack]:
+@pytest.fixture(scope="package")
+def engine() -> Iterator[Engine]:
+    """One for the stacks of all modules: its images take longer than a stack."""
     with ExitStack() as owned:
         try:
-            engine = find_engine()
-            owned.callback(engine.close)
-            command = compose_command(engine.environment)
-            images.build(engine)
-            engine.isolate()
+            made = find_engine()
+            owned.callback(made.close)
+            compose_command(made.environment)  # Without it the images would be built in vain.
+            images.build(made)
+            made.isolate()
         except NoEngineError as error:
             skip_or_fail(error)
-        made = Stack(engine, command, file=file)
-        if engine.keeps:
-            owned.callback(made.down)
-        made.up()
         yield made
+
+
+@pytest.fixture(scope="module")
+def stack(engine: Engine) -> Iterator[Stack]:
+    """The whole stack, running: three nodes, two gateways."""
+    yield from _running(engine, "compose.yaml")
+
+
+@pytest.fixture(scope="module")
+def nodes_stack(engine: Engine) -> Iterator[Stack]:
+    """The whole stack, running: three nodes that are their own gateways."""
+    yield from _running(engine, "compose.nodes.yaml")
+
+
+def _running(engine: Engine, file: str) -> Iterator[Stack]:
+    made = Stack(engine, compose_command(engine.environment), file=file)
+    try:
+        made.up()
+        wait_for(lambda: _serves(made), HEALTHY_S, made.describe)
+        yield made
+    finally:
+        made.down()
+
+
+def _serves(stack: Stack) -> bool:
+    """Whether clients see all three nodes."""
+    try:
+        return len(admin(stack.bootstrap).list_topics(timeout=10).brokers) == 3
+    except KafkaException:
+        return False

@@ -74,8 +74,6 @@ class Engine:
     """Where this machine reaches ports that containers publish."""
     client_address: str | None = None
     """Whence this machine's clients come; None if an engine's proxy stands for them."""
-    keeps = True
-    """Whether what is in it outlives `close`."""
 
     def __init__(self, host: str) -> None:
         self.environment = os.environ | {"DOCKER_HOST": host}
@@ -110,7 +108,6 @@ class OwnEngine(Engine):
     """
 
     build_network = "host"
-    keeps = False
 
     def __init__(self) -> None:
         _check_machine()

@@ -24,7 +24,7 @@ DIRECTORY = "client"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientReport:
-    """What a client in the network was told of brokers (host and port by id), read and sent."""
+    """The brokers that a client in the network got (host and port by id), what it read and sent."""
 
     brokers: dict[int, tuple[str, int]]
     read: list[bytes]

@@ -54,7 +54,7 @@ INBOX_MAX = 500
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What nodes and gateways are told of an image."""
+    """What nodes and gateways get of an image."""
 
     revision: int
     partition: PartitionState

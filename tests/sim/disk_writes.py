@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 WRITE_MS_MAX = 20
 FLUSH_MS_MAX = 30
 PAUSED_MS = 20
-"""A process that stands still hears of its disk later."""
+"""A process that is paused gets the answers of its disk later."""
 
 
 class Produce(NamedTuple):

@@ -1,4 +1,4 @@
-"""Gateways: copies of the image that come at their own time, and what clients are told of them.
+"""Gateways: copies of the image that come at their own time, and what clients get from them.
 
 Every gateway's epochs only grow. Between gateways they do not: a client drops what is older than
 what it knows (KIP-320).

@@ -66,7 +66,7 @@ class KeepsEpochsBeforeLateWrites(Replica):
 
 
 class ForgetsLateWrites(Replica):
-    """A leader does not hear of a write that an earlier role began."""
+    """A leader ignores the end of a write that an earlier role began."""
 
     __slots__ = ()
 

@@ -50,6 +50,13 @@ class Saved(NamedTuple):
     followers: tuple[tuple[Any, ...], ...]
 
 
+def epochs_of(replica: Replica) -> LeaderEpochCache:
+    """The epochs of a replica's log, to be changed: the model is the log, too."""
+    epochs = replica.epochs
+    assert isinstance(epochs, LeaderEpochCache)
+    return epochs
+
+
 _T = TypeVar("_T")
 
 
@@ -119,7 +126,7 @@ class Model:
     # ---- steps ----
 
     def learn(self, node: int) -> None:
-        """The node hears of the partition as it is now; a log that is not wanted is deleted."""
+        """The node learns the partition's present state; a log that is not wanted is deleted."""
         state = self.partition
         if node not in state.replicas:
             self._renew(node)
@@ -170,7 +177,7 @@ class Model:
         for record in self.logs[leader_node][offset:]:
             self.logs[node].append(record)
             if record[0] > follower.epochs.latest:
-                follower.epochs.assign(record[0], len(self.logs[node]) - 1)
+                epochs_of(follower).assign(record[0], len(self.logs[node]) - 1)
         end = len(self.logs[node])
         follower.replicated(end, end, leader.high_watermark)
         return True
@@ -323,12 +330,12 @@ class Model:
         effects = replica.handle(event)
         for wanted in effects:
             if isinstance(wanted, effect.StartLeading):
-                replica.epochs.assign(wanted.leader_epoch, wanted.start_offset)
+                epochs_of(replica).assign(wanted.leader_epoch, wanted.start_offset)
             elif isinstance(wanted, effect.HighWatermarkMoved):
                 self._committed(node)
             elif isinstance(wanted, effect.TruncateLog):
                 del log[wanted.offset :]
-                replica.epochs.truncate_from_end(wanted.offset)
+                epochs_of(replica).truncate_from_end(wanted.offset)
                 replica.handle(on.LogTruncated(log_start_offset=0, log_end_offset=len(log)))
         invariants.check(replica)
         return effects

@@ -58,15 +58,15 @@ class Observer:
         self.late_offsets: dict[tuple[int, int], int] = {}
         """By node and leader epoch, where records begin that the node's disk took late."""
         self.damaged: dict[int, int] = {}
-        """Nodes that may have lost records, until the controller hears of it: the incarnation."""
+        """Nodes that may have lost records, until the controller knows it: the incarnation."""
         self.stepped_back: set[int] = set()
         """Nodes that were killed after they had given up their damaged replica, until they register:
-        the controller may hear late that nobody may rely on it (seed 13341)."""
+        the controller may learn late that nobody may rely on it (seed 13341)."""
         self.damaged_ms: dict[int, int] = {}
         self.removed_ms: dict[int, int] = {}
         """When nodes last deleted a replica that the controller had taken away."""
         self.began_ms: dict[int, int] = {}
-        """When the controller began each leader epoch. By the time the leader hears of it, followers
+        """When the controller began each leader epoch. By the time the leader knows it, followers
         may have fetched in it and have been removed (seed 6702)."""
         self.high_watermarks: dict[int, tuple[int, int, int]] = {}
         """By node: the incarnation and leader epoch in which it led last, and its HW."""
@@ -493,7 +493,7 @@ class Observer:
             raise ViolationError(f"R9: served up to {offset + len(entries)} of {self.end}")
 
     def told(self, gateway: Gateway, epoch: int) -> None:
-        """R17: no gateway tells of an older leader epoch than it has told of."""
+        """R17: no gateway answers with an older leader epoch than it has before."""
         before = self.told_epochs.get(gateway.number, -1)
         if epoch < before:
             raise ViolationError(f"R17: gateway {gateway.number} tells {epoch} after {before}")

@@ -82,7 +82,7 @@ class Options:
     session_ms: int = 600
     grace_ms: int = 50
     log_failures: bool = False
-    """Logs fail while their nodes live on, and the controller hears of it: disks that are full, and a
+    """Logs fail while their nodes live on, and tell the controller: disks that are full, and a
     part of the disk errors. Otherwise a full disk only refuses, and after an error the node ends."""
     flush_messages: int = 0
     """The topic's flush.messages; 0 leaves flushes to the kernel."""

@@ -121,13 +121,13 @@ def test_a_late_fetch_of_a_removed_replica_would_vouch_for_the_next_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Why it grows when a replica goes, too (`reassign`)."""
-    led_anew = reassign._led_anew
+    in_new_leader_epoch = reassign._in_new_leader_epoch
 
     def in_the_same_epoch(slim: PartitionState, leader: NodeId) -> PartitionState:
-        after = led_anew(slim, leader)
+        after = in_new_leader_epoch(slim, leader)
         return replace(after, leader_epoch=slim.leader_epoch) if leader == slim.leader else after
 
-    monkeypatch.setattr(reassign, "_led_anew", in_the_same_epoch)
+    monkeypatch.setattr(reassign, "_in_new_leader_epoch", in_the_same_epoch)
     report = explore(MOVING)
     assert report.failure
     assert any(step.startswith("arrive") for step in report.story), "\n".join(report.story)

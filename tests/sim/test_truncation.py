@@ -10,7 +10,7 @@ from highwater.partition.core import replica_events as on
 from highwater.partition.core.replica import Replica
 from highwater.partition.core.replica_effects import ProposeIsr
 from tests.sim.bugs import TruncatesToHighWatermark
-from tests.sim.model import LostError, Model
+from tests.sim.model import LostError, Model, epochs_of
 
 M1, M2, M3 = (1, "m1"), (1, "m2"), (2, "m3")
 
@@ -93,10 +93,10 @@ def test_fast_fail_overs_need_several_rounds() -> None:
     model.fetch(2)
     model.produce(1, "b")
     model.logs[2] += [(3, "x"), (5, "y")]
-    model.replicas[2].epochs.assign(3, 1)
-    model.replicas[2].epochs.assign(5, 2)
+    epochs_of(model.replicas[2]).assign(3, 1)
+    epochs_of(model.replicas[2]).assign(5, 2)
     model.replicas[2].log_end_offset = 3
-    model.replicas[1].epochs.assign(7, 2)
+    epochs_of(model.replicas[1]).assign(7, 2)
     lengths = []
     while model.logs[2] != model.logs[1]:
         assert model.fetch(2)

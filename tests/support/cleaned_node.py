@@ -91,7 +91,7 @@ class CleanedNode:
                 append(log, keyed_batch([pair], timestamp_ms=self.clock.now_ms))
             log.roll()
         append(log, keyed_batch([(b"last", b"1")], timestamp_ms=self.clock.now_ms))
-        log.high_watermark = log.log_end_offset
+        log.stored_high_watermark = log.log_end_offset
 
     async def settle(self) -> None:
         """Waits until the directory's worker has done its work."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 
-from highwater.metadata.endpoints import ControllerEndpoints
+from highwater.metadata.endpoints import ControllerEndpoints, ControllerStub, MetadataStub
 from highwater.metadata.status import ACTIVE_KEY, NOT_CONTROLLER, REASON_KEY, InProcessRpcError
 
 
@@ -37,8 +37,8 @@ class FakeController:
         self.watches: list[Any] = []
         self.accepts = True
         self.closed = False
-        self.controller = self
-        self.metadata = self
+        self.controller: ControllerStub = self
+        self.metadata: MetadataStub = self
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
         async def call(request: Any, *, timeout: float) -> Any:  # noqa: ASYNC109 - as gRPC's stubs.

@@ -167,6 +167,7 @@ def open_log(
     clean: bool = False,
     recovery_point: int = 0,
     log_start_offset: int = 0,
+    high_watermark: int = 0,
     cache_intact: bool = False,
 ) -> PartitionLog:
     """Opens a log, with defaults for most arguments."""
@@ -180,5 +181,6 @@ def open_log(
         clean=clean,
         recovery_point=recovery_point,
         log_start_offset=log_start_offset,
+        high_watermark=high_watermark,
         cache_intact=cache_intact,
     )

@@ -7,7 +7,7 @@ import pytest
 
 from tests.tidy.sources import python_files, text, tree
 
-WALKS = ("docs/walks.md", "ARCHITECTURE.md")
+WALKS = ("docs/walks.md", "docs/copies.md", "ARCHITECTURE.md")
 QUOTED = re.compile(r"`([^`]+)`")
 REFERENCE = re.compile(r"((?:[\w-]+/)*[\w-]+\.py):\s+(\w+(?:\.\w+)*)")
 """`file.py: name`, `folder/file.py: Class.function`; prose may break the line after the colon."""

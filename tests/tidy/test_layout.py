@@ -6,6 +6,7 @@ from pathlib import Path
 from tests.tidy.exemptions import assert_only_exempt
 from tests.tidy.sources import files, python_files, service_modules, text, tree
 
+AT_A_ROOT = {"__init__.py", "__main__.py", "config.py", "service.py"}
 DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc", "tools_lib"}
 
 
@@ -19,6 +20,17 @@ def test_no_module_is_a_drawer():
         path for path in python_files() if DRAWERS.intersection(Path(path).with_suffix("").parts)
     ]
     assert drawers == [], "name modules for what they do"
+
+
+def test_no_module_is_loose_at_a_services_root():
+    roots = [Path(path).parts for path in python_files(prefix="services/")]
+    services = [parts for parts in roots if parts[1] != "shared" and len(parts) == _ROOT_PARTS + 1]
+    assert {parts[1] for parts in services} >= {"gateway", "partition", "embed"}
+    loose = ["/".join(parts) for parts in services if parts[-1] not in AT_A_ROOT]
+    assert loose == [], "put them into a folder that says what they are"
+
+
+_ROOT_PARTS = len(("services", "<service>", "highwater", "<service>"))
 
 
 def test_every_portion_is_typed():

@@ -12,9 +12,9 @@ from prometheus_client.metrics_core import Metric
 
 from highwater.balancer.config import BalancerConfig
 from highwater.balancer.service import BalancerService
-from highwater.embed.broker import EmbeddedBroker
-from highwater.embed.embedded import broker_settings
-from highwater.embed.options import UpOptions
+from highwater.embed.embedded.broker import EmbeddedBroker
+from highwater.embed.embedded.run import broker_settings
+from highwater.embed.up.options import UpOptions
 from highwater.runtime.logging import silent_logger
 
 TITLES = {
@@ -68,8 +68,8 @@ def page() -> str:
             labels = ", ".join(row.labels)
             lines.append(f"| `{row.name}` | {row.kind} | {labels} | {row.meaning} |")
         lines.append("")
-    untold = [row.name for row in rows if not row.name.startswith(tuple(TITLES))]
-    assert not untold, f"no heading for {untold}"
+    without_title = [row.name for row in rows if not row.name.startswith(tuple(TITLES))]
+    assert not without_title, f"no heading for {without_title}"
     return "\n".join(lines)
 
 

@@ -165,7 +165,7 @@ def test_log_append_time_begins_with_the_next_produce(
     assert stamped.header().max_timestamp == stamps[-1]
 
 
-@pytest.mark.core
+@pytest.mark.core(kind="too many records, zstd")
 @pytest.mark.parametrize("kind", _MALFORMED)
 def test_deep_validation_reads_the_records(
     cluster: Cluster, connection: RawConnection, made_topic: str, kind: str

@@ -44,7 +44,7 @@ OLD_LIBRDKAFKA_VERSIONS = {
 }
 
 
-@pytest.mark.core
+@pytest.mark.core(version=4)
 @pytest.mark.parametrize("version", range(5))
 def test_api_versions(connection: RawConnection, version: int) -> None:
     reply = connection.ask(CLIENT, version)

@@ -22,7 +22,7 @@ from tests.support.wire import RawConnection, only
 _BIG = b"x" * 10_000
 
 
-@pytest.mark.core
+@pytest.mark.core(version=12)
 @pytest.mark.parametrize("version", range(4, 13))
 def test_reads_what_was_written(connection: RawConnection, made_topic: str, version: int) -> None:
     produce(connection, made_topic, batch([b"a", b"b"]))

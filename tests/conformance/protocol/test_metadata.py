@@ -27,7 +27,7 @@ def _metadata(
     return connection.ask(request, version)
 
 
-@pytest.mark.core
+@pytest.mark.core(version=9)
 @pytest.mark.parametrize("version", range(10))
 def test_a_topic_and_the_brokers(
     cluster: Cluster, connection: RawConnection, made_topic: str, version: int
@@ -76,7 +76,7 @@ def test_without_the_flag_nothing_is_created(connection: RawConnection, topic: s
     assert topic not in [one.name for one in everything.topics]
 
 
-@pytest.mark.core
+@pytest.mark.core(version=9)
 @pytest.mark.parametrize("version", [1, 9])
 def test_with_the_flag_a_topic_is_created(
     connection: RawConnection, topic: str, version: int

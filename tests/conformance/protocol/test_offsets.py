@@ -19,7 +19,7 @@ from tests.support.wire import RawConnection, only
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL = -1, -2, -3, -4
 
 
-@pytest.mark.core
+@pytest.mark.core(version=9)
 @pytest.mark.parametrize("version", range(1, 10))
 def test_the_ends_of_the_log(connection: RawConnection, made_topic: str, version: int) -> None:
     for end in (EARLIEST, LATEST):
@@ -33,7 +33,7 @@ def test_the_ends_of_the_log(connection: RawConnection, made_topic: str, version
         assert latest.leader_epoch == 0
 
 
-@pytest.mark.core
+@pytest.mark.core(codec=Compression.ZSTD)
 @pytest.mark.parametrize("codec", list(Compression))
 def test_the_first_record_at_or_after_a_timestamp(
     connection: RawConnection, made_topic: str, codec: Compression
@@ -117,7 +117,7 @@ def _end_of_epoch(
     return only(only(connection.ask(request, version).topics).partitions)
 
 
-@pytest.mark.core
+@pytest.mark.core(version=4)
 @pytest.mark.parametrize("version", [2, 3, 4])
 def test_the_end_of_the_leader_epoch(
     connection: RawConnection, made_topic: str, version: int

@@ -65,7 +65,7 @@ def _create(
     return list(connection.ask(request, version).topics)
 
 
-@pytest.mark.core
+@pytest.mark.core(version=7)
 @pytest.mark.parametrize("version", range(2, 8))
 def test_create_and_delete(connection: RawConnection, topic: str, version: int) -> None:
     made = only(_create(connection, _new(topic, 3), version=version))
@@ -149,7 +149,7 @@ def test_deleting_unknown_topics(connection: RawConnection, topic: str) -> None:
     assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _MISSING]
 
 
-@pytest.mark.core
+@pytest.mark.core(version=3)
 @pytest.mark.parametrize("version", range(4))
 def test_more_partitions(connection: RawConnection, made_topic: str, version: int) -> None:
     def grow(name: str, count: int, *, validate_only: bool = False) -> int:

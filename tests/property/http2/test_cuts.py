@@ -84,7 +84,7 @@ FRAMES = st.one_of(
 )
 
 
-def heard_of(data: bytes, cut) -> object:
+def outcome_of(data: bytes, cut) -> object:
     end = End(client=False, settings=SMALL, make_heard=in_place)
     end.feed(data, cut)
     return end.events, {n: (h.events, h.payload) for n, h in end.heard.items()}, end.sent()
@@ -94,8 +94,8 @@ def heard_of(data: bytes, cut) -> object:
 @given(frames=st.lists(FRAMES, max_size=12), cut=CUTS)
 def test_any_cut_gives_the_same_events_and_the_same_answers(frames, cut):
     data = PREFACE + settings_frame([]) + b"".join(frames)
-    events, heard, sent = heard_of(data, cut)
-    whole_events, whole_heard, whole_sent = heard_of(data, lambda left: left)
+    events, heard, sent = outcome_of(data, cut)
+    whole_events, whole_heard, whole_sent = outcome_of(data, lambda left: left)
     assert events == whole_events
     assert heard == whole_heard
     assert sent == whole_sent

@@ -24,7 +24,8 @@ from tests.support.wire import ConnectionEnded, RawConnection
 _MODES = ("embedded", "nodes3", "kafka")
 _TOPICS = ("churn-0", "churn-1")
 _PARTITIONS = 3
-_ROUNDS = 40
+_ROUNDS = 15
+_ROUNDS_FULL = 40
 
 # What makes a log touch its directory more often: rolls, flushes, and deletions of segments.
 _CONFIGS: tuple[dict[str, str], ...] = (
@@ -48,15 +49,11 @@ _PASSING = {
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    modes = metafunc.config.getoption("--cluster").split(",")
-    metafunc.parametrize(
-        "mode",
-        [
-            pytest.param(mode, marks=() if mode == "embedded" else pytest.mark.full)
-            for mode in modes
-            if mode in _MODES
-        ],
-    )
+    chosen = metafunc.config.getoption("--cluster").split(",")
+    modes = [mode for mode in chosen if mode in _MODES]
+    quick = [pytest.param("embedded", _ROUNDS)] if "embedded" in modes else []
+    full = [pytest.param(mode, _ROUNDS_FULL, marks=pytest.mark.full) for mode in modes]
+    metafunc.parametrize(("mode", "rounds"), quick + full)
 
 
 class Users:
@@ -113,14 +110,14 @@ class Users:
 
 @pytest.mark.timeout(300)
 def test_topics_deleted_and_made_again_under_load(
-    start_cluster: Callable[[str], Cluster], mode: str, seed: int
+    start_cluster: Callable[[str], Cluster], mode: str, rounds: int, seed: int
 ) -> None:
     cluster = start_cluster(mode)
     chance = random.Random(seed)
     with HonestClient(cluster), RawConnection.to(cluster.bootstrap) as admin:
         users = Users(cluster, seed)
         try:
-            for _ in range(_ROUNDS):
+            for _ in range(rounds):
                 topics = [
                     CreateTopicsRequestCreatableTopic(
                         name=name,

@@ -131,7 +131,7 @@ class UncleanElection(LastReplica):
 
     def check(self, scene: Scene) -> None:
         errors = scene.workload.history.errors[READER]
-        assert any("truncation" in error for error in errors), "consumers hear of it (KIP-320)"
+        assert any("truncation" in error for error in errors), "consumers report it (KIP-320)"
         lost = [v for v in violations(scene.workload.history) if v.kind == LOST]
         assert lost, "or this has shown nothing"
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from highwater.embed.kafka_client import KafkaClient
+from highwater.embed.clients.kafka_client import KafkaClient
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -133,8 +133,8 @@ class PauseEtcd(Fault):
         scene.cluster.etcd.wait_healthy()
         wait_until(lambda: _has_controller(scene), timeout_s=40, what="an active controller")
         _create_topic(scene, begun)
-        # Gateways hear of no election while there is no store. Epochs never go back, so that those
-        # from before the outage mean that there was none.
+        # No election reaches the gateways while there is no store. Epochs never go back, so if they
+        # are those from before the outage, there was none.
         assert _leaders(scene) == self._before, "somebody was elected"
 
 

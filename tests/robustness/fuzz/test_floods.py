@@ -59,12 +59,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     )
 
 
+@pytest.fixture
+def seconds(request: pytest.FixtureRequest) -> float:
+    """How long a flood lasts."""
+    chosen: float = request.config.getoption("--flood-seconds")
+    return chosen
+
+
 def _address(cluster: Cluster) -> tuple[str, int]:
     host, _, port = cluster.bootstrap.rpartition(":")
     return host, int(port)
 
 
-def test_slow_senders(start_cluster: Callable[[str], Cluster], mode: str) -> None:
+def test_slow_senders(start_cluster: Callable[[str], Cluster], mode: str, seconds: float) -> None:
     cluster = start_cluster(mode)
     topic = make_topic(cluster.bootstrap, "slow")
     request = request_frame(produce_request(topic, {0: batch([b"slow"])}), PRODUCE_VERSION, 1)
@@ -73,7 +80,7 @@ def test_slow_senders(start_cluster: Callable[[str], Cluster], mode: str) -> Non
         MemoryWatch(cluster),
         connections(*_address(cluster), 200) as opened,
     ):
-        closed = send_slowly(opened, request, seconds=6)
+        closed = send_slowly(opened, request, seconds=seconds)
         assert closed == 0, "slow clients are allowed"
         for one in opened:
             one.settimeout(20)
@@ -82,14 +89,16 @@ def test_slow_senders(start_cluster: Callable[[str], Cluster], mode: str) -> Non
     assert cluster.complaints() == []
 
 
-def test_five_thousand_idle_connections(start_cluster: Callable[[str], Cluster], mode: str) -> None:
+def test_five_thousand_idle_connections(
+    start_cluster: Callable[[str], Cluster], mode: str, seconds: float
+) -> None:
     cluster = start_cluster(mode)
     with (
         MemoryWatch(cluster),
         connections(*_address(cluster), _IDLE_CONNECTIONS) as opened,
         HonestClient(cluster),
     ):
-        time.sleep(3)
+        time.sleep(seconds / 2)
         # They were idle, not dead: each one of a sample is still served.
         probe = request_frame(_CLIENT, 3, 5)
         for one in opened[:: _IDLE_CONNECTIONS // 50]:
@@ -102,7 +111,9 @@ def test_five_thousand_idle_connections(start_cluster: Callable[[str], Cluster],
     assert cluster.complaints() == []
 
 
-def test_five_thousand_begun_frames(start_cluster: Callable[[str], Cluster], mode: str) -> None:
+def test_five_thousand_begun_frames(
+    start_cluster: Callable[[str], Cluster], mode: str, seconds: float
+) -> None:
     """Small frames without their last byte, 300 MiB of them in all."""
     cluster = start_cluster(mode)
     with (
@@ -111,12 +122,12 @@ def test_five_thousand_begun_frames(start_cluster: Callable[[str], Cluster], mod
         connections(*_address(cluster), _IDLE_CONNECTIONS) as opened,
     ):
         begin_frames(opened, frame_bytes=60 << 10)
-        time.sleep(3)
+        time.sleep(seconds / 2)
     assert cluster.complaints() == []
 
 
 def test_announced_frames_take_no_memory_beyond_the_budget(
-    start_cluster: Callable[[str], Cluster], mode: str
+    start_cluster: Callable[[str], Cluster], mode: str, seconds: float
 ) -> None:
     cluster = start_cluster(mode)
     with (
@@ -124,12 +135,14 @@ def test_announced_frames_take_no_memory_beyond_the_budget(
         MemoryWatch(cluster),
         connections(*_address(cluster), 300) as opened,
     ):
-        taken = send_greedily(opened, frame_bytes=90 << 20, seconds=8)
+        taken = send_greedily(opened, frame_bytes=90 << 20, seconds=seconds)
         print(f"{taken >> 20} MiB were taken of {300 * 90} MiB")
     assert cluster.complaints() == []
 
 
-def test_large_frames_that_never_end(start_cluster: Callable[[str], Cluster], mode: str) -> None:
+def test_large_frames_that_never_end(
+    start_cluster: Callable[[str], Cluster], mode: str, seconds: float
+) -> None:
     """As above, but the frames begin as Produce requests, which a gateway may parse early."""
     cluster = start_cluster(mode)
     header = encode_request_header(ApiKey.PRODUCE, PRODUCE_VERSION, 1, "greedy")
@@ -141,7 +154,7 @@ def test_large_frames_that_never_end(start_cluster: Callable[[str], Cluster], mo
         for one in opened:
             one.sendall(struct.pack(">i", 60 << 20) + header)
         chunk = bytes(1 << 16)
-        deadline = time.monotonic() + 6
+        deadline = time.monotonic() + seconds
         for one in opened:
             one.setblocking(False)
         while time.monotonic() < deadline:
@@ -165,7 +178,9 @@ def _fetches(cluster: Cluster, name: str, *, batches: int, nbytes: int) -> bytes
     return request_frame(fetch_request(topic, {0: 0}, partition_max_bytes=most), FETCH_VERSION, 1)
 
 
-def test_clients_that_do_not_read(start_cluster: Callable[[str], Cluster], mode: str) -> None:
+def test_clients_that_do_not_read(
+    start_cluster: Callable[[str], Cluster], mode: str, seconds: float
+) -> None:
     """Large replies are ranges of files; small ones are bytes, 160 KB of them for each KB sent."""
     cluster = start_cluster(mode)
     large = _fetches(cluster, "unread", batches=8, nbytes=900_000)
@@ -176,17 +191,17 @@ def test_clients_that_do_not_read(start_cluster: Callable[[str], Cluster], mode:
         connections(*_address(cluster), 50) as opened,
         connections(*_address(cluster), 100) as others,
     ):
-        sent = send_without_reading(opened, large, count=5_000, seconds=6)
-        also = send_without_reading(others, small, count=5_000, seconds=6)
+        sent = send_without_reading(opened, large, count=5_000, seconds=seconds)
+        also = send_without_reading(others, small, count=5_000, seconds=seconds)
         print(f"{sent} fetches of 7 MiB and {also} of 30 KB sent, none read")
-        time.sleep(6)  # The sockets took the requests at once; now the broker works on them.
+        time.sleep(seconds)  # The sockets took the requests at once; now the broker works on them.
     assert cluster.complaints() == []
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("hop", ["nodes3", "grpcio3"])
 def test_clients_that_do_not_read_bytes_of_the_hop(
-    start_cluster: Callable[[str], Cluster], hop: str
+    start_cluster: Callable[[str], Cluster], hop: str, seconds: float
 ) -> None:
     """Where a gateway cannot read the nodes' files, every reply passes through its memory."""
     cluster = start_cluster(hop)
@@ -198,9 +213,9 @@ def test_clients_that_do_not_read_bytes_of_the_hop(
         MemoryWatch(cluster),
         connections(*_address(cluster), 50) as opened,
     ):
-        sent = send_without_reading(opened, large, count=5_000, seconds=8)
+        sent = send_without_reading(opened, large, count=5_000, seconds=seconds)
         print(f"{sent} fetches of 7 MiB sent, none read")
-        time.sleep(12)  # Some are closed now, which lets the others' answers come.
+        time.sleep(1.5 * seconds)  # Some are closed now, which lets the others' answers come.
     assert [line for line in cluster.complaints() if "gateway" not in line] == []
 
 

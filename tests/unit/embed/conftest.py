@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from highwater.embed import cli
+from highwater.embed.commands import cli
 
 
 @pytest.fixture

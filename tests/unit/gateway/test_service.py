@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
-from highwater.embed.ports import free_ports
+from highwater.embed.up.ports import free_ports
 from highwater.gateway.config import GatewayConfig, ListenerConfig
 from highwater.gateway.handlers import metadata
 from highwater.gateway.service import GatewayService

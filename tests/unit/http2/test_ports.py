@@ -2,13 +2,11 @@ import inspect
 
 import pytest
 
-from highwater.http2.ports import ConnectionOwner, PayloadSink, StreamOwner
+from highwater.http2.ports import PayloadSink, StreamOwner
 from highwater.http2.stream import Nobody
 from highwater.rpc.client_call import ClientCall
-from highwater.rpc.client_connection import ClientConnection
 from highwater.rpc.messages import MessageReader
 from highwater.rpc.server_call import ServerCall
-from highwater.rpc.server_connection import ServerConnection
 
 
 def methods(kind):
@@ -27,8 +25,6 @@ def methods(kind):
         (ClientCall, StreamOwner),
         (ServerCall, StreamOwner),
         (MessageReader, PayloadSink),
-        (ClientConnection, ConnectionOwner),
-        (ServerConnection, ConnectionOwner),
     ],
 )
 def test_owners_have_what_the_port_calls(kind, port):

@@ -53,9 +53,11 @@ async def test_a_unary_call_of_a_stock_client(server, stock):
 
 
 async def test_a_handler_that_refuses_before_it_reads(server, stock):
+    ends = []
+
     def refuse(call):
         call.finish(StatusCode.UNAVAILABLE, "not now", [("try", "later")])
-        return ServerCallbacks(on_message=lambda _message: None)
+        return ServerCallbacks(on_message=lambda _message: None, on_end=ends.append)
 
     server.methods.add_stream(STREAM, refuse)
     call = (await stock()).stream_stream(STREAM)()
@@ -65,3 +67,4 @@ async def test_a_handler_that_refuses_before_it_reads(server, stock):
     assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
     assert caught.value.details() == "not now"
     assert caught.value.trailing_metadata()["try"] == "later"
+    assert [status.code for status in ends] == [StatusCode.UNAVAILABLE]

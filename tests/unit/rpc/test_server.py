@@ -101,6 +101,26 @@ async def test_too_many_calls_are_refused(demo):
     await server.stop(drain_s=0)
 
 
+@pytest.mark.parametrize("nbytes", [900, 900_000], ids=["one read", "several reads"])
+async def test_requests_that_nobody_completes_have_a_limit_on_each_connection(demo, nbytes):
+    server = await start_demo(demo, message_bytes_max=nbytes * 10 // 9)
+    channel = Channel(server.address)
+    waiting = [Collected(channel, "Reverse") for _ in range(3)]
+    for call in waiting:
+        call.call.send(bytes(nbytes))
+    assert (await waiting[2].over()).code is StatusCode.RESOURCE_EXHAUSTED
+    other = Channel(server.address)
+    assert await unary(other, "Reverse", bytes(nbytes)) == bytes(nbytes)
+    waiting[0].call.half_close()
+    assert (await waiting[0].over()).code is StatusCode.OK
+    assert await unary(channel, "Reverse", bytes(nbytes)) == bytes(nbytes)
+    assert waiting[1].status is None
+    assert server.statistics().connections_opened == 2
+    for one in (channel, other):
+        await one.close()
+    await server.stop(drain_s=0)
+
+
 async def test_more_streams_than_a_connection_may_have_wait(demo):
     server = await start_demo(demo, settings=LocalSettings(streams_max=2))
     channel = Channel(server.address)

@@ -4,7 +4,7 @@ import pytest
 
 from highwater.hop.transport import MESSAGE_BYTES_MAX
 from highwater.http2.flow_window import WINDOW_INITIAL
-from highwater.http2.frames import DATA, HEADERS, RST_STREAM, UINT32, frame
+from highwater.http2.frames import DATA, HEADERS, RST_STREAM, UINT32, frame, window_update_frame
 from highwater.rpc.message_memory import AssemblyBudget
 from highwater.rpc.messages import PREFIX, PREFIX_BYTES, UNSENT_BYTES_MAX, UNSENT_MESSAGES_MAX
 from highwater.rpc.ports import ServerCallbacks
@@ -32,8 +32,9 @@ class Server:
 class Scene:
     """One call of a client that the test plays."""
 
-    def __init__(self, handler=None, fields=()):
+    def __init__(self, handler=None, fields=(), assembly=None):
         self.server, self.client = Server(), RawClient()
+        self.assembly = assembly or AssemblyBudget(10_000)
         self.messages, self.ends, self.half_closes = [], [], 0
         self.call = None
         self.handler = handler or self._handle
@@ -45,7 +46,7 @@ class Scene:
             self.server,
             stream,
             request,
-            assembly=AssemblyBudget(10_000),
+            assembly=self.assembly,
             loop=asyncio.get_running_loop(),
         )
         self.call.begin(request, self.handler if self.handler != "none" else None)
@@ -82,6 +83,15 @@ def message(payload):
     return PREFIX.pack(0, len(payload)) + payload
 
 
+def _ignore(_message):
+    """As a handler that would keep it."""
+
+
+def _never(_message):
+    raise AssertionError("a message behind the end")
+
+
+MORE_WINDOW = window_update_frame(0, 0xF0000) + window_update_frame(1, 0xF0000)
 RESPONSE = {":status": "200", "content-type": "application/grpc"}
 
 
@@ -153,6 +163,107 @@ async def test_bugs_of_the_handler_and_its_callbacks():
         assert scene.server.ended == 1
 
 
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        (lambda call: call.finish(StatusCode.UNAVAILABLE), StatusCode.UNAVAILABLE),
+        (lambda call: call.cancel(), StatusCode.CANCELLED),
+    ],
+)
+async def test_a_handler_that_ends_its_call_itself_hears_of_the_end(end, code):
+    heard = []
+
+    def handler(call):
+        end(call)
+        heard.append("returned")
+        return ServerCallbacks(
+            on_message=heard.append, on_end=lambda status: heard.append(status.code)
+        )
+
+    scene = Scene(handler)
+    scene.client.ask(frame(0, 1, 1, message(b"late")))
+    scene.client.end.connection.lost("gone")
+    assert heard == ["returned", code]
+    assert scene.server.ended == 1
+
+
+async def test_a_handler_that_ends_its_call_behind_messages_hears_when_they_are_sent():
+    ends = []
+
+    def handler(call):
+        call.send(bytes(100_000))
+        call.finish()
+        return ServerCallbacks(on_message=_never, on_end=ends.append)
+
+    scene = Scene(handler)
+    assert ends == []
+    scene.client.ask(MORE_WINDOW)
+    assert [status.code for status in ends] == [StatusCode.OK]
+
+
+async def test_a_bug_in_the_end_of_a_call_that_its_handler_has_ended():
+    def fail(_status):
+        raise ZeroDivisionError
+
+    def handler(call):
+        call.finish()
+        return ServerCallbacks(on_message=_never, on_end=fail)
+
+    scene = Scene(handler)
+    assert scene.server.failures == [("/test.Test/Call", ZeroDivisionError)]
+    assert scene.server.ended == 1
+
+
+def keep(_call):
+    return ServerCallbacks(on_message=_ignore, keeps_messages=True)
+
+
+async def test_messages_that_are_kept_count_until_their_call_ends():
+    assembly = AssemblyBudget(100)
+    first, second, third = (Scene(keep, assembly=assembly) for _ in range(3))
+    first.client.ask(frame(0, 0, 1, message(bytes(60))))
+    second.client.end.feed(frame(0, 0, 1, message(bytes(41))))
+    [(fields, end), reset] = second.sent()
+    assert (fields["grpc-status"], end, reset) == ("8", True, 0)
+    third.client.ask(frame(0, 1, 1, message(bytes(40))))
+    assert not assembly.take(1), "half-closed, but not over"
+    first.call.finish()
+    third.client.end.connection.lost("gone")
+    assert assembly.take(100)
+
+
+async def test_messages_that_are_kept_and_those_that_are_half_here_count_together():
+    assembly = AssemblyBudget(100)
+    kept, half = Scene(keep, assembly=assembly), Scene(assembly=assembly)
+    half.client.ask(frame(0, 0, 1, message(bytes(60))[:20]))
+    kept.client.end.feed(frame(0, 0, 1, message(bytes(41))))
+    assert kept.sent()[0][0]["grpc-status"] == "8"
+    half.client.ask(frame(0, 0, 1, message(bytes(60))[20:]))
+    assert half.messages == [bytes(60)]
+    assert assembly.take(100), "handed on and not kept"
+
+
+async def test_a_kept_message_that_comes_in_pieces_counts_once():
+    assembly = AssemblyBudget(100)
+    scene = Scene(keep, assembly=assembly)
+    scene.client.ask(frame(0, 0, 1, message(bytes(60))[:20]))
+    scene.client.ask(frame(0, 0, 1, message(bytes(60))[20:]))
+    assert assembly.take(40)
+    assert not assembly.take(1)
+
+
+async def test_a_handler_that_ends_its_call_with_a_message_gives_it_back_once():
+    assembly = AssemblyBudget(100)
+
+    def refuse(call):
+        return ServerCallbacks(on_message=lambda _message: call.finish(), keeps_messages=True)
+
+    scene = Scene(refuse, assembly=assembly)
+    scene.client.ask(frame(0, 0, 1, message(bytes(60)) + message(bytes(60))))
+    assert assembly.take(100)
+    assert not assembly.take(1)
+
+
 async def test_a_client_that_cancels(scene):
     scene.client.ask(frame(RST_STREAM, 0, 1, UINT32.pack(8)))
     assert [status.code for status in scene.ends] == [StatusCode.CANCELLED]
@@ -179,7 +290,7 @@ async def test_trailers_wait_for_messages(scene):
     scene.call.finish()
     assert scene.ends == []
     assert scene.call.unsent_bytes > 0
-    scene.client.ask(b"\0\0\x04\x08\0\0\0\0\0\0\x0f\0\0" + b"\0\0\x04\x08\0\0\0\0\x01\0\x0f\0\0")
+    scene.client.ask(MORE_WINDOW)
     assert [status.code for status in scene.ends] == [StatusCode.OK]
 
 

@@ -365,7 +365,7 @@ class GatewayService:
             self._heartbeats.start()
 
     def _heartbeat_answered(self, response: pb.HeartbeatResponse, _sent_ms: int) -> None:
-        self.routing.heard_of(response.revision)
+        self.routing.note_revision(response.revision)
         lost = response.error.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
         if lost and not self._registering:
             self._registering = True

@@ -1,7 +1,7 @@
 """Fetch across the hop: one `FetchWork` per (client request, node), answered once."""
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.primitives import Buffer
@@ -157,7 +157,7 @@ class FetchWork:
         self.cancelled = False
         self.throttle_ms = 0
         self.call_id = 0
-        self.waiting: Any = None
+        self.waiting: object | None = None
         """The node's own state while the work waits."""
 
     def again(self, max_wait_ms: int, done: "Callable[[FetchWork], None]") -> "FetchWork":

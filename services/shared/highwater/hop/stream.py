@@ -35,7 +35,7 @@ class Stream:
         broken: Callable[[str], None],
         on_bug: Callable[[Exception], None],
     ) -> None:
-        """`on_bug` hears of bugs; the stream is then opened again, because others need it."""
+        """`on_bug` gets our bugs; the stream is then opened again, because others need it."""
         self._channel = channel
         self._path = path
         self._next_message = next_message

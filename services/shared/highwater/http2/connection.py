@@ -1,13 +1,15 @@
 """One HTTP/2 connection, client or server, without its socket: the parts put together.
 
 A shell asks `get_buffer`, receives into it, calls `buffer_updated`, and sends what `output.take`
-returns whenever `wake` was called. Everything else are calls on the owner (`ports.py`).
+returns whenever `wake` was called. Everything else are calls on the owner (`connection_owner.py`)
+and on the streams' owners (`ports.py`).
 """
 
 from collections.abc import Callable
 from typing import Final
 
 from highwater.http2.abuse import AbuseLimits, FrameRates
+from highwater.http2.connection_owner import ConnectionOwner
 from highwater.http2.counters import ConnectionCounters
 from highwater.http2.errors import ConnectionViolationError, ErrorCode
 from highwater.http2.flow_window import WINDOW_INITIAL
@@ -22,7 +24,7 @@ from highwater.http2.frames import (
 )
 from highwater.http2.headers import Fields
 from highwater.http2.output import Output
-from highwater.http2.ports import ConnectionOwner, PayloadSink, StreamOwner
+from highwater.http2.ports import PayloadSink, StreamOwner
 from highwater.http2.settings import LocalSettings, PeerSettings
 from highwater.http2.stream import Stream
 from highwater.http2.stream_table import StreamTable
@@ -149,7 +151,7 @@ class Connection:
     # ---- the connection ----
 
     def ping(self, payload: bytes) -> None:
-        """Writes a PING of 8 bytes; the owner hears of its ACK."""
+        """Writes a PING of 8 bytes; its ACK calls the owner's `on_ping_ack`."""
         self.output.control(ping_frame(payload))
 
     def goaway(self, code: ErrorCode, words: str) -> None:

@@ -6,7 +6,7 @@ joined here. The shell takes `frames` once per turn of its loop.
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final, Generic, Protocol, TypeVar
 
 from highwater.http2.counters import ConnectionCounters
 from highwater.http2.flow_window import SendWindow
@@ -18,11 +18,8 @@ from highwater.http2.frames import (
     header_frames,
 )
 from highwater.http2.headers import Fields, HeaderEncoder
-from highwater.http2.ports import Buffer
+from highwater.http2.ports import Buffer, StreamOwner
 from highwater.http2.settings import PeerSettings
-
-if TYPE_CHECKING:
-    from highwater.http2.stream import Stream
 
 HIGH_WATER_BYTES: Final = 4 << 20
 """Payload stays in its streams while so much waits for the socket: control frames and other
@@ -48,8 +45,26 @@ class Outgoing:
         """Trailers make END_STREAM a HEADERS frame."""
 
 
-class Output:
-    """The sending half of one connection."""
+class SendingStream(Protocol):
+    """What is known here of a stream; `Stream` says what its fields mean.
+
+    Fields and not methods: they are read and lowered for every frame.
+    """
+
+    id: int
+    owner: StreamOwner
+    send_window: SendWindow
+    pending: deque[Outgoing]
+    unsent_bytes: int
+    wants_room: bool
+    closed: bool
+
+
+S = TypeVar("S", bound=SendingStream)
+
+
+class Output(Generic[S]):
+    """The sending half of one connection, for its kind of stream."""
 
     __slots__ = (
         "_encoder",
@@ -71,9 +86,9 @@ class Output:
         counters: ConnectionCounters,
         *,
         wake: Callable[[], None],
-        local_ended: Callable[["Stream"], None],
+        local_ended: Callable[[S], None],
     ) -> None:
-        """`wake` asks the shell to take the frames; `local_ended` hears of a sent END_STREAM."""
+        """`wake` asks the shell to take the frames; `local_ended` is called after END_STREAM."""
         self.peer = peer
         self.counters = counters
         self.local_ended = local_ended
@@ -83,9 +98,9 @@ class Output:
         """Of `frames`."""
         self.corked = False
         """True while the shell will look at `frames` by itself."""
-        self.waiting: dict[int, Stream] = {}
+        self.waiting: dict[int, S] = {}
         """Streams that wait for the connection's window or for room here, in turn."""
-        self.relieved: dict[int, Stream] = {}
+        self.relieved: dict[int, S] = {}
         """Streams whose owners are to hear that they may send again."""
         self._wake = wake
         self._encoder = HeaderEncoder()
@@ -122,7 +137,7 @@ class Output:
         """Follows the peer's table size."""
         self._encoder.set_table_bytes(self.peer.header_table_bytes)
 
-    def pump(self, stream: "Stream") -> None:
+    def pump(self, stream: S) -> None:
         """Sends what a stream has pending, as far as the windows and its turn allow."""
         pending = stream.pending
         budget = TURN_BYTES if self.waiting else HIGH_WATER_BYTES
@@ -159,7 +174,7 @@ class Output:
             # To the end of the row. A stream whose own window is used up waits for WINDOW_UPDATE.
             self.waiting[stream.id] = stream
 
-    def _data(self, stream: "Stream", item: Outgoing, room: int, flags: int) -> None:
+    def _data(self, stream: S, item: Outgoing, room: int, flags: int) -> None:
         stream.send_window.left -= room
         self.window.left -= room
         stream.unsent_bytes -= room
@@ -195,7 +210,7 @@ class Output:
                 stream.wants_room = False
                 stream.owner.on_writable()
 
-    def forget(self, stream: "Stream") -> None:
+    def forget(self, stream: S) -> None:
         """Drops what a stream has not sent."""
         stream.pending.clear()
         stream.unsent_bytes = 0

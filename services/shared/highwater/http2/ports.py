@@ -1,10 +1,8 @@
-"""What owners of connections and streams hear. All methods must return soon and must not raise."""
+"""What owners of streams hear. All methods must return soon and must not raise."""
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from highwater.http2.headers import Fields, RequestHeaders
-    from highwater.http2.stream import Stream
+from highwater.http2.headers import Fields
 
 Buffer = bytes | bytearray | memoryview
 """Of single bytes; must not change until it has been sent."""
@@ -31,13 +29,13 @@ class PayloadSink(Protocol):
 
 
 class StreamOwner(Protocol):
-    """Hears of one stream. After `on_reset`, `on_lost`, or both ends, the stream is forgotten."""
+    """Gets one stream's events. After `on_reset`, `on_lost`, or both ends, the stream is forgotten."""
 
-    def on_response(self, status: int, fields: "Fields") -> None:
+    def on_response(self, status: int, fields: Fields) -> None:
         """A client's stream has its response's header section; status is HTTP's."""
         ...
 
-    def on_trailers(self, fields: "Fields") -> None:
+    def on_trailers(self, fields: Fields) -> None:
         """The trailer section; `on_remote_end` follows."""
         ...
 
@@ -59,32 +57,4 @@ class StreamOwner(Protocol):
 
     def on_writable(self) -> None:
         """What had to wait has been sent; see `Stream.can_send`."""
-        ...
-
-
-class ConnectionOwner(Protocol):
-    """Hears of the whole connection."""
-
-    def on_settings(self) -> None:
-        """The peer's SETTINGS are here, for the first time or changed."""
-        ...
-
-    def on_request(self, stream: "Stream", request: "RequestHeaders") -> None:
-        """The peer has opened a stream, whose owner and payload sink are to be set now."""
-        ...
-
-    def on_ping_ack(self, payload: bytes) -> None:
-        """A PING of ours was answered."""
-        ...
-
-    def on_goaway(self, code: int, words: str) -> None:
-        """The peer takes no new streams."""
-        ...
-
-    def on_stream_closed(self) -> None:
-        """A stream was forgotten; there may be room for another one, or none may be left."""
-        ...
-
-    def on_closing(self, words: str) -> None:
-        """The peer broke the protocol: close the socket after what is in the output."""
         ...

@@ -34,7 +34,7 @@ class LocalSettings:
     """Far above what a peer opens; a leak of calls reaches this limit before memory runs out."""
 
     def __post_init__(self) -> None:
-        """Windows below the initial one would be broken by a peer that has not heard of them."""
+        """A peer that has not read our SETTINGS yet would send more than a smaller window."""
         assert WINDOW_INITIAL <= self.stream_window <= self.connection_window <= WINDOW_MAX
         assert FRAME_BYTES_MIN <= self.frame_bytes_max <= FRAME_BYTES_LIMIT
 

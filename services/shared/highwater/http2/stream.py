@@ -7,17 +7,15 @@ transitions. Hot path: `send`, and the fields that `FrameReader` looks at.
 
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from highwater.http2.errors import ErrorCode
 from highwater.http2.flow_window import ReceiveWindow, SendWindow
 from highwater.http2.frames import FRAME_HEADER, FRAME_HEADER_BYTES
 from highwater.http2.headers import Fields
-from highwater.http2.output import HIGH_WATER_BYTES, Outgoing
+from highwater.http2.output import HIGH_WATER_BYTES, Outgoing, Output
 from highwater.http2.ports import Buffer, PayloadSink, StreamOwner
-
-if TYPE_CHECKING:
-    from highwater.http2.stream_table import StreamTable
+from highwater.http2.settings import LocalSettings
 
 _pack: Final = FRAME_HEADER.pack
 
@@ -60,6 +58,27 @@ class Nobody:
 NOBODY: Final = Nobody()
 
 
+class Streams(Protocol):
+    """All streams of the connection, as one of them knows them: `StreamTable`."""
+
+    output: Output["Stream"]
+    settings: LocalSettings
+    receive_window: ReceiveWindow
+    """The connection's."""
+
+    def reset(self, number: int, code: ErrorCode) -> None:
+        """Writes RST_STREAM."""
+        ...
+
+    def forget(self, stream: "Stream") -> None:
+        """Closes a stream."""
+        ...
+
+    def give_back(self, stream: "Stream") -> None:
+        """Sends the WINDOW_UPDATE frames that are due."""
+        ...
+
+
 class Stream:
     """Lives from its HEADERS until both ends have ended it or one has reset it."""
 
@@ -82,7 +101,7 @@ class Stream:
         "wants_room",
     )
 
-    def __init__(self, number: int, table: "StreamTable") -> None:
+    def __init__(self, number: int, table: Streams) -> None:
         self._table = table
         self.id = number
         self.output = table.output

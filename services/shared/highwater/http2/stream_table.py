@@ -3,12 +3,12 @@
 from typing import Final
 
 from highwater.http2.abuse import FrameRates
+from highwater.http2.connection_owner import ConnectionOwner
 from highwater.http2.counters import ConnectionCounters
 from highwater.http2.errors import ConnectionViolationError, ErrorCode
 from highwater.http2.flow_window import ReceiveWindow
 from highwater.http2.frames import STREAM_ID_MAX, reset_frame, window_update_frame
 from highwater.http2.output import Output
-from highwater.http2.ports import ConnectionOwner
 from highwater.http2.settings import LocalSettings, PeerSettings
 from highwater.http2.stream import NOBODY, Stream
 
@@ -35,7 +35,7 @@ class StreamTable:
         self.rates = rates
         self.counters = counters
         self.owner = owner
-        self.output: Output
+        self.output: Output[Stream]
         """Set by the connection: the two know each other."""
         self.receive_window = ReceiveWindow(settings.connection_window)
         self.open: dict[int, Stream] = {}

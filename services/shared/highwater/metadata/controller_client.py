@@ -1,9 +1,11 @@
 """Calls to the active controller, with deadlines, and with retries where these are safe."""
 
 import asyncio
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
 
 import grpc
+from google.protobuf.message import Message
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.metadata.endpoints import ControllerEndpoints, Endpoint
@@ -30,7 +32,9 @@ _AGAIN_ELSEWHERE: Final = (
     grpc.StatusCode.ABORTED,  # The controller does not know whether the call had an effect.
 )
 
-_R = TypeVar("_R")
+_R = TypeVar("_R", bound=Message)
+_Call = tuple[str, Callable[..., Awaitable[_R]]]
+"""A method's name, and the stub's callable."""
 
 
 class ControllerCallError(HighwaterError):
@@ -176,7 +180,7 @@ class ControllerClient:
     async def _call(
         self,
         method: str,
-        request: Any,
+        request: Message,
         _response: type[_R],
         timeout_s: float,
         *,
@@ -191,7 +195,8 @@ class ControllerClient:
         while (remaining_s := deadline - loop.time()) > 0:
             endpoint, begun_s = self._endpoints.current(), loop.time()
             try:
-                response: _R = await self._attempt(endpoint, method, request, remaining_s, once)
+                call: _Call[_R] = (method, getattr(endpoint.controller, method))
+                response = await self._attempt(endpoint, call, request, remaining_s, once)
                 self._late = None
                 return response
             except (grpc.RpcError, TimeoutError) as error:
@@ -203,16 +208,22 @@ class ControllerClient:
         raise UnreachableError(f"{method}: no active controller within {timeout_s:g} s: {last}")
 
     async def _attempt(
-        self, endpoint: Endpoint, method: str, request: Any, remaining_s: float, once: bool
-    ) -> Any:
+        self,
+        endpoint: Endpoint,
+        call: _Call[_R],
+        request: Message,
+        remaining_s: float,
+        once: bool,
+    ) -> _R:
         """Makes one attempt. `once`: the call must not be repeated if its outcome is unknown."""
+        method, send = call
         # Connect first: a call that has not been sent surely has no effect.
         begun_s = asyncio.get_running_loop().time()
         async with asyncio.timeout(min(ATTEMPT_TIMEOUT_S, remaining_s)):
             await endpoint.connect()
         timeout_s = remaining_s if once else min(ATTEMPT_TIMEOUT_S, remaining_s)
         try:
-            return await getattr(endpoint.controller, method)(request, timeout=timeout_s)
+            return await send(request, timeout=timeout_s)
         except grpc.RpcError as error:
             if once and not is_not_controller(error) and code_of(error) in _AGAIN_ELSEWHERE:
                 self._leave(error, endpoint.address, begun_s)  # For the next call.

@@ -1,11 +1,13 @@
 """The controllers' addresses with their stubs, and which of them is believed to be active."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Final, Protocol
 
 import grpc
 import grpc.aio
 
+from highwater.api.controller.v1 import cluster_pb2 as cluster_pb
+from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.api.controller.v1 import controller_service_pb2_grpc as rpc
 from highwater.metadata.in_process import InProcessStub
 from highwater.runtime.grpc_channel import open_channel
@@ -14,14 +16,32 @@ HINTED_ADDRESSES_MAX: Final = 16
 """Addresses that hints of controllers may add to the configured ones."""
 
 
+class ControllerStub(Protocol):
+    """Stub of the ControllerService. `ControllerClient` calls the other methods by their names."""
+
+    def Heartbeat(  # noqa: N802 - the name is the proto's.
+        self, request: pb.HeartbeatRequest, *, timeout: float
+    ) -> Awaitable[pb.HeartbeatResponse]:
+        """`timeout` is in seconds. Raises grpc.RpcError."""
+        ...
+
+
+class MetadataStub(Protocol):
+    """Stub of the MetadataService."""
+
+    def WatchCluster(  # noqa: N802 - the name is the proto's.
+        self, request: pb.WatchClusterRequest
+    ) -> AsyncIterator[cluster_pb.ClusterChange]:
+        """Raises grpc.RpcError."""
+        ...
+
+
 class Endpoint(Protocol):
     """One controller."""
 
     address: str
-    controller: Any
-    """Stub of the ControllerService."""
-    metadata: Any
-    """Stub of the MetadataService."""
+    controller: ControllerStub
+    metadata: MetadataStub
 
     async def connect(self) -> None:
         """Returns when the connection is up; the caller sets a time limit.
@@ -41,8 +61,8 @@ class GrpcEndpoint:
     def __init__(self, address: str) -> None:
         self.address = address
         self._channel: grpc.aio.Channel = open_channel(address)
-        self.controller = rpc.ControllerServiceStub(self._channel)  # type: ignore[no-untyped-call]
-        self.metadata = rpc.MetadataServiceStub(self._channel)  # type: ignore[no-untyped-call]
+        self.controller: ControllerStub = rpc.ControllerServiceStub(self._channel)  # type: ignore[no-untyped-call]
+        self.metadata: MetadataStub = rpc.MetadataServiceStub(self._channel)  # type: ignore[no-untyped-call]
 
     async def connect(self) -> None:
         """See Endpoint."""
@@ -65,8 +85,8 @@ class InProcessEndpoint:
     address = "in-process"
 
     def __init__(self, controller: object, metadata: object) -> None:
-        self.controller = InProcessStub(controller)
-        self.metadata = InProcessStub(metadata)
+        self.controller: ControllerStub = InProcessStub(controller)
+        self.metadata: MetadataStub = InProcessStub(metadata)
 
     async def connect(self) -> None:
         """There is nothing to wait for."""

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import grpc
 
@@ -54,6 +54,16 @@ class Heartbeats(Protocol):
 
     async def stop(self) -> None:
         """Ends."""
+        ...
+
+
+class _BlockingStub(Protocol):
+    """A stub of the ControllerService on the thread's channel."""
+
+    def Heartbeat(  # noqa: N802 - the name is the proto's.
+        self, request: pb.HeartbeatRequest, *, timeout: float
+    ) -> pb.HeartbeatResponse:
+        """`timeout` is in seconds. Raises grpc.RpcError."""
         ...
 
 
@@ -124,7 +134,7 @@ class HeartbeatLoop:
         self._due.wait(min(self._interval_s, 0.2) if failed else self._interval_s)
         self._due.clear()
 
-    def _beat(self, stub: Any, address: str) -> bool:
+    def _beat(self, stub: _BlockingStub, address: str) -> bool:
         request = self._make_request() if self._loop_watch.runs() else None
         if request is None:
             return False

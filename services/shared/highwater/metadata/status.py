@@ -4,7 +4,7 @@ The trailing metadata carries `highwater-reason`, a constant such as NOT_CONTROL
 NOT_CONTROLLER also `highwater-active`, host:port of the active controller if it is known.
 """
 
-from typing import Final
+from typing import Final, NoReturn, Protocol
 
 import grpc
 
@@ -12,6 +12,19 @@ REASON_KEY: Final = "highwater-reason"
 ACTIVE_KEY: Final = "highwater-active"
 NOT_CONTROLLER: Final = "NOT_CONTROLLER"
 STORE_UNAVAILABLE: Final = "STORE_UNAVAILABLE"
+
+
+class Context(Protocol):
+    """The parts of a call's context that servicers use, in process or over gRPC."""
+
+    async def abort(
+        self,
+        code: grpc.StatusCode,
+        details: str = "",
+        trailing_metadata: tuple[tuple[str, str], ...] = (),
+    ) -> NoReturn:
+        """Ends the call with an error."""
+        ...
 
 
 class InProcessRpcError(grpc.RpcError):

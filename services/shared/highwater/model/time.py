@@ -1,5 +1,6 @@
 """Time as an argument: cores and storage take a `Clock`, never the `time` module."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -13,3 +14,15 @@ class Clock(Protocol):
     def wall_ms(self) -> int:
         """Milliseconds since the Unix epoch; for record timestamps and retention."""
         ...
+
+
+class Timer(Protocol):
+    """What a `CallLater` returns."""
+
+    def cancel(self) -> None:
+        """The callback is not called any more; harmless after it was."""
+        ...
+
+
+CallLater = Callable[[float, Callable[[], None]], Timer]
+"""Calls the callback after that many seconds, on the caller's loop; asyncio's `call_later` is one."""

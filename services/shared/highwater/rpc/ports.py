@@ -99,8 +99,11 @@ class ServerCallbacks:
     on_half_close: Callable[[], None] = nothing
     """The client sends nothing more."""
     on_end: Callable[[Status], None] = no_end
-    """Finished, cancelled, or lost."""
+    """Finished, cancelled, or lost; after the handler has returned, whoever ended the call."""
     on_writable: Callable[[], None] = nothing
+    keeps_messages: bool = False
+    """Messages stay in memory until the call ends. What the calls of one connection keep and receive
+    has a limit, beyond which a call ends with RESOURCE_EXHAUSTED. Over grpc.aio neither has one."""
 
 
 StreamHandler = Callable[[ServerStreamCall], ServerCallbacks]

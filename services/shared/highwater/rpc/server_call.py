@@ -46,13 +46,15 @@ class ServerCall:
 
     __slots__ = (
         "__weakref__",
+        "_assembly",
         "_callbacks",
         "_deadline_s",
         "_end",
-        "_ended",
         "_headers_sent",
+        "_kept_bytes",
         "_loop",
         "_metadata",
+        "_outcome",
         "_reader",
         "_server",
         "_stream",
@@ -72,13 +74,17 @@ class ServerCall:
         self.path = request.path
         self._metadata: Metadata = ()
         self._server = server
+        self._assembly = assembly
         self._loop = loop
         self._stream = stream
         self._callbacks = ServerCallbacks(on_message=_early_message)
         self._headers_sent = False
         self._end: Status | None = None
         """Set by `finish`, until the trailers are on their way."""
-        self._ended = False
+        self._outcome: Status | None = None
+        """How the call has ended; None while it has not."""
+        self._kept_bytes = 0
+        """Of messages that the handler keeps, taken from the assembly's budget."""
         self._deadline_s: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._reader: MessageReader | None = MessageReader(
@@ -113,11 +119,16 @@ class ServerCall:
             self.finish(StatusCode.UNIMPLEMENTED, f"Method not found: {self.path}")
         else:
             try:
-                self._callbacks = handler(self)
+                callbacks = handler(self)
             except Exception as error:  # noqa: BLE001 - a handler's bug ends its call only.
                 self._bug(error)
+                return
+            if self._outcome is None:
+                self._callbacks = callbacks
+                reader.on_message = self._keep if callbacks.keeps_messages else callbacks.on_message
             else:
-                reader.on_message = self._callbacks.on_message
+                # The handler itself has ended the call, when nobody could hear of it yet.
+                self._tell_end(callbacks, self._outcome)
 
     # ---- the handler's side ----
 
@@ -173,7 +184,7 @@ class ServerCall:
         self, code: StatusCode = StatusCode.OK, details: str = "", metadata: Metadata = ()
     ) -> None:
         """See `ServerStreamCall`. Raises ValueError for metadata that cannot travel."""
-        if self._ended or self._end is not None:
+        if self._outcome is not None or self._end is not None:
             return
         trailers: Fields = [] if self._headers_sent else [*_RESPONSE]
         trailers.append(("grpc-status", str(int(code))))
@@ -213,20 +224,34 @@ class ServerCall:
         self.fail(StatusCode.UNKNOWN, f"{type(error).__name__} in a handler")
 
     def _finished(self, status: Status) -> None:
-        if self._ended:
+        if self._outcome is not None:
             return
-        self._ended = True
+        self._outcome = status
         if self._timer is not None:
             self._timer.cancel()
         self._read_no_more()
+        self._assembly.give(self._kept_bytes)
+        self._kept_bytes = 0
         callbacks, self._callbacks = self._callbacks, _NO_CALLBACKS
         self._server.call_ended(self)
+        self._tell_end(callbacks, status)
+
+    def _tell_end(self, callbacks: ServerCallbacks, status: Status) -> None:
         guarded(self._server.on_failure, self.path, lambda: callbacks.on_end(status))
 
     def _read_no_more(self) -> None:
         reader, self._reader = self._reader, None  # Or the two would keep one another.
         if reader is not None:
             reader.close()
+
+    def _keep(self, message: Message) -> None:
+        """Hands on a message that stays in memory, if the connection's calls do not keep too much."""
+        nbytes = len(message)
+        if self._assembly.take(nbytes):
+            self._kept_bytes += nbytes
+            self._callbacks.on_message(message)
+        else:
+            self.fail(StatusCode.RESOURCE_EXHAUSTED, "too many requests wait on this connection")
 
     def _half_closed(self) -> None:
         self._guarded(self._callbacks.on_half_close)

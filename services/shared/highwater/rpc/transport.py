@@ -13,7 +13,7 @@ from typing import Final, Protocol, cast
 
 from highwater.http2.abuse import AbuseLimits
 from highwater.http2.connection import Connection
-from highwater.http2.ports import ConnectionOwner
+from highwater.http2.connection_owner import ConnectionOwner
 from highwater.http2.settings import LocalSettings
 from highwater.rpc.reports import OnFailure
 from highwater.runtime.grpc_options import KEEPALIVE_MS, KEEPALIVE_TIMEOUT_MS
@@ -47,7 +47,7 @@ _PING: Final = b"keepaliv"
 
 
 class TransportOwner(ConnectionOwner, Protocol):
-    """What has a transport hears of its socket, too."""
+    """The owner of a transport gets the events of its socket, too."""
 
     def on_connected(self) -> None:
         """The socket is there, TLS is agreed on."""

@@ -15,7 +15,11 @@ Response = TypeVar("Response")
 
 
 class UnaryHandler(Generic[Request, Response]):
-    """A `StreamHandler`. Each call runs as a task of the server's, which ends with the call."""
+    """A `StreamHandler`. Each call runs as a task of the server's, which ends with the call.
+
+    A request waits for its client's half-close, as long as that takes, and with its window given
+    back; hence it counts as kept.
+    """
 
     def __init__(
         self,
@@ -40,6 +44,7 @@ class UnaryHandler(Generic[Request, Response]):
             on_message=request.on_message,
             on_half_close=request.on_half_close,
             on_end=request.on_end,
+            keeps_messages=True,
         )
 
     def _start(self, call: ServerStreamCall, message: Message) -> "asyncio.Task[None] | None":

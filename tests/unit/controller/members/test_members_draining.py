@@ -167,5 +167,5 @@ async def test_a_drain_of_a_former_incarnation_does_not_count(
     await asyncio.sleep(0)
     given_up.cancel()
     await image_when(watch, lambda i: i.nodes[1].draining)
-    assert not (await active.members.heartbeat(beat)).may_shut_down, "it has not heard of it"
+    assert not (await active.members.heartbeat(beat)).may_shut_down, "it does not know it yet"
     await tasks.close(timeout_s=1)

@@ -1,10 +1,23 @@
 """Errors in gRPC status codes."""
 
+import pkgutil
+from importlib import import_module
+
+import grpc
 import pytest
 
+import highwater.controller
+import highwater.model
 from highwater.controller.image.not_active import NotActiveError
 from highwater.controller.rpc.errors import STATUS, streaming, unary
-from highwater.controller.store.port import StoreUnavailableError
+from highwater.controller.store.port import (
+    CompactedError,
+    LeaseLostError,
+    OutcomeUnknownError,
+    StoreBrokenError,
+    StoreUnavailableError,
+    StoreWentBackError,
+)
 from highwater.metadata.in_process import InProcessStub
 from highwater.metadata.status import (
     ACTIVE_KEY,
@@ -13,7 +26,20 @@ from highwater.metadata.status import (
     is_not_controller,
     trailing_value,
 )
-from highwater.model.errors import HighwaterError, StaleNodeEpochError
+from highwater.model.errors import (
+    HighwaterError,
+    InvalidRequestError,
+    LimitExceededError,
+    StaleNodeEpochError,
+    UnreachableError,
+    UsageError,
+)
+
+ENDS_TERMS = {CompactedError, LeaseLostError}
+"""Of watches and leases of the store: the leader's tasks end by them, and no call meets them."""
+
+OF_OTHER_SERVICES = {StaleNodeEpochError, UnreachableError}
+"""The quota service's, and those of clients."""
 
 
 class Servicer:
@@ -52,12 +78,49 @@ async def test_a_standby_names_the_active_one() -> None:
     assert trailing_value(await fail(NotActiveError("here:2")), ACTIVE_KEY) == "here:2"
 
 
-async def test_errors_in_the_table_and_others() -> None:
-    error = await fail(StoreUnavailableError("gone"))
-    assert (error.code().name, error.details()) == ("UNAVAILABLE", "gone")
-    assert trailing_value(error, REASON_KEY) == "STORE_UNAVAILABLE"
-    assert (await fail(StaleNodeEpochError("?"))).code().name == "INTERNAL"
-    assert NotActiveError in STATUS
+def leaves(error: type[HighwaterError]) -> set[type[HighwaterError]]:
+    below = {leaf for child in error.__subclasses__() for leaf in leaves(child)}
+    return below or {error}
+
+
+def test_every_error_that_a_call_may_meet_is_in_the_table() -> None:
+    ours = ("highwater.model.", "highwater.controller.")
+    for package in (highwater.model, highwater.controller):
+        for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+            if not module.name.endswith("__main__"):
+                import_module(module.name)
+    met = {
+        error
+        for error in leaves(HighwaterError)
+        if error.__module__.startswith(ours)
+        and not issubclass(error, UsageError)
+        and not error.__name__.startswith("_")
+    }
+    assert met - ENDS_TERMS - OF_OTHER_SERVICES == set(STATUS)
+
+
+WANTED = {
+    NotActiveError: "FAILED_PRECONDITION",
+    StoreUnavailableError: "UNAVAILABLE",
+    LimitExceededError: "RESOURCE_EXHAUSTED",
+    OutcomeUnknownError: "ABORTED",
+    StoreWentBackError: "FAILED_PRECONDITION",
+    InvalidRequestError: "INVALID_ARGUMENT",
+    StoreBrokenError: "INTERNAL",
+}
+
+
+@pytest.mark.parametrize("kind", STATUS)
+async def test_status_and_reason_of_each_error_in_the_table(kind: type[HighwaterError]) -> None:
+    error = await fail(kind("why"))
+    assert error.code().name == WANTED[kind]
+    assert trailing_value(error, REASON_KEY) == kind.reason
+    assert kind is NotActiveError or error.details() == "why"
+
+
+async def test_an_error_that_is_not_in_the_table_is_a_bug() -> None:
+    error = await fail(StaleNodeEpochError("?"))
+    assert error.code() is grpc.StatusCode.INTERNAL
 
 
 async def test_streams() -> None:

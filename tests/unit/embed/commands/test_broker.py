@@ -10,7 +10,7 @@ def started(monkeypatch):
         seen.append(settings)
         return 4
 
-    monkeypatch.setattr("highwater.embed.combined.run_combined", run)
+    monkeypatch.setattr("highwater.embed.combined.broker.run_combined", run)
     return seen
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from highwater.embed.limits import LimitChange
+from highwater.embed.clients.limits import LimitChange
 from highwater.model.cluster import InstanceState
 from highwater.model.ids import InstanceId
 
@@ -13,7 +13,7 @@ def changes(monkeypatch):
         seen.append((address, instance, wanted))
         return InstanceState(instance=InstanceId(instance), produce_bytes_per_second=7)
 
-    monkeypatch.setattr("highwater.embed.limits.change_limits", change)
+    monkeypatch.setattr("highwater.embed.clients.limits.change_limits", change)
     return seen
 
 
@@ -48,7 +48,7 @@ def test_controller_is_found_by_the_data_directory(highwater, changes, tmp_path)
 
 def test_show(highwater, monkeypatch):
     states = [InstanceState(instance=InstanceId("a"), consume_bytes_per_second=3)]
-    monkeypatch.setattr("highwater.embed.limits.read_limits", lambda _address: states)
+    monkeypatch.setattr("highwater.embed.clients.limits.read_limits", lambda _address: states)
     code, out, _ = highwater("quota", "show", "--controller", "c:1")
     assert code == 0
     (row,) = [line for line in out.splitlines() if "│ a" in line]

@@ -1,6 +1,6 @@
 import pytest
 
-from highwater.embed.kafka_client import BrokerError, TopicConfig
+from highwater.embed.clients.kafka_client import BrokerError, TopicConfig
 from highwater.kafka.messages import metadata
 
 
@@ -50,7 +50,7 @@ class Client:
 @pytest.fixture
 def client(monkeypatch):
     made = Client()
-    monkeypatch.setattr("highwater.embed.kafka_client.KafkaClient", made)
+    monkeypatch.setattr("highwater.embed.clients.kafka_client.KafkaClient", made)
     return made
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from highwater.embed.commands import up as module
-from highwater.embed.options import UpOptions
+from highwater.embed.up.options import UpOptions
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_separate_services_need_a_gateway(highwater, options):
 
 @pytest.mark.parametrize(
     ("flags", "runner"),
-    [((), "embedded.run_embedded"), (("--nodes", "2"), "supervisor.run.run_supervised")],
+    [((), "embedded.run.run_embedded"), (("--nodes", "2"), "supervisor.run.run_supervised")],
 )
 def test_mode(highwater, monkeypatch, flags, runner):
     monkeypatch.setattr(f"highwater.embed.{runner}", lambda _options: 7)

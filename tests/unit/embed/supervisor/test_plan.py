@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from highwater.embed import ports
-from highwater.embed.combined_settings import load_broker_settings
-from highwater.embed.data_dir import DataDir
-from highwater.embed.options import UpOptions
-from highwater.embed.ports import free_ports
+from highwater.embed.combined.settings import load_broker_settings
 from highwater.embed.supervisor.plan import make_plan
+from highwater.embed.up import ports
+from highwater.embed.up.data_dir import DataDir
+from highwater.embed.up.options import UpOptions
+from highwater.embed.up.ports import free_ports
 from highwater.model.errors import ConfigError, PortInUseError, UsageError
 from highwater.model.ids import INTERNAL_REPLICAS_MAX
 

@@ -4,8 +4,8 @@ from types import MappingProxyType
 
 import pytest
 
-from highwater.embed.options import UpOptions
 from highwater.embed.supervisor import run as module
+from highwater.embed.up.options import UpOptions
 from highwater.model.errors import ConfigError
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from highwater.embed.options import UpOptions
 from highwater.embed.supervisor import supervisor as module
 from highwater.embed.supervisor.plan import ClusterPlan
 from highwater.embed.supervisor.supervisor import Supervisor
+from highwater.embed.up.options import UpOptions
 from highwater.model.errors import HighwaterError, UsageError
 from highwater.runtime.logging import silent_logger
 

@@ -83,6 +83,22 @@ def test_the_shared_buffer_may_be_used_by_others_between_two_pieces():
     assert other.handler.started == [("fetch", 2)]
 
 
+def test_the_beginning_of_a_frame_that_waits_for_memory_is_kept():
+    world = World(budget_bytes=2 * LARGE_FRAME)
+    one, other = world.connect(), world.connect()
+    size = 2 * LARGE_FRAME - 10
+    one.feed(request(PRODUCE, 1, size))
+    data = request(PRODUCE, 2, size)
+    frames = []
+    other.handler.produce = lambda _session, frame: frames.append(bytes(frame))
+    other.feed(data[:100])
+    other.feed(data[100:])
+    assert frames == [], "there is no memory for it"
+    one.answer(1)
+    other.feed(b"")
+    assert frames == [data[4:]]
+
+
 @LINUX_ONLY
 def test_frames_with_one_byte_received_are_counted_whole_and_hardly_resident():
     size = 100 << 20

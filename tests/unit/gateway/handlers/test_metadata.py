@@ -340,12 +340,12 @@ async def test_no_leader_of_an_older_epoch_is_shown_if_the_image_does_not_come()
 
 async def test_metadata_waits_for_the_image_that_the_controller_has():
     backend = FakeBackend(image_of(topic("orders")))
-    backend.routing.heard_of(backend.image.revision + 2)
+    backend.routing.note_revision(backend.image.revision + 2)
     asked = asyncio.create_task(Client(backend).call(ask("orders"), 9))
     await asyncio.sleep(0.005)
     backend.change()
     await asyncio.sleep(0.005)
-    assert not asked.done(), "another gateway may have told of what is in the next one"
+    assert not asked.done(), "the client may have the next one from another gateway"
     backend.change(topics=(elected(topic("orders"), 3),))
     [found] = (await asked).topics
     assert (found.partitions[0].leader_id, found.partitions[0].leader_epoch) == (3, 6)

@@ -7,7 +7,7 @@ from highwater.gateway.handling.apis import APIS
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.registry import request_codec
 
-# The expected ApiVersions response: phase 1 of protocol.md, without APIs that are not served yet.
+# The expected ApiVersions response, by API key. docs/apis.md lists it for users.
 ADVERTISED = {
     0: (0, 11), 1: (4, 12), 2: (1, 9), 3: (0, 9), 8: (2, 8), 9: (1, 8), 10: (0, 4), 11: (0, 9),
     12: (0, 4), 13: (0, 5), 14: (0, 5), 15: (0, 5), 16: (0, 4), 18: (0, 4), 19: (2, 7), 20: (1, 6),

@@ -7,6 +7,7 @@ from grpc import StatusCode
 import highwater.hop
 import highwater.metadata
 import highwater.model
+import highwater.rpc
 from highwater.gateway.handling.errors import CODES, group_code, kafka_code, leader_code
 from highwater.kafka.error_codes import ErrorCode
 from highwater.metadata.controller_client import CallOutcomeUnknownError, ControllerCallError
@@ -33,13 +34,14 @@ def leaves(error: type[HighwaterError]) -> set[type[HighwaterError]]:
 
 
 def test_every_error_that_a_gateway_may_meet_is_in_the_table():
-    for package in (highwater.model, highwater.metadata, highwater.hop):
+    packages = (highwater.model, highwater.metadata, highwater.hop, highwater.rpc)
+    for package in packages:
         for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
             import_module(module.name)
     met = {
         error
         for error in leaves(HighwaterError)
-        if error.__module__.startswith(("highwater.model", "highwater.metadata", "highwater.hop"))
+        if error.__module__.startswith(tuple(package.__name__ + "." for package in packages))
         and not issubclass(error, UsageError)
         and not error.__name__.startswith("_")
     }

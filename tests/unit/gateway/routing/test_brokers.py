@@ -6,9 +6,9 @@ from highwater.gateway.routing.brokers import (
     brokers_for,
     controller_among,
     live_brokers,
+    no_leader_code,
     nodes_without,
     registered_brokers,
-    unled_code,
 )
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import GatewayState
@@ -105,7 +105,7 @@ def test_a_gateway_without_the_listener_hides_its_nodes_from_the_listeners_clien
     lacking = nodes_without(image, "internal")
     assert lacking == {2}, "node 3 has no gateway, and node 4 is fenced"
     assert nodes_without(image, DEFAULT_LISTENER) == set()
-    assert unled_code(NodeId(2), lacking) == ErrorCode.LISTENER_NOT_FOUND
-    assert unled_code(NodeId(3), lacking) == ErrorCode.LEADER_NOT_AVAILABLE
+    assert no_leader_code(NodeId(2), lacking) == ErrorCode.LISTENER_NOT_FOUND
+    assert no_leader_code(NodeId(3), lacking) == ErrorCode.LEADER_NOT_AVAILABLE
     assert live_brokers(image, "no-such") == []
     assert brokers_for(image, "no-such", {}, -1) == []

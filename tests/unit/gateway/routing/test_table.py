@@ -186,7 +186,7 @@ def test_epochs_shown_to_clients_are_kept_until_the_image_has_them(table):
 def test_the_newest_known_revision_stays(links):
     table = RoutingTable(links.link_to)
     for revision, newest in ((0, 0), (7, 7), (5, 7), (8, 8)):
-        table.heard_of(revision)
+        table.note_revision(revision)
         assert table.newest_revision == newest
 
 

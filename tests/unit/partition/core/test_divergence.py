@@ -73,11 +73,11 @@ def test_rounds_end_at_the_longest_common_beginning(pair: tuple[list[int], list[
     theirs.assign(100, len(leader))  # The leader's own epoch, which has no records yet.
     end = len(follower)
     for _ in range(len(follower) + 1):
-        parted = divergence(theirs, len(leader), end, ours.latest)
-        if parted is None:
+        diverging = divergence(theirs, len(leader), end, ours.latest)
+        if diverging is None:
             break
-        assert parted != UNKNOWN_EPOCH
-        end = truncation_offset(ours, end, *parted)
+        assert diverging != UNKNOWN_EPOCH
+        end = truncation_offset(ours, end, *diverging)
         ours.truncate_from_end(end)
     else:
         raise AssertionError("no end of rounds")

@@ -190,7 +190,7 @@ def test_acks_all_waits_for_the_high_watermark(node):
     assert leader_only.offsets == {0: 4}
     assert one.results == []
     follower_fetched(replica, 2, 2)
-    assert replica.high_watermark == replica.log.high_watermark == 2
+    assert replica.high_watermark == replica.log.stored_high_watermark == 2
     assert one.offsets == {0: 0}
     assert two.results == []
     follow(replica, 2, 5)

@@ -1,4 +1,4 @@
-"""Failures of a batch that deep validation finds."""
+"""Verdicts on batches that are not plainly valid."""
 
 import pytest
 
@@ -125,12 +125,55 @@ def test_unreadable_records_are_not_listed_except_an_only_record():
 
 
 def test_a_header_later_than_all_its_records_is_refused_without_a_list():
-    batch = make_batch(timestamps=(NOW, NOW))
-    batch[MAX_TIMESTAMP_AT : MAX_TIMESTAMP_AT + 8] = (NOW + 9_999_999).to_bytes(8, "big")
-    batch[CRC_AT : CRC_AT + 4] = crc_of(batch, 0, len(batch)).to_bytes(4, "big")
+    batch = said(make_batch(timestamps=(NOW, NOW)), NOW + 9_999_999)
     failure = refusal_of(batch, AppendPolicy(), NOW)
     assert failure.error_code == ErrorCode.INVALID_TIMESTAMP
     assert not failure.record_errors
+
+
+def said(batch, largest):
+    """The batch with another largest timestamp in its header."""
+    batch[MAX_TIMESTAMP_AT : MAX_TIMESTAMP_AT + 8] = largest.to_bytes(8, "big", signed=True)
+    batch[CRC_AT : CRC_AT + 4] = crc_of(batch, 0, len(batch)).to_bytes(4, "big")
+    return batch
+
+
+@pytest.mark.parametrize("compression", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("largest", [NOW - 1, 5, -1])
+def test_records_count_if_the_header_has_a_largest_timestamp_before_the_first(compression, largest):
+    future, old = NOW + 9_999_999, NOW - 5000
+    policy = AppendPolicy(timestamp_before_ms_max=1000)
+    batch = said(make_batch(timestamps=(NOW, NOW - 1, NOW + 7), compression=compression), largest)
+    for each in (AppendPolicy(), policy):
+        assert verdict_on(batch, each, NOW) == NOW + 7, "the header's would be too old"
+    batch = said(make_batch(timestamps=(NOW, future, old), compression=compression), largest)
+    failure = refusal_of(batch, AppendPolicy(), NOW)
+    assert failure.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert [index for index, _ in failure.record_errors] == [1]
+    assert records(batch, timestamp_before_ms_max=1000) == [1, 2]
+
+
+def test_records_may_all_be_before_the_first_timestamp_of_the_header():
+    """No client sends this, but Kafka takes it."""
+    batch = make_batch(timestamps=(NOW,))
+    delta_at = 61 + 2  # Behind the record's length and attributes.
+    assert batch[delta_at] == 0
+    batch[delta_at] = 1  # -1
+    assert verdict_on(said(batch, 5), AppendPolicy(), NOW) == NOW - 1
+    assert verdict_on(said(batch, NOW - 1), AppendPolicy(), NOW) == NOW - 1
+
+
+def test_a_wrong_largest_timestamp_is_refused_if_the_records_cannot_be_read():
+    """With Kafka's codes, as in deep validation."""
+    nonsense = make_batch(timestamps=(NOW, NOW))
+    nonsense[61:] = b"\xff" * (len(nonsense) - 61)
+    assert code(said(bytearray(nonsense), 5)) == ErrorCode.INVALID_RECORD
+    assert code(said(bytearray(nonsense), 5), log_append_time=True) == 0, "nobody trusts it"
+    assert code(said(bytearray(nonsense), NOW)) == 0, "opaque as ever"
+    packed = make_batch(timestamps=(NOW, NOW), value=b"\0" * 50_000, compression=1)
+    assert code(said(packed, 5), decompressed_bytes_max=1000) == ErrorCode.MESSAGE_TOO_LARGE
+    packed[61:] = b"\xff" * (len(packed) - 61)
+    assert code(said(packed, 5)) == ErrorCode.CORRUPT_MESSAGE
 
 
 def test_decompression_has_a_limit():

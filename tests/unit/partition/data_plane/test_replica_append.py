@@ -328,13 +328,66 @@ def test_deep_validation_corrects_the_largest_timestamp(node, writable, said, co
     assert replica.log.extent.active.max_timestamp == 1001
 
 
-def test_without_deep_validation_the_header_is_trusted(node):
+@pytest.mark.parametrize("writable", [True, False])
+@pytest.mark.parametrize("said", [999, 5, 0, -1, -(2**63)])
+@pytest.mark.parametrize("timestamps", [(1000,), (1000, 1001), (1000, 7, 1001, -1)])
+@pytest.mark.parametrize("compression", [0, 1, 2, 3, 4])
+def test_a_largest_timestamp_before_the_first_one_is_corrected(
+    node, writable, said, timestamps, compression
+):
+    """Without deep validation, too: such a header cannot be right."""
     replica = node.add()
-    batch = resealed(good(), MAX_TIMESTAMP_AT, ">q", 5)
+    sent = make_batch(timestamps=timestamps, compression=compression)
+    batch = resealed(sent, MAX_TIMESTAMP_AT, ">q", said)
+    group, sink = node.group(good(), memoryview(batch if writable else bytes(batch)), good())
+    group.writable = writable
+    node.plane.append([group])
+    assert sink.codes == {0: 0, 1: 0, 2: 0}
+    _, view, _ = iter_batches(stored(replica))
+    assert (view.max_timestamp, view.crc_ok()) == (max(timestamps), True)
+    assert bytes(view.payload) == bytes(memoryview(sent)[61:])
+    assert replica.log.extent.active.max_timestamp == 1001
+    if not writable:
+        assert bytes(group.batches[1]) == batch
+
+
+def test_records_without_timestamps_stay_so(node):
+    replica = node.add()
+    for batch in (make_batch(timestamps=(-1,)), make_batch(timestamps=(-1, -1), compression=1)):
+        assert node.append(batch).codes == {0: 0}
+    assert [view.max_timestamp for view in iter_batches(stored(replica))] == [-1, -1]
+    assert replica.log.extent.active.max_timestamp == -1
+    assert replica.log.search.first_with_largest() == (-1, -1)
+
+
+def test_any_other_largest_timestamp_is_trusted_without_deep_validation(node):
+    replica = node.add()
+    batch = resealed(make_batch(timestamps=(1000, 5000)), MAX_TIMESTAMP_AT, ">q", 1000)
     assert node.append(batch).codes == {0: 0}
-    assert replica.log.extent.active.max_timestamp == 5
+    assert replica.log.extent.active.max_timestamp == 1000
+    near = resealed(good(), MAX_TIMESTAMP_AT, ">q", node.clock.now_ms + 3_600_000)
+    assert node.append(near).codes == {0: 0}
+    assert replica.log.extent.active.max_timestamp == node.clock.now_ms + 3_600_000
     future = resealed(good(), MAX_TIMESTAMP_AT, ">q", node.clock.now_ms + 3_600_001)
     assert node.append(future).codes == {0: ErrorCode.INVALID_TIMESTAMP}
+
+
+@pytest.mark.parametrize("said", [5, -1])
+def test_retention_keeps_new_records_whose_header_says_that_they_are_old(node, said):
+    replica = node.add(retention_ms=60_000)
+    now = node.clock.now_ms
+    new = resealed(make_batch(timestamps=(now, now - 1)), MAX_TIMESTAMP_AT, ">q", said)
+    assert node.append(make_batch(timestamps=(5,))).codes == {0: 0}
+    replica.log.roll()
+    assert node.append(new).codes == {0: 0}
+    replica.log.roll()
+    assert replica.log.apply_retention() == 1, "the old records"
+    assert replica.log.log_start_offset == 1
+    assert replica.log.search.first_at_or_after(now)[:2] == (now, 1)
+    node.clock.now_ms += 60_000
+    assert replica.log.apply_retention() == 0
+    node.clock.now_ms += 1
+    assert replica.log.apply_retention() == 1
 
 
 # ---- without a session with the controller ----

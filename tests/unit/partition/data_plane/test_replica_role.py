@@ -79,17 +79,17 @@ def test_a_follower_truncates_records_that_its_leader_lacks(node: Node) -> None:
     follower_fetched(replica, 2, 1)
     follow(replica, 2, EPOCH + 1)
     assert port.asked == [("stop",), ("follow", 2, EPOCH + 1)], "a leader follows nobody"
-    parted = Diverged(
+    diverged = Diverged(
         leader_epoch=EPOCH + 1,
         fetch_offset=3,
         last_fetched_epoch=EPOCH,
         epoch=EPOCH,
         end_offset=1,
     )
-    replica.handle(parted)
+    replica.handle(diverged)
     assert replica.log.log_end_offset == replica.core.log_end_offset == 1
-    assert replica.high_watermark == replica.log.high_watermark == 1
-    replica.handle(parted)
+    assert replica.high_watermark == replica.log.stored_high_watermark == 1
+    replica.handle(diverged)
     assert replica.log.log_end_offset == 1, "an answer that comes again cuts nothing"
 
 

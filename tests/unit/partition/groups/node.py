@@ -12,12 +12,18 @@ from highwater.kafka.registry import request_codec
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.runtime import GroupCoordinator
-from highwater.partition.groups.shard_host import HostSettings
+from highwater.partition.groups.shard_host import HostSettings, HostState
 from highwater.runtime.clock import SystemClock
 from highwater.runtime.logging import silent_logger
 from tests.unit.partition.groups.memory_log import MemoryLog, MemorySnapshots
 
 NO_DELAY = GroupConfig(initial_rebalance_delay_ms=0)
+
+
+def is_active(coordinator: GroupCoordinator, partition: int) -> bool:
+    """Whether the partition is loaded and serves calls."""
+    host = coordinator._hosts.get(partition)
+    return host is not None and host.state is HostState.ACTIVE
 
 
 class Sent:
@@ -82,7 +88,7 @@ class Node:
         for partition in partitions or (0,):
             self.coordinator.become_leader(partition, epoch)
         for partition in partitions or (0,):
-            await until(lambda p=partition: self.coordinator.is_active(p))
+            await until(lambda p=partition: is_active(self.coordinator, p))
         return self
 
     def submit(

@@ -17,7 +17,7 @@ from tests.support.log_batches import append
 from tests.unit.hop.sinks import TOPIC
 from tests.unit.partition.data_plane import node as data_plane
 from tests.unit.partition.data_plane.roles import NODE, follower_fetched, image_says
-from tests.unit.partition.groups.node import Node, until
+from tests.unit.partition.groups.node import Node, is_active, until
 from tests.unit.partition.groups.test_runtime import commit, committed, fetch_all
 
 OTHER = 2
@@ -43,7 +43,7 @@ class Side:
         both = (NODE, OTHER)
         image_says(self.replica, leader=NODE, epoch=epoch, replicas=both, isr=isr)
         self.node.coordinator.become_leader(0, epoch)
-        await until(lambda: self.node.coordinator.is_active(0))
+        await until(lambda: is_active(self.node.coordinator, 0))
 
     def follow(self, epoch: int) -> None:
         image_says(self.replica, leader=OTHER, epoch=epoch, replicas=(NODE, OTHER))
@@ -71,7 +71,7 @@ class Side:
                 log_start_offset=self.log.log_start_offset, log_end_offset=self.log.log_end_offset
             )
         )
-        self.log.high_watermark = core.high_watermark
+        self.log.stored_high_watermark = core.high_watermark
 
     async def told(self) -> dict[tuple[str, int], int]:
         return committed(await self.node.ask(fetch_all(), 7))

@@ -34,7 +34,7 @@ from highwater.partition.groups.core.shard import GroupCoordinatorShard
 from highwater.partition.groups.core.state import GroupState
 from highwater.partition.groups.shard_host import HostSettings
 from tests.unit.partition.groups.memory_log import MemoryLog, MemorySnapshots
-from tests.unit.partition.groups.node import Node, until
+from tests.unit.partition.groups.node import Node, is_active, until
 
 
 def join(member_id="", group="g", **fields):
@@ -175,8 +175,8 @@ async def test_a_refused_append_reloads_the_shard():
     node.log.refuse(ErrorCode.NOT_ENOUGH_REPLICAS)
     assert lost.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert waiting.code == ErrorCode.NOT_COORDINATOR, "as consumers understand it"
-    assert not node.coordinator.is_active(0)
-    await until(lambda: node.coordinator.is_active(0))
+    assert not is_active(node.coordinator, 0)
+    await until(lambda: is_active(node.coordinator, 0))
     assert committed(await node.ask(fetch_all("other"), 7)) == {}
     assert committed(await node.ask(fetch_all(), 7)) == {("t", 0): 1}
     assert (await node.ask(heartbeat(member, 1), 4)).error_code == 0
@@ -234,10 +234,10 @@ async def test_syncs_and_commits_are_answered_when_the_partition_moves():
 async def test_new_epoch_replaces_the_shard_and_old_epochs_do_not():
     node = await Node().lead(epoch=3)
     node.coordinator.become_leader(0, 2)
-    assert node.coordinator.is_active(0)
+    assert is_active(node.coordinator, 0)
     node.coordinator.become_leader(0, 4)
-    assert not node.coordinator.is_active(0)
-    await until(lambda: node.coordinator.is_active(0))
+    assert not is_active(node.coordinator, 0)
+    await until(lambda: is_active(node.coordinator, 0))
     await node.ask(commit(1), 8)
     assert node.log.appends == [(0, 4, 1)]
 
@@ -249,7 +249,7 @@ async def test_commits_of_a_former_epoch_change_nothing():
     node.coordinator.become_leader(0, 2)
     assert sent.code == ErrorCode.NOT_COORDINATOR
     node.log.commit()
-    await until(lambda: node.coordinator.is_active(0))
+    await until(lambda: is_active(node.coordinator, 0))
     assert committed(await node.ask(fetch_all(), 7)) == {("t", 0): 1}, "it was committed after all"
     assert len(sent.answers) == 1
 
@@ -262,7 +262,7 @@ async def test_calls_while_loading():
     other = Node(node.log, snapshots)
     other.coordinator.become_leader(0, 2)
     await asyncio.sleep(0.02)
-    assert not other.coordinator.is_active(0)
+    assert not is_active(other.coordinator, 0)
     load = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert other.submit(commit(2), 8).code == load
     assert other.submit(join(), 9).code == load
@@ -271,7 +271,7 @@ async def test_calls_while_loading():
     assert other.submit(sync("m", 1), 5).response.error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert other.submit(ListGroupsRequest(), 4, partition=-1).response.error_code == load
     snapshots.open.set()
-    await until(lambda: other.coordinator.is_active(0))
+    await until(lambda: is_active(other.coordinator, 0))
     assert committed(await other.ask(fetch_all(), 7)) == {("t", 0): 1}
 
 
@@ -321,7 +321,7 @@ async def test_commit_that_does_not_come_in_time():
     await until(lambda: late.done and read.done)
     assert late.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert read.code == ErrorCode.NOT_COORDINATOR, "old consumers know no other for OffsetFetch"
-    assert node.coordinator.is_active(0)
+    assert is_active(node.coordinator, 0)
     log.commit()
     assert committed(await node.ask(fetch_all(), 7)) == {("t", 0): 1}
     assert len(log.appends) == 1
@@ -403,7 +403,7 @@ async def test_bytes_that_do_not_decode():
     assert node.submit(None, 0, api_key=0, body=b"").code == ErrorCode.INVALID_REQUEST
     huge = bytes(16 * 1024 * 1024 + 1)
     assert node.submit(None, 0, api_key=14, body=huge).code == ErrorCode.INVALID_REQUEST
-    assert node.coordinator.is_active(0)
+    assert is_active(node.coordinator, 0)
 
 
 async def test_other_instances_have_another_coordinator():
@@ -473,7 +473,7 @@ async def test_a_bug_reloads_the_shard_and_nothing_else(monkeypatch):
             "highwater.partition.groups.core.shard.GroupCoordinatorShard.commit_offsets", broken
         )
         assert node.submit(commit(2), 8).code == ErrorCode.UNKNOWN_SERVER_ERROR
-    await until(lambda: node.coordinator.is_active(0))
+    await until(lambda: is_active(node.coordinator, 0))
     assert committed(await node.ask(fetch_all(), 7)) == {("t", 0): 1}
 
 
@@ -519,7 +519,7 @@ async def test_a_shard_whose_activation_fails_is_loaded_again(monkeypatch):
     heir.coordinator.become_leader(0, 2)
     await until(lambda: not bugs)
     assert heir.submit(commit(5, member, 1), 8).code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    await until(lambda: heir.coordinator.is_active(0))
+    await until(lambda: is_active(heir.coordinator, 0))
     assert (await heir.ask(heartbeat(member, 1), 4)).error_code == 0
 
 
@@ -532,7 +532,7 @@ async def test_a_bug_during_a_topic_deletion_reloads_only_its_shard(monkeypatch)
 
     monkeypatch.setattr(GroupCoordinatorShard, "topics_deleted", bug)
     node.coordinator.topics_deleted(DEFAULT_INSTANCE, frozenset({"t"}))
-    await until(lambda: node.coordinator.is_active(0))
+    await until(lambda: is_active(node.coordinator, 0))
     assert committed(await node.ask(fetch_all(), 7)) == {("t", 0): 5}
 
 

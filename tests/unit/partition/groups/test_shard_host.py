@@ -8,7 +8,7 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.groups.shard_host import HostSettings
 from highwater.partition.groups.snapshot import decode_snapshot
 from tests.unit.partition.groups.memory_log import MemoryLog, MemorySnapshots
-from tests.unit.partition.groups.node import Node, until
+from tests.unit.partition.groups.node import Node, is_active, until
 from tests.unit.partition.groups.test_runtime import commit, committed, fetch_all, heartbeat
 
 SMALL = HostSettings(snapshot_bytes=2_000)
@@ -52,7 +52,7 @@ async def test_snapshot_that_cannot_be_written_costs_nothing():
     for n in range(60):
         await node.ask(commit(n), 8)
     assert snapshots.files == {}
-    assert node.coordinator.is_active(0)
+    assert is_active(node.coordinator, 0)
     await node.coordinator.stop()
 
 
@@ -80,7 +80,7 @@ async def test_stop_while_loading():
     await node.coordinator.stop(timeout_s=1)
     snapshots.open.set()
     await asyncio.sleep(0.05)
-    assert not node.coordinator.is_active(0)
+    assert not is_active(node.coordinator, 0)
 
 
 async def test_loader_of_an_old_epoch_never_installs_what_it_read():
@@ -97,7 +97,7 @@ async def test_loader_of_an_old_epoch_never_installs_what_it_read():
     await asyncio.sleep(0.01)
     assert node.submit(commit(2), 8).code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     node.snapshots.open.set()
-    await until(lambda: node.coordinator.is_active(0))
+    await until(lambda: is_active(node.coordinator, 0))
     await asyncio.sleep(0.02)
     await node.ask(commit(2), 8)
     assert node.log.appends[-1] == (0, 4, 1)
@@ -114,9 +114,9 @@ async def test_a_partition_lost_during_loading_is_not_coordinated(refusal):
     await until(lambda: node.submit(commit(1), 8).code == ErrorCode.NOT_COORDINATOR)
     assert node.submit(heartbeat("m", 1), 4).code == ErrorCode.NOT_COORDINATOR
     await asyncio.sleep(0.15)
-    assert not node.coordinator.is_active(0)
+    assert not is_active(node.coordinator, 0)
     node.log.refuse_with = 0  # The disk has recovered in the same epoch.
-    await until(lambda: node.coordinator.is_active(0))
+    await until(lambda: is_active(node.coordinator, 0))
 
 
 async def test_an_unreadable_log_is_read_again(monkeypatch):
@@ -161,7 +161,7 @@ async def test_reload_pauses_grow_while_appends_fail_and_shrink_after(times):
         sent = node.submit(commit(1), 8)
         await until(lambda sent=sent: sent.done)
         started = loop.time()
-        await until(lambda: node.coordinator.is_active(0))
+        await until(lambda: is_active(node.coordinator, 0))
         pauses.append(loop.time() - started)
     assert pauses[0] < pauses[1] < pauses[2]
     node.log.fail_with = 0

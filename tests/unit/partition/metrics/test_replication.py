@@ -80,7 +80,7 @@ def test_the_lag_is_the_worst_of_each_follower(service: Service, value: Value) -
         service.leader.append(*[make_batch() for _ in range(10)], partition=n)
         follower_fetched(replica, 2, 10 - 3 * n)
     assert value("follower_lag_records", node="2") == 3
-    assert value("follower_lag_records", node="3") == 10, "not heard of: it may have nothing"
+    assert value("follower_lag_records", node="3") == 10, "it has not fetched: it may have nothing"
 
 
 def test_counters(service: Service, value: Value) -> None:

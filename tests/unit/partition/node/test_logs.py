@@ -141,7 +141,7 @@ async def test_high_watermarks_are_written_more_often_than_recovery_points(tmp_p
     logs.start(tasks)
     log, _ = logs.open_log(new_topic(), 0)
     append(log, make_batch(), make_batch(), epoch=0)
-    log.high_watermark = 2
+    log.stored_high_watermark = 2
     told = tmp_path / "replication-offset-checkpoint"
     async with asyncio.timeout(10):
         while not (told.exists() and told.read_text().endswith("orders 0 2\n")):

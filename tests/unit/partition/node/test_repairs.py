@@ -68,7 +68,7 @@ class Node:
         self.plane = DataPlane(lambda _delay, _call: None, lambda _replica, _error: None)
         self.plane.replicas[TOPIC.topic_id, 0] = self.replica
         image_says(self.replica, leader=1, epoch=4, replicas=(1, 2, 3))
-        log.high_watermark = log.log_end_offset
+        log.stored_high_watermark = log.log_end_offset
         self.answers: dict[int, Outcome] = {}
         self.damaged: set[int] = set()
         """Peers that have lost other records."""

@@ -35,7 +35,7 @@ class Logs:
         empty: Any = SimpleNamespace(
             log_start_offset=0,
             log_end_offset=0,
-            high_watermark=0,
+            stored_high_watermark=0,
             epochs=SimpleNamespace(cache=LeaderEpochCache(), begin=lambda _epoch: None),
             rotten=False,
         )

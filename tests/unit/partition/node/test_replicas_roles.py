@@ -261,7 +261,7 @@ def test_a_replica_with_damaged_records_is_fetched_again(f):
     assert f.replicas.offline == {T.topic_id: [0]}
     assert leader.failed
     f.apply(replace(T, configs={"retention.ms": "5"}))
-    assert f.of(T, 0) is leader, "the controller has not heard of it yet"
+    assert f.of(T, 0) is leader, "the controller does not know it yet"
     led_by_other = moved(T, 0, 2, isr=(2, 1))
     f.apply(led_by_other)
     assert f.of(T, 0) is leader, "it still counts as one that has everything"
@@ -391,7 +391,7 @@ def test_an_untruncatable_follower_leaves_the_isr_before_it_is_replaced(f, count
     assert f.replicas.replace_uncut_log(replica)
     assert f.of(behind) is replica
     f.apply(replace(counted, configs={"retention.ms": "5"}))
-    assert f.of(behind) is replica, "the controller has not heard of it yet"
+    assert f.of(behind) is replica, "the controller does not know it yet"
     f.apply(in_epoch(counted, 1, isr=(2,), eligible_leaders=()))
     assert f.of(behind) is not replica
 

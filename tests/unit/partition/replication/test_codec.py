@@ -39,17 +39,17 @@ REQUEST = FollowerRequest(
 
 
 def answered(
-    partition=0, *, topic=TOPIC_A, code=0, offsets=(9, 1, 10), parted=(-1, -1), records=b""
+    partition=0, *, topic=TOPIC_A, code=0, offsets=(9, 1, 10), diverging=(-1, -1), records=b""
 ):
     if isinstance(records, bytes):
         records = memoryview(records)
-    return Answered(topic, partition, 4, 5, 3, code, *offsets, *parted, records)
+    return Answered(topic, partition, 4, 5, 3, code, *offsets, *diverging, records)
 
 
 ANSWER = [
     answered(records=b"0123456789"),
     answered(1, code=6, offsets=(-1, -1, -1)),
-    answered(2, topic=TOPIC_B, parted=(3, 1 << 40)),
+    answered(2, topic=TOPIC_B, diverging=(3, 1 << 40)),
     answered(3, code=1, offsets=(1 << 50, 1 << 30, 1 << 60)),
     answered(4, records=b"abc"),
 ]
@@ -200,7 +200,7 @@ def test_answers_need_exactly_the_records_that_they_promise(payload):
 
 
 def test_records_beside_a_divergence_are_refused():
-    message = encode_response(1, [answered(parted=(3, 4), records=b"x")])
+    message = encode_response(1, [answered(diverging=(3, 4), records=b"x")])
     with pytest.raises(HopFramingError, match="divergence"):
         decode_response(message)
 

@@ -202,7 +202,7 @@ class ActiveController:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._until_store_went_back(), name="store-went-back")
                 tasks.create_task(self._writer.run(), name="metadata-writer")
-                await self._until_heard()
+                await self._wait_for_a_member()
                 tasks.create_task(self._settle(), name="settle-elections")
                 tasks.create_task(self.members.watch_sessions(), name="watch-sessions")
                 tasks.create_task(self.members.close_ended(is_refused), name="close-ended")
@@ -429,7 +429,7 @@ class ActiveController:
         _, revision = await self._writer.commit(decide)
         return revision
 
-    async def _until_heard(self) -> None:
+    async def _wait_for_a_member(self) -> None:
         """Waits for a member: live members call at once, and know if the store went back."""
         try:
             async with asyncio.timeout(FIRST_WORD_S):

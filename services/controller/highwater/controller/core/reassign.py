@@ -120,7 +120,7 @@ def cancel(
     )
     if not partition.adding_replicas:
         return slim
-    return _led_anew(slim, _leader_among(slim, candidates))
+    return _in_new_leader_epoch(slim, _leader_among(slim, candidates))
 
 
 def _called_back(partition: PartitionState) -> PartitionState:
@@ -169,7 +169,7 @@ def completed(
         return partition
     leader = _leader_among(slim, candidates)
     # Without a leader the others may still be needed; the next election asks again.
-    return partition if leader == NO_NODE else _led_anew(slim, leader)
+    return partition if leader == NO_NODE else _in_new_leader_epoch(slim, leader)
 
 
 def settled(
@@ -198,7 +198,7 @@ def _leader_among(slim: PartitionState, candidates: Candidates) -> NodeId:
     return choose_leader(slim, slim.isr, slim.eligible_leaders, candidates)
 
 
-def _led_anew(slim: PartitionState, leader: NodeId) -> PartitionState:
+def _in_new_leader_epoch(slim: PartitionState, leader: NodeId) -> PartitionState:
     """The partition after replicas have gone: in a new leader epoch, whoever leads."""
     last_known = slim.last_known_leader if leader == NO_NODE else leader
     return replace(

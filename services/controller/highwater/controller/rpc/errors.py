@@ -2,17 +2,18 @@
 
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Final, NoReturn, Protocol, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import grpc
 
 from highwater.controller.image.not_active import NotActiveError
 from highwater.controller.store.port import (
     OutcomeUnknownError,
+    StoreBrokenError,
     StoreUnavailableError,
     StoreWentBackError,
 )
-from highwater.metadata.status import ACTIVE_KEY, REASON_KEY
+from highwater.metadata.status import ACTIVE_KEY, REASON_KEY, Context
 from highwater.model.errors import HighwaterError, InvalidRequestError, LimitExceededError
 
 STATUS: Final[dict[type[HighwaterError], grpc.StatusCode]] = {
@@ -22,23 +23,12 @@ STATUS: Final[dict[type[HighwaterError], grpc.StatusCode]] = {
     OutcomeUnknownError: grpc.StatusCode.ABORTED,
     StoreWentBackError: grpc.StatusCode.FAILED_PRECONDITION,
     InvalidRequestError: grpc.StatusCode.INVALID_ARGUMENT,
+    # No other controller has this store, and this one has to be restarted: nothing to repeat.
+    StoreBrokenError: grpc.StatusCode.INTERNAL,
 }
 
 _Request = TypeVar("_Request")
 _Response = TypeVar("_Response")
-
-
-class Context(Protocol):
-    """The parts of a call's context that servicers use, in process or over gRPC."""
-
-    async def abort(
-        self,
-        code: grpc.StatusCode,
-        details: str = "",
-        trailing_metadata: tuple[tuple[str, str], ...] = (),
-    ) -> NoReturn:
-        """Ends the call with an error."""
-        ...
 
 
 async def abort(context: Context, error: HighwaterError) -> NoReturn:

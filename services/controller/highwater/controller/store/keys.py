@@ -15,7 +15,7 @@
     partitions/<id, hex>/00000   {"v":1,"leader":1,"leader_epoch":0,"epoch":0,"replicas":[1,2],
                                   "isr":[1,2],"elr":[],"last_leader":-1,"adding":[],"removing":[]}
     configs/cluster              {"v":1,"values":{"log.retention.ms":"1000"}}
-    configs/nodes/3              {"v":1,"values":{"log.cleaner.threads":"2"}}
+    configs/nodes/3              {"v":1,"values":{"log.cleaner.backoff.ms":"1000"}}
     producer_ids                 {"v":1,"next":1000}
     head                         {"v":1,"controller_epoch":7}                 see `store.head`
 

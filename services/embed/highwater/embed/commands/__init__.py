@@ -1,1 +1,4 @@
-"""The commands of `highwater`, one module per group; each imports its code only when it runs."""
+"""The commands of `highwater`, one module per group; `cli.py` puts them together.
+
+Each imports its code only when it runs: what the others need must not slow its start.
+"""

@@ -25,7 +25,7 @@ def broker(
 ) -> None:
     """Run a partition node that is its own gateway, in one process."""
     # Imported here: these would multiply the time of `highwater topic`.
-    from highwater.embed.combined_settings import load_broker_settings
+    from highwater.embed.combined.settings import load_broker_settings
     from highwater.runtime.settings import print_config
 
     if parent is not None:
@@ -37,6 +37,6 @@ def broker(
         for one in (settings.broker, *settings.services.values()):
             print_config(one)
         return
-    from highwater.embed.combined import run_combined
+    from highwater.embed.combined.broker import run_combined
 
     raise typer.Exit(run_combined(settings))

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from highwater.embed.kafka_client import parse_address
-from highwater.embed.readiness_probe import TIMEOUT_S, ask
+from highwater.embed.clients.kafka_client import parse_address
+from highwater.embed.clients.readiness_probe import TIMEOUT_S, ask
 
 
 def healthcheck(

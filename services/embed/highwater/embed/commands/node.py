@@ -8,7 +8,7 @@ import typer
 from highwater.embed.commands.quota import ControllerAddress, DataDirectory, controller_address
 
 if TYPE_CHECKING:
-    from highwater.embed.nodes import DecommissionStep
+    from highwater.embed.clients.nodes import DecommissionStep
 
 node: Final = typer.Typer(
     help="List and decommission nodes.", no_args_is_help=True, rich_markup_mode=None
@@ -25,7 +25,7 @@ def list_nodes(controller: ControllerAddress = None, data_dir: DataDirectory = _
     from rich.console import Console
     from rich.table import Table
 
-    from highwater.embed.nodes import read_nodes
+    from highwater.embed.clients.nodes import read_nodes
 
     table = Table()
     table.add_column("node", justify="right")
@@ -56,7 +56,7 @@ def decommission(
 
     If the command is interrupted, run it again: it goes on where it was.
     """
-    from highwater.embed import nodes
+    from highwater.embed.clients import nodes
 
     address = controller_address(controller, data_dir)
     if cancel:
@@ -81,7 +81,7 @@ def remove(
     data_dir: DataDirectory = _DATA_DIR,
 ) -> None:
     """Remove a node that was decommissioned and has been stopped."""
-    from highwater.embed import nodes
+    from highwater.embed.clients import nodes
 
     nodes.remove(controller_address(controller, data_dir), number)
     typer.echo(f"node {number} is forgotten")

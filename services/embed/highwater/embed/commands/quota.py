@@ -12,7 +12,7 @@ from highwater.embed.commands.service import (
     PrintConfig,
     run_service,
 )
-from highwater.embed.data_dir import DataDir
+from highwater.embed.up.data_dir import DataDir
 from highwater.model.errors import UsageError
 
 quota: Final = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
@@ -48,7 +48,7 @@ def set_limits(
     data_dir: DataDirectory = Path(".highwater"),
 ) -> None:
     """Set an instance's limits; limits that are not named stay, `none` means unlimited."""
-    from highwater.embed.limits import LimitChange, change_limits
+    from highwater.embed.clients.limits import LimitChange, change_limits
 
     change = LimitChange(
         produce=_limit("--produce-bytes-per-second", produce_bytes_per_second),
@@ -69,7 +69,7 @@ def show_limits(
     from rich.console import Console
     from rich.table import Table
 
-    from highwater.embed.limits import read_limits
+    from highwater.embed.clients.limits import read_limits
 
     table = Table()
     table.add_column("instance")

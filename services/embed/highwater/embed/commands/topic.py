@@ -30,7 +30,7 @@ def create(
     ] = None,
 ) -> None:
     """Create a topic."""
-    from highwater.embed.kafka_client import KafkaClient
+    from highwater.embed.clients.kafka_client import KafkaClient
 
     configs: dict[str, str] = {}
     for assignment in config or ():
@@ -54,7 +54,7 @@ def list_topics(
     from rich.console import Console
     from rich.table import Table
 
-    from highwater.embed.kafka_client import KafkaClient
+    from highwater.embed.clients.kafka_client import KafkaClient
 
     with KafkaClient(bootstrap) as client:
         topics = client.metadata().topics
@@ -79,7 +79,7 @@ def describe(
     from rich.console import Console
     from rich.table import Table
 
-    from highwater.embed.kafka_client import BrokerError, KafkaClient
+    from highwater.embed.clients.kafka_client import BrokerError, KafkaClient
 
     with KafkaClient(bootstrap) as client:
         (found,) = client.metadata([name]).topics
@@ -110,7 +110,7 @@ def delete(
     bootstrap: Bootstrap = _DEFAULT_BOOTSTRAP,
 ) -> None:
     """Delete a topic with all its records."""
-    from highwater.embed.kafka_client import KafkaClient
+    from highwater.embed.clients.kafka_client import KafkaClient
 
     with KafkaClient(bootstrap) as client:
         client.delete_topic(name)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from highwater.embed.options import UpOptions
+    from highwater.embed.up.options import UpOptions
 
 Gateways = Annotated[
     int | None,
@@ -70,7 +70,7 @@ def up(
     """Run a whole cluster: in this process, or as several processes that are supervised."""
     if separate and gateways == 0:
         raise typer.BadParameter("--separate needs at least one gateway", param_hint="--gateways")
-    from highwater.embed.options import UpOptions
+    from highwater.embed.up.options import UpOptions
 
     options = UpOptions(
         data_dir=data_dir,
@@ -93,6 +93,6 @@ def _run(options: "UpOptions") -> int:
         from highwater.embed.supervisor.run import run_supervised
 
         return run_supervised(options)
-    from highwater.embed.embedded import run_embedded
+    from highwater.embed.embedded.run import run_embedded
 
     return run_embedded(options)

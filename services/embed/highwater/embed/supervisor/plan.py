@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from highwater.controller.config import ControllerConfig
-from highwater.embed.combined_settings import load_combined
-from highwater.embed.data_dir import DataDir
-from highwater.embed.options import UpOptions, cluster_overrides, up_defaults, with_own
-from highwater.embed.ports import check_ports, free_ports
+from highwater.embed.combined.settings import load_combined
+from highwater.embed.up.data_dir import DataDir
+from highwater.embed.up.options import UpOptions, cluster_overrides, up_defaults, with_own
+from highwater.embed.up.ports import check_ports, free_ports
 from highwater.gateway.config import GatewayConfig
 from highwater.model.errors import UsageError
 from highwater.partition.config import PartitionConfig

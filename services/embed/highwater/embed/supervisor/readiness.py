@@ -3,7 +3,7 @@
 import socket
 from typing import Final
 
-from highwater.embed.kafka_client import KafkaClient
+from highwater.embed.clients.kafka_client import KafkaClient
 from highwater.model.errors import HighwaterError
 
 PROBE_TIMEOUT_S: Final = 2.0

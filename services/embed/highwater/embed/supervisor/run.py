@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from highwater.embed.announce import Announced
-from highwater.embed.options import UpOptions, cluster_overrides
 from highwater.embed.supervisor.supervisor import Supervisor
+from highwater.embed.up.announce import Announced
+from highwater.embed.up.options import UpOptions, cluster_overrides
 from highwater.gateway.config import GatewayConfig
 from highwater.runtime import lifecycle
 from highwater.runtime.logging import forward_standard_logging, make_logger

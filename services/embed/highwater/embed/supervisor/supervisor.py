@@ -5,11 +5,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from highwater.embed.data_dir import DataDir
-from highwater.embed.options import UpOptions
 from highwater.embed.supervisor.child import Child
 from highwater.embed.supervisor.plan import ClusterPlan, make_plan
 from highwater.embed.supervisor.readiness import serves_all_nodes
+from highwater.embed.up.data_dir import DataDir
+from highwater.embed.up.options import UpOptions
 from highwater.model.errors import HighwaterError
 from highwater.runtime.logging import Logger
 from highwater.runtime.tasks import TaskOwner

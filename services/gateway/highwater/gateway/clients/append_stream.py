@@ -66,9 +66,9 @@ class AppendStream:
         owner: AppendOwner | None = None,
         outstanding_max: int = OUTSTANDING_MAX[HopTransport.LOOP],
     ) -> None:
-        """`on_encode_failure` hears of groups that no message can carry, which is a bug.
+        """`on_encode_failure` gets the error of a group that no message can carry, which is a bug.
 
-        `on_bug` hears of the others, see `Stream`. `owner` is that of the groups that are made
+        `on_bug` gets other bugs, see `Stream`. `owner` is that of the groups that are made
         here.
         """
         self.gatherer = AppendGatherer(schedule, self._gathered, owner)

@@ -128,10 +128,9 @@ class FrameInput:
             if size > large_frame or size < HEADER_MIN:
                 bad = not HEADER_MIN <= size <= shared.frame_bytes_max
                 if bad or stop > end:
-                    rest = bytes(view[position + 4 : end])
                     self._keep(b"", anew=True)
                     self._hand_over(frames, charged)
-                    self._begin_large(size, rest, bad=bad)
+                    self._begin_large(size, view[position + 4 : end], bad=bad)
                     return
             if stop > end:
                 break
@@ -161,8 +160,11 @@ class FrameInput:
         self._partial = b""
         self._owner.refuse_input("its frame was begun long ago and the memory is needed")
 
-    def _begin_large(self, size: int, first: bytes, *, bad: bool) -> None:
-        """Gets a buffer for a large frame once the budget has room for it."""
+    def _begin_large(self, size: int, begun: memoryview, *, bad: bool) -> None:
+        """Gets a buffer for a large frame once the budget has room for it.
+
+        `begun` is what has come of it, in the shared buffer.
+        """
         if bad:
             self._shared.meters.refused += 1
             limit = self._shared.frame_bytes_max
@@ -170,6 +172,8 @@ class FrameInput:
             return
         if self._owner.closed:
             return
+
+        first: bytes | memoryview = begun
 
         def granted() -> None:
             large = uncleared(size)
@@ -183,6 +187,7 @@ class FrameInput:
         if self._shared.budget.reserve(size, granted):
             granted()
         else:
+            first = bytes(begun)  # When this call ends, other sessions use the shared buffer.
             self._memory_wait = granted
             self._owner.pause(MEMORY_AWAITED)
 

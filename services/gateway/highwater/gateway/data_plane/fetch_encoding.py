@@ -45,24 +45,20 @@ def encode_parts(
 def _framed(header: bytes, parts: Sequence[Buffer | FileRange]) -> list[Part]:
     """Adds size and header; joins neighbouring bytes into one part, keeps file ranges apart."""
     size = len(header)
-    framed: list[Part] = []
-    run: list[bytes | bytearray | memoryview] = [header]
     for part in parts:
-        if isinstance(part, bytes | bytearray | memoryview):
-            size += len(part)
+        size += len(part) if isinstance(part, BUFFERS) else part.length
+    framed: list[Part] = []
+    run: list[Buffer] = [size.to_bytes(4, "big"), header]
+    for part in parts:
+        if isinstance(part, BUFFERS):
             run.append(part)
         else:
-            size += part.length
             if run:
                 framed.append(b"".join(run))
                 run = []
             framed.append(part)
     if run:
         framed.append(b"".join(run))
-    # The header is bytes, so the first part is bytes.
-    first = framed[0]
-    assert isinstance(first, bytes)
-    framed[0] = size.to_bytes(4, "big") + first
     return framed
 
 

@@ -34,7 +34,7 @@ from highwater.gateway.data_plane.fetch_encoding import (
     session_not_found,
 )
 from highwater.gateway.routing.client import ClientSession
-from highwater.gateway.routing.current_leader import CurrentLeader, leader_to_tell
+from highwater.gateway.routing.current_leader import CurrentLeader, leader_for_error
 from highwater.gateway.routing.table import TopicRoutes
 from highwater.hop.fetch import (
     BUFFERS,
@@ -270,7 +270,7 @@ def _current_leader(
     if version < CURRENT_LEADER_FROM:
         return None
     code = result.error_code
-    return leader_to_tell(code, routes, partition, result.leader, result.leader_epoch, listener)
+    return leader_for_error(code, routes, partition, result.leader, result.leader_epoch, listener)
 
 
 class SinglePartitionFetch(FailingReply):

@@ -21,7 +21,7 @@ from highwater.gateway.core.produce_shape import ProduceShape, learn, match
 from highwater.gateway.core.reply import Reply
 from highwater.gateway.data_plane.decoding import RequestDecoder
 from highwater.gateway.routing.client import ClientSession
-from highwater.gateway.routing.current_leader import CurrentLeader, leader_to_tell
+from highwater.gateway.routing.current_leader import CurrentLeader, leader_for_error
 from highwater.gateway.routing.table import TopicRoutes
 from highwater.hop.append import NO_BATCH, AppendGroup, Batch, Failure
 from highwater.kafka.error_codes import ErrorCode
@@ -232,7 +232,7 @@ def _current_leader(
     if version < CURRENT_LEADER_FROM:
         return None
     code = failure.error_code
-    return leader_to_tell(code, routes, partition, failure.leader, failure.leader_epoch, listener)
+    return leader_for_error(code, routes, partition, failure.leader, failure.leader_epoch, listener)
 
 
 def failed_partition(

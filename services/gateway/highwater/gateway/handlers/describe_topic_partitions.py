@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from highwater.gateway.handling.context import RequestContext
-from highwater.gateway.routing.brokers import live_brokers, nodes_without, unled_code
+from highwater.gateway.routing.brokers import live_brokers, no_leader_code, nodes_without
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
@@ -130,7 +130,7 @@ def _partition(
 ) -> DescribeTopicPartitionsResponseDescribeTopicPartitionsResponsePartition:
     led = state.leader in live and told_epoch <= state.leader_epoch  # As Metadata does.
     return DescribeTopicPartitionsResponseDescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.NONE if led else unled_code(state.leader, lacking),
+        error_code=ErrorCode.NONE if led else no_leader_code(state.leader, lacking),
         partition_index=state.partition,
         leader_id=state.leader if led else NO_NODE,
         leader_epoch=max(state.leader_epoch, told_epoch),

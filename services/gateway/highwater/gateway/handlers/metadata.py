@@ -40,8 +40,8 @@ from highwater.gateway.routing.brokers import (
     Broker,
     brokers_for,
     controller_among,
+    no_leader_code,
     nodes_without,
-    unled_code,
 )
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.metadata import (
@@ -218,7 +218,7 @@ def _partition(
 ) -> MetadataResponseMetadataResponsePartition:
     led = state.leader in live and told_epoch <= state.leader_epoch
     return MetadataResponseMetadataResponsePartition(
-        error_code=ErrorCode.NONE if led else unled_code(state.leader, lacking),
+        error_code=ErrorCode.NONE if led else no_leader_code(state.leader, lacking),
         partition_index=state.partition,
         leader_id=state.leader if led else NO_NODE,
         leader_epoch=LeaderEpoch(max(state.leader_epoch, told_epoch)),

@@ -1,4 +1,8 @@
-"""Translates errors behind the gateway into the error codes that Kafka clients get."""
+"""Translates errors behind the gateway into the error codes that Kafka clients get.
+
+The transport's own error, `highwater.rpc.errors.RpcError`, is none of ours and does not come here:
+`clients.node_link` makes UnreachableError of it, whatever the status.
+"""
 
 from typing import Final
 

@@ -46,7 +46,7 @@ def brokers_for(
 
     So a client first learns the new leaders, and then that the fenced broker is gone. librdkafka
     2.16 sends nothing to a partition for up to a second if it learns both at once.
-    If all brokers are fenced, all are listed: a client that is told of none drops every address,
+    If all brokers are fenced, all are listed: a client drops every address after an empty list,
     and gateways serve them all. In Kafka the broker that answers is always there.
     `fenced_at` has the revisions of the images in which nodes were fenced.
     """
@@ -79,7 +79,7 @@ def nodes_without(image: ClusterImage, listener: str) -> set[NodeId]:
     }
 
 
-def unled_code(leader: NodeId, without: AbstractSet[NodeId]) -> ErrorCode:
+def no_leader_code(leader: NodeId, without: AbstractSet[NodeId]) -> ErrorCode:
     """The code of a partition without a leader that the client can reach.
 
     `without` has the nodes whose gateways do not have the client's listener.

@@ -11,7 +11,7 @@ from highwater.gateway.routing.table import TopicRoutes
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import NodeId
 
-TOLD_WITH: Final = frozenset((
+NAMES_LEADER: Final = frozenset((
     int(ErrorCode.NOT_LEADER_OR_FOLLOWER),
     int(ErrorCode.FENCED_LEADER_EPOCH),
 ))  # fmt: skip
@@ -26,7 +26,7 @@ class CurrentLeader(NamedTuple):
     broker: Broker | None
 
 
-def leader_to_tell(
+def leader_for_error(
     error_code: int,
     routes: TopicRoutes | None,
     partition: int,
@@ -35,7 +35,7 @@ def leader_to_tell(
     listener: str,
 ) -> CurrentLeader | None:
     """As `current_leader`, for a partition's result; None if its error names no leader."""
-    if routes is None or error_code not in TOLD_WITH:
+    if routes is None or error_code not in NAMES_LEADER:
         return None
     return current_leader(routes, partition, leader, leader_epoch, listener)
 

@@ -121,7 +121,7 @@ class RoutingTable:
         """The revision of the newest image that the controller is known to have."""
         return self._newest_revision
 
-    def heard_of(self, revision: int) -> None:
+    def note_revision(self, revision: int) -> None:
         """Notes a revision that the controller has named outside of the watch."""
         self._newest_revision = max(self._newest_revision, revision)
 

@@ -219,7 +219,7 @@ class Listener:
                 "out_of_descriptors", error=str(error), connections=len(self.connections)
             )
 
-    def _look_for_shortage(self) -> None:
+    def _check_descriptors(self) -> None:
         """Without a free descriptor, the loop accepts and closes by itself, and reports nothing."""
         if self._shortage_told:
             self._shortage_told -= 1
@@ -232,7 +232,7 @@ class Listener:
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         """Closes silent connections, and those that begin a frame and do not finish it."""
         self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop)
-        self._look_for_shortage()
+        self._check_descriptors()
         for connection in list(self.connections):
             if connection.ended and not connection.outstanding and not connection.waits_to_produce:
                 connection.close("the client has ended its side")

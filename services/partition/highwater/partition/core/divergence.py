@@ -6,7 +6,7 @@ log to the end of the largest epoch that both may know, and asks again until not
 
 from typing import Final
 
-from highwater.partition.core.leader_epochs import LeaderEpochCache
+from highwater.partition.core.leader_epochs import LeaderEpochView
 from highwater.partition.core.replica_effects import RestartLog, TruncateLog
 from highwater.partition.core.replica_events import Diverged, OutOfRange
 
@@ -16,7 +16,7 @@ UNKNOWN_EPOCH: Final = (-1, -1)
 
 
 def divergence(
-    epochs: LeaderEpochCache, log_end_offset: int, fetch_offset: int, last_fetched_epoch: int
+    epochs: LeaderEpochView, log_end_offset: int, fetch_offset: int, last_fetched_epoch: int
 ) -> tuple[int, int] | None:
     """None if the fetcher's log is a prefix of this one; else (epoch, where it ends here).
 
@@ -36,7 +36,7 @@ def divergence(
 
 
 def truncation_offset(
-    epochs: LeaderEpochCache, log_end_offset: int, leader_epoch: int, leader_end_offset: int
+    epochs: LeaderEpochView, log_end_offset: int, leader_epoch: int, leader_end_offset: int
 ) -> int:
     """Where a follower cuts its log, told that `leader_epoch` ends there in the leader's log.
 
@@ -52,7 +52,7 @@ def truncation_offset(
     return min(own_end, leader_end_offset, log_end_offset)
 
 
-def is_about(answer: Diverged | OutOfRange, epochs: LeaderEpochCache, log_end_offset: int) -> bool:
+def is_about(answer: Diverged | OutOfRange, epochs: LeaderEpochView, log_end_offset: int) -> bool:
     """True if the fetch that was answered asked from the end of the log as it is now."""
     return answer.fetch_offset == log_end_offset and answer.last_fetched_epoch == epochs.latest
 
@@ -63,7 +63,7 @@ def bounded(offset: int, log_start_offset: int, log_end_offset: int) -> int:
 
 
 def cut_after(
-    answer: Diverged | OutOfRange, epochs: LeaderEpochCache, log_end_offset: int
+    answer: Diverged | OutOfRange, epochs: LeaderEpochView, log_end_offset: int
 ) -> TruncateLog | RestartLog | None:
     """How a follower changes its log after its leader's answer; None if it does not.
 

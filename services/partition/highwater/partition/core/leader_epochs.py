@@ -6,10 +6,31 @@ begins, and the newest ends at the log end offset.
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, Protocol
 
 NO_EPOCH: Final = -1
 NO_OFFSET: Final = -1
+
+
+class LeaderEpochView(Protocol):
+    """The leader epochs of a log for those who only ask; a log's owner is `storage`'s `LogEpochs`."""
+
+    @property
+    def latest(self) -> int:
+        """The newest epoch, -1 if there is none."""
+        ...
+
+    def entries(self) -> list[tuple[int, int]]:
+        """A copy of [(epoch, start offset)], oldest first."""
+        ...
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """See `LeaderEpochCache.end_offset_for`."""
+        ...
+
+    def epoch_for(self, offset: int) -> int:
+        """See `LeaderEpochCache.epoch_for`."""
+        ...
 
 
 class LeaderEpochCache:

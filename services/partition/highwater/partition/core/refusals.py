@@ -10,7 +10,8 @@ from highwater.partition.core.transitions import Role
 def refuse_role(role: Role, nobody_else_leads: bool, resigned: bool) -> int:
     """The error code of a replica that does not lead in that epoch, or that has resigned.
 
-    A failed log is told of only where nobody else leads, or is about to.
+    KAFKA_STORAGE_ERROR says that the log failed. Clients get it only if no other replica leads or
+    is about to lead.
     """
     if role is Role.OFFLINE and nobody_else_leads and not resigned:
         return ErrorCode.KAFKA_STORAGE_ERROR

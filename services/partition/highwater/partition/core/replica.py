@@ -15,7 +15,7 @@ from highwater.partition.core import replica_events as on
 from highwater.partition.core.divergence import bounded, cut_after, divergence, is_about
 from highwater.partition.core.followers import FollowerProgress
 from highwater.partition.core.isr import IsrState
-from highwater.partition.core.leader_epochs import LeaderEpochCache
+from highwater.partition.core.leader_epochs import LeaderEpochView
 from highwater.partition.core.refusals import refuse_epoch, refuse_role
 from highwater.partition.core.replica_effects import (
     BeginEpochBehind,
@@ -89,13 +89,14 @@ class Replica:
         node: int,
         node_epoch: int,
         lag_ms_max: int,
-        epochs: LeaderEpochCache,
+        epochs: LeaderEpochView,
         log_start_offset: int,
         log_end_offset: int,
         high_watermark: int,
         in_session: Callable[[], bool] | None = None,
     ) -> None:
-        """`epochs` belongs to the log, which changes it; `high_watermark` is the checkpointed one.
+        """`epochs` belongs to the log, which changes it; here it is only read. `high_watermark` is the
+        checkpointed one.
 
         `node_epoch` is -1 until the node is registered. `in_session` says whether the controller is
         known to count this node as alive; None if appends with acks 0 and 1 do not depend on it.

@@ -1,17 +1,17 @@
 """The data plane of one node: all its replicas, and the fetches that wait for them.
 
-Single owner: everything here runs on the node's event loop. `call_later(seconds, callback)` must
-return an object with `cancel()`.
+Single owner: everything here runs on the node's event loop.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from highwater.hop.append import AppendGroup, Failure
 from highwater.hop.fetch import FetchedPartition, FetchWork
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId, TopicId
+from highwater.model.time import CallLater
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.data_plane.replica_role import unknown
 from highwater.partition.data_plane.waiters import FetchWait
@@ -52,7 +52,7 @@ class DataPlane:
 
     def __init__(
         self,
-        call_later: Callable[[float, Callable[[], None]], Any],
+        call_later: CallLater,
         on_bug: Callable[[PartitionReplica, Exception], None],
         meters: Mapping[InstanceId, Meter] | None = None,
         on_damage: Callable[[PartitionReplica, StorageError], bool] = lambda *_: False,
@@ -134,7 +134,7 @@ class DataPlane:
         """Forgets a waiting fetch; `done` will not be called."""
         work.cancelled = True
         wait = work.waiting
-        if wait is not None and not wait.finished:
+        if isinstance(wait, FetchWait) and not wait.finished:
             wait.leave()
             self._forget(work, wait)
 

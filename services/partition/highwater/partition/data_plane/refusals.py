@@ -5,10 +5,11 @@ so does every batch of a topic with deep validation or LogAppendTime.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from highwater.hop.append import Failure
 from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.primitives import Buffer
 from highwater.kafka.records.batch import TRANSACTIONAL_BIT, RecordBatchView
 from highwater.kafka.records.validation import (
     NO_TIMESTAMP,
@@ -24,12 +25,12 @@ TRANSACTIONS_NOT_SERVED: Final = (
 )
 
 
-def verdict_on(batch: Any, policy: AppendPolicy, now_ms: int) -> Failure | int:
+def verdict_on(batch: Buffer, policy: AppendPolicy, now_ms: int) -> Failure | int:
     """Why a batch may not be appended, or its largest timestamp in milliseconds.
 
     See Kafka's `LogValidator` and `UnifiedLog.append`. The stored header gets that timestamp: the
     append time with LogAppendTime, otherwise the records' largest if they were decoded, or the
-    header's.
+    header's, which then is not before the first.
     """
     size = len(batch)
     if size > policy.message_bytes_max:
@@ -57,14 +58,18 @@ def verdict_on(batch: Any, policy: AppendPolicy, now_ms: int) -> Failure | int:
 def _of_header(view: RecordBatchView, policy: AppendPolicy, now_ms: int) -> Failure | int:
     """Validates by the header, which has the first and the largest timestamp: not those between.
 
-    The largest may be wrong; retention and searches by time trust it, within these bounds. If the
+    A largest timestamp before the first one is wrong, or missing (-1, as some clients send it).
+    Retention would delete new records for it, so the records say what is right, as in Kafka. Any
+    other may be wrong, too; retention and searches by time trust it, within these bounds. If the
     batch is refused, the records are read, too, so that the answer names the invalid ones.
     """
     header = view.header()
     largest = header.max_timestamp
     if policy.log_append_time:
         return largest
-    oldest = min(header.base_timestamp, largest)
+    if largest < header.base_timestamp:
+        return _of_records(view, policy, now_ms)
+    oldest = header.base_timestamp
     if largest > now_ms + policy.timestamp_after_ms_max:
         message = (
             f"timestamp {largest} is more than message.timestamp.after.max.ms "

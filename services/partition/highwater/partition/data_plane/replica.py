@@ -5,13 +5,14 @@ ends it when its log directory fails, `retire` when the node no longer has it.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Unpack
 
 from crc32c import crc32c
 
 from highwater.hop.append import AppendGroup, Failure
 from highwater.hop.fetch import READ_COMMITTED, FetchedPartition, FetchPartition
 from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.primitives import Buffer
 from highwater.kafka.records.batch import (
     ATTRIBUTES_AT,
     BATCH_HEADER,
@@ -37,13 +38,15 @@ from highwater.partition.data_plane.mixed_outcome import MixedOutcome
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.ranges import SegmentRange
 from highwater.partition.data_plane.refusals import verdict_on
-from highwater.partition.data_plane.replica_role import ReplicaRole
+from highwater.partition.data_plane.replica_role import ReplicaPlace, ReplicaRole
 from highwater.partition.data_plane.replication_port import Alone, ReplicationPort
 from highwater.partition.data_plane.waiters import CommitWait
 from highwater.partition.storage.errors import LogDirFailure, StorageError
 from highwater.partition.storage.log.append_info import LogAppendInfo
 
 _FORBIDDEN_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT
+_COMPRESSION_MAX = int(Compression.ZSTD)
+"""A plain number: to compare with the enumeration's member takes four times as long."""
 _unpack_header = BATCH_HEADER.unpack_from
 
 
@@ -63,7 +66,7 @@ class PartitionReplica(ReplicaRole):
         policy: AppendPolicy,
         on_log_failure: "Callable[[PartitionReplica, StorageError], None]",
         port: "ReplicationPort[PartitionReplica] | None" = None,
-        **place: Any,
+        **place: Unpack[ReplicaPlace],
     ) -> None:
         """`port` is None on a node without others. `place`: see `ReplicaRole`."""
         super().__init__(**place)
@@ -152,7 +155,7 @@ class PartitionReplica(ReplicaRole):
         offset = log.extent.end_offset
         offsets: list[int] = []
         sizes: list[int] = []
-        buffers: list[Any] = []
+        buffers: list[Buffer] = []
         outcome: MixedOutcome | None = None
         nbytes = 0
         max_timestamp = -1
@@ -176,8 +179,8 @@ class PartitionReplica(ReplicaRole):
                         or attributes & COMPRESSION_MASK
                     )
                     and not attributes & _FORBIDDEN_BITS
-                    and attributes & COMPRESSION_MASK <= Compression.ZSTD
-                    and timestamp <= timestamp_max
+                    and attributes & COMPRESSION_MASK <= _COMPRESSION_MAX
+                    and header[7] <= timestamp <= timestamp_max  # Not before the first one.
                     and (pid < 0 or header[11] >= 0)
                     and crc32c(batch[ATTRIBUTES_AT:]) == crc
                 )

@@ -6,7 +6,7 @@ refusals. Appends and reads are in `replica.py`.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, NotRequired, TypedDict
 
 from highwater.hop.append import OUTCOME_UNKNOWN, Failure
 from highwater.kafka.error_codes import ErrorCode
@@ -29,6 +29,22 @@ LAG_MS_MAX_DEFAULT: Final = 10_000
 Listener = Callable[["ReplicaRole"], None]
 
 
+class ReplicaPlace(TypedDict):
+    """The arguments of `ReplicaRole`, for classes that pass them on."""
+
+    topic_id: TopicId
+    topic_name: str
+    partition: int
+    log: PartitionLog
+    log_dir: int
+    clock: Clock
+    node: NotRequired[int]
+    node_epoch: NotRequired[int]
+    lag_ms_max: NotRequired[int]
+    session: NotRequired[ControllerSession | None]
+    flush: NotRequired[Callable[[PartitionLog, Callable[[], None]], None]]
+
+
 def _flush_here(log: PartitionLog, done: Callable[[], None]) -> None:
     log.durability.flush()
     done()
@@ -38,6 +54,7 @@ class ReplicaRole:
     """See the module. Offsets count records, times milliseconds of the monotonic clock."""
 
     __slots__ = (
+        "_catching_up",
         "clock",
         "core",
         "flush",
@@ -81,6 +98,8 @@ class ReplicaRole:
         self.listeners: tuple[Listener, ...] = ()
         """Called when the log has grown, the high watermark has moved, or the role has changed.
         Replaced as a whole, never changed; listeners may not raise."""
+        self._catching_up = False
+        """Whether fetches may wait for the high watermark to reach the start of this epoch."""
         self.core = Replica(
             node=node,
             node_epoch=node_epoch,
@@ -88,7 +107,7 @@ class ReplicaRole:
             epochs=log.epochs.cache,
             log_start_offset=log.log_start_offset,
             log_end_offset=log.log_end_offset,
-            high_watermark=log.high_watermark,
+            high_watermark=log.stored_high_watermark,
             in_session=None if session is None else session.lasts,
         )
 
@@ -158,6 +177,7 @@ class ReplicaRole:
             case effect.StartLeading():
                 self.ask_port(effect.StopFollowing())
                 self.log.epochs.begin(wanted.leader_epoch)
+                self._catching_up = True
             case effect.BeginEpochBehind():
                 self._begin_epoch_behind(wanted)
             case effect.StopLeading():
@@ -173,11 +193,11 @@ class ReplicaRole:
 
     def _begin_epoch_behind(self, wanted: effect.BeginEpochBehind) -> None:
         """Raises LogDirFailure."""
-        log = self.log
-        log.epochs.cache.truncate_from_end(wanted.late_offset)
-        log.epochs.assign(wanted.late_epoch, wanted.late_offset)
+        epochs = self.log.epochs
+        epochs.assign_behind(wanted.late_epoch, wanted.late_offset)
         if wanted.leader_epoch != NO_EPOCH:
-            log.epochs.begin(wanted.leader_epoch)
+            epochs.begin(wanted.leader_epoch)
+            self._catching_up = True
 
     def _log_cut(self) -> None:
         log = self.log
@@ -186,7 +206,6 @@ class ReplicaRole:
                 log_start_offset=log.log_start_offset, log_end_offset=log.log_end_offset
             )
         )
-        log.high_watermark = self.core.high_watermark
 
     def began_at(self, offset: int) -> None:
         """A follower's log was emptied, to begin at this offset."""
@@ -280,17 +299,18 @@ class ReplicaRole:
             self.tell_listeners()
 
     def _take_high_watermark(self, high_watermark: int) -> None:
-        before = self.log.high_watermark
         self.commit_to(high_watermark)
         waiters = self.waiters
         if waiters.uncommitted:
             waiters.reached(high_watermark)
-        if before < self.core.epoch_start_offset <= high_watermark and waiters.fetches:
-            waiters.caught_up()
+        if self._catching_up and self.core.offsets_available:
+            self._catching_up = False
+            if waiters.fetches:
+                waiters.caught_up()
 
     def commit_to(self, high_watermark: int) -> None:
-        """Sets the log's high watermark, for checkpoint and retention, and completes groups."""
-        self.log.high_watermark = high_watermark
+        """Tells storage the high watermark, which nothing else tells it, and completes groups."""
+        self.log.stored_high_watermark = high_watermark
         if self.waiters.commits:
             self.waiters.offset_committed(high_watermark)
 

@@ -6,10 +6,11 @@ answered by the append that brings the last of them (Kafka's delayed fetch and p
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from highwater.hop.append import OUTCOME_APPENDED, OUTCOME_UNKNOWN, AppendGroup, Failure
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.time import Timer
 
 UNCOMMITTED_MAX: Final = 4096
 """Groups whose sizes are kept separately; above that, the last ones count as one."""
@@ -36,8 +37,8 @@ class FetchWait:
         self.finished = False
         self.looks_soon = False
         self.places: list[Waiters] = []
-        self.timer: Any = None
-        """The result of `call_later`; it can be cancelled."""
+        self.timer: Timer | None = None
+        """Ends the wait when its time is over."""
 
     def leave(self) -> None:
         """Stops waiting at every partition; `finish` is not called."""

@@ -25,7 +25,7 @@ class NodeServer:
     def __init__(
         self, host: str, port: int, transport: HopTransport, on_failure: OnFailure
     ) -> None:
-        """Port 0 lets the system choose. `on_failure` hears of bugs that cost one call, by path."""
+        """Port 0 lets the system choose. `on_failure` gets bugs that cost one call, by path."""
         self._server = make_server(host, port, transport, on_failure)
         self._on_failure = on_failure
         self._health = RpcHealth((SERVICE,))

@@ -80,7 +80,7 @@ class ServedStream:
         *,
         last: bool = False,
     ) -> None:
-        """`on_failure` hears of bugs, by path. `last`: see `StreamDrain.register`."""
+        """`on_failure` gets our bugs, by path. `last`: see `StreamDrain.register`."""
         self._call = call
         self._drain = drain
         self._on_failure = on_failure

@@ -326,11 +326,6 @@ class GroupCoordinator:
             shards_loading=len(self._hosts) - active,
         )
 
-    def is_active(self, partition: int) -> bool:
-        """Whether the partition is loaded and serves calls."""
-        host = self._hosts.get(partition)
-        return host is not None and host.state is HostState.ACTIVE
-
     def _shards(self) -> Iterator[GroupCoordinatorShard]:
         for host in self._hosts.values():
             shard = host.shard

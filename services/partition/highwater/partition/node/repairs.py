@@ -240,7 +240,7 @@ class Repairs:
         parts = damaged_parts(log.lost.ranges, log.log_start_offset, bases, log.log_end_offset)
         nodes = self._sources(replica)
         if not parts:
-            return await self._ask_who_is_whole(replica, nodes)
+            return await self._ask_for_undamaged_logs(replica, nodes)
         found, last = Verdict.RETRY, dict[int, Outcome]()
         for base, first, end in parts:
             try:
@@ -264,7 +264,7 @@ class Repairs:
         if found is Verdict.REPLACE:
             # They can read this range; another one may be damaged there.
             able = proven(last)
-            return await self._ask_who_is_whole(replica, tuple(n for n in nodes if n in able))
+            return await self._ask_for_undamaged_logs(replica, tuple(n for n in nodes if n in able))
         return found, last
 
     async def _heal(
@@ -294,7 +294,7 @@ class Repairs:
             end_offset,
         )
 
-    async def _ask_who_is_whole(
+    async def _ask_for_undamaged_logs(
         self, replica: PartitionReplica, nodes: tuple[int, ...]
     ) -> tuple[Verdict, dict[int, Outcome]]:
         """What follows if nothing can be put back in place: an empty range asks for the whole log."""

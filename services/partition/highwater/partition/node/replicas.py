@@ -130,7 +130,7 @@ class Replicas:
         """The last applied record of each replica here; while an image is being applied, some
         are newer than their topics in `_topics`."""
         self._led: set[Key] = set()
-        """Partitions whose leadership `roles` was told of, failed replicas included."""
+        """Partitions of which `roles` was told that they lead here, failed replicas included."""
         self.unusable: set[Key] = set()
         """Assigned here, but the log cannot be opened."""
         self._quarantine = Quarantine()

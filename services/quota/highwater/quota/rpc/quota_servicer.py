@@ -7,13 +7,14 @@ like a dead one.
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 import grpc
 import grpc.aio
 
 from highwater.api.quota.v1 import quota_service_pb2 as pb
 from highwater.api.quota.v1 import quota_service_pb2_grpc as rpc
+from highwater.metadata.status import REASON_KEY, Context
 from highwater.model.errors import HighwaterError, InvalidRequestError, StaleNodeEpochError
 from highwater.model.ids import NodeId
 from highwater.model.time import Clock
@@ -26,9 +27,6 @@ from highwater.runtime.tasks import TaskOwner
 SILENCE_TICKS_MAX: Final = 10
 
 _CANCEL_TIMEOUT_S: Final = 1.0
-
-REASON_KEY: Final = "highwater-reason"
-"""The key of the trailing metadata with the error's constant reason."""
 
 _STATUS: Final = {
     InvalidRequestError: grpc.StatusCode.INVALID_ARGUMENT,
@@ -55,7 +53,7 @@ class QuotaServicer(rpc.QuotaServiceServicer):
             event.set()
 
     async def Report(  # noqa: N802 - the name is the proto's.
-        self, request_iterator: AsyncIterator[pb.UsageReport], context: Any
+        self, request_iterator: AsyncIterator[pb.UsageReport], context: Context
     ) -> AsyncIterator[pb.Allocations]:
         """See the module; aborts with INVALID_ARGUMENT or FAILED_PRECONDITION."""
         changed = asyncio.Event()
@@ -97,7 +95,7 @@ class QuotaServicer(rpc.QuotaServiceServicer):
                 self._ledger.forget(*node)
             await tasks.close(timeout_s=_CANCEL_TIMEOUT_S)
 
-    async def _take(self, report: pb.UsageReport, context: Any) -> tuple[NodeId, int]:
+    async def _take(self, report: pb.UsageReport, context: Context) -> tuple[NodeId, int]:
         try:
             usage = usage_from_pb(report)
             self._ledger.report(usage)
@@ -106,11 +104,10 @@ class QuotaServicer(rpc.QuotaServiceServicer):
         self._metrics.reports.inc()
         return usage.node_id, usage.node_epoch
 
-    async def _refuse(self, error: HighwaterError, context: Any) -> NoReturn:
+    async def _refuse(self, error: HighwaterError, context: Context) -> NoReturn:
         self._metrics.reports_refused.labels(reason=error.reason).inc()
         self._log.warning("report_refused", reason=error.reason, error=str(error))
         await context.abort(_STATUS[type(error)], str(error), ((REASON_KEY, error.reason),))
-        raise AssertionError("abort returned")
 
     def _answer(self, node: NodeId) -> pb.Allocations:
         self._metrics.allocations.inc()

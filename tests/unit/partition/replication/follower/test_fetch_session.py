@@ -166,7 +166,7 @@ def test_a_replica_that_may_not_fetch_is_not_requested(node: Follower) -> None:
     node.answer(1)
     request = node.request()
     assert request is not None
-    assert request.forgotten == [], "the leader never heard of it"
+    assert request.forgotten == [], "the leader never got it"
 
 
 def test_another_replica_of_the_same_partition(node: Follower) -> None:

@@ -66,7 +66,7 @@ class Follower(Node):
         """Log start, high watermark, and the log's end by the log and by the state machine."""
         core = self.replica.core
         assert core.log_start_offset == self.log.log_start_offset
-        assert core.high_watermark == self.replica.high_watermark == self.log.high_watermark
+        assert core.high_watermark == self.replica.high_watermark == self.log.stored_high_watermark
         return (
             self.log.log_start_offset,
             core.high_watermark,

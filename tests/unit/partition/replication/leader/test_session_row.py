@@ -66,7 +66,7 @@ def test_without_a_replica_there_is_one_answer():
     row, _ = row_of(None)
     assert row.waiting
     assert not row.behind
-    assert not row.untold
+    assert not row.has_new_offsets
     answer = row.answer(FOLLOWER, NODE_EPOCH, 1, True, source_of())
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert not row.waiting
@@ -77,9 +77,9 @@ def test_a_row_is_behind_until_it_is_answered(leader):
     replica = leader.add_led(replicas=(NODE, FOLLOWER))
     row, _ = row_of(replica)
     assert not row.behind
-    assert row.untold
+    assert row.has_new_offsets
     row.offsets()
-    assert not row.untold
+    assert not row.has_new_offsets
     leader.append(make_batch())
     assert row.behind
     assert row.answer(FOLLOWER, NODE_EPOCH, 10, False, source_of()) is None
@@ -90,7 +90,7 @@ def test_a_row_is_behind_until_it_is_answered(leader):
     assert not row.waiting
     row.ask(place(1), FOLLOWER, NODE_EPOCH, 1001)
     assert not row.behind
-    assert row.untold, "the high watermark moved by that fetch"
+    assert row.has_new_offsets, "the high watermark moved by that fetch"
 
 
 def test_offsets_are_sent_again_after_a_divergence(leader):
@@ -103,7 +103,7 @@ def test_offsets_are_sent_again_after_a_divergence(leader):
     assert answer.diverging_end_offset == 1
     row.ask(place(1), FOLLOWER, NODE_EPOCH, 1002)
     assert row.answer(FOLLOWER, NODE_EPOCH, 10, True, source_of()) is None
-    assert row.untold
+    assert row.has_new_offsets
 
 
 def test_replicas_in_the_maximal_isr_do_not_catch_up(leader):

@@ -24,7 +24,7 @@ def log(tmp_path: Path) -> PartitionLog:
     for age in (3_000, 2_000, 1_000):
         append(made, keyed_batch([(b"a", b"1"), (b"b", b"1")], timestamp_ms=NOW_MS - age))
         made.roll()
-    made.high_watermark = made.log_end_offset
+    made.stored_high_watermark = made.log_end_offset
     return made
 
 
@@ -48,7 +48,7 @@ def test_sealed_and_committed_and_dirty(log: PartitionLog) -> None:
     found = candidate_of(entry(log), NOW_MS)
     assert found is not None
     assert (found.part.start, found.part.end, found.part.dirty_ratio) == (0, 6, 1.0)
-    log.high_watermark, log.cleaning.first_dirty = 5, 2
+    log.stored_high_watermark, log.cleaning.first_dirty = 5, 2
     found = candidate_of(entry(log), NOW_MS)
     assert found is not None
     assert (found.part.first_dirty, found.part.end, found.part.dirty_ratio) == (2, 4, 0.5)

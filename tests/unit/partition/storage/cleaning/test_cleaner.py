@@ -105,7 +105,7 @@ async def test_a_log_in_the_checkpoint_has_a_marker_even_if_nothing_was_removed(
     for number in range(3):
         append(log, keyed_batch([(b"%d" % number, b"kept")]), epoch=0)
         log.roll()
-    log.high_watermark = log.log_end_offset
+    log.stored_high_watermark = log.log_end_offset
     task = asyncio.create_task(node.cleaner().run())
     await until(lambda: log.cleaning.first_dirty == 3)
     assert log.extent.size_bytes == 3 * len(keyed_batch([(b"0", b"kept")]))
@@ -140,7 +140,7 @@ async def test_the_dirtiest_log_is_first_and_only_compacted_topics_are_cleaned(
 async def test_only_committed_and_old_enough_records_are_cleaned(node: CleanedNode) -> None:
     log = node.log(compacted_topic(min_compaction_lag_ms="1000"))
     node.fill(log)
-    log.high_watermark = 39
+    log.stored_high_watermark = 39
     cleaner = node.cleaner()
     task = asyncio.create_task(cleaner.run())
     await asyncio.sleep(0.4)
@@ -184,7 +184,7 @@ async def test_tombstones_go_after_their_time(node: CleanedNode) -> None:
         append(log, keyed_batch([(b"k", None), (b"other", b"%d" % number)]))
         log.roll()
         append(log, keyed_batch([(b"last", b"1")]))
-        log.high_watermark = log.log_end_offset
+        log.stored_high_watermark = log.log_end_offset
 
     append(log, keyed_batch([(b"k", b"1")]))
     dirty(1)
@@ -195,7 +195,7 @@ async def test_tombstones_go_after_their_time(node: CleanedNode) -> None:
     node.clock.now_ms += 1_001
     append(log, keyed_batch([(b"more", b"1")]))
     log.roll()
-    log.high_watermark = log.log_end_offset
+    log.stored_high_watermark = log.log_end_offset
     await until(lambda: cleaner.stats.runs == 2)
     assert [r.key for r in records_in(log)] == [b"other", b"last", b"more"]
     await stopped(task)

@@ -35,7 +35,7 @@ def cut_log(node: Node) -> PartitionLog:
     log, _ = node.manager.open_log(topic(number=1), 0)
     append(log, *[make_batch() for _ in range(8)], epoch=0)
     log.durability.flush()
-    log.high_watermark = log.cleaning.first_dirty = 8
+    log.stored_high_watermark = log.cleaning.first_dirty = 8
     log.deletion.advance_start(5)
     node.run(node.maintenance().checkpoints())
     return log
@@ -51,7 +51,7 @@ def test_a_recreated_topic_does_not_get_the_old_ones_checkpoints(tmp_path: Path)
     node = Node(tmp_path / "a")
     log, _ = node.manager.open_log(topic(number=2), 0)
     assert (log.log_start_offset, log.log_end_offset) == (0, 2)
-    assert (log.high_watermark, log.durability.recovery_point, log.cleaning.first_dirty) == (
+    assert (log.stored_high_watermark, log.durability.recovery_point, log.cleaning.first_dirty) == (
         0,
         0,
         0,
@@ -82,14 +82,14 @@ def test_checkpoints_do_not_outlive_a_truncation(tmp_path: Path, end: int) -> No
         log.truncate_fully_and_start_at(end)
     else:
         log.truncate_to(end)
-    log.high_watermark = end
+    log.stored_high_watermark = end
     append(log, make_batch(), make_batch(), make_batch(), epoch=1)
     killed_later(node)
 
     node = Node(tmp_path / "a")
     log, _ = node.manager.open_log(topic(number=1), 0)
     assert (log.log_start_offset, log.log_end_offset) == (min(end, 5), end + 3)
-    assert (log.high_watermark, log.durability.recovery_point, log.cleaning.first_dirty) == (
+    assert (log.stored_high_watermark, log.durability.recovery_point, log.cleaning.first_dirty) == (
         end,
         end,
         end,
@@ -128,7 +128,7 @@ def test_high_watermarks_are_written_when_one_has_moved_and_without_recovery_poi
     logs = [node.manager.open_log(topic(), partition)[0] for partition in range(2)]
     for log in logs:
         append(log, make_batch(), make_batch(), epoch=0)
-    logs[1].high_watermark = 2
+    logs[1].stored_high_watermark = 2
     disk = FileSystem()
     written: list[str] = []
     rename = disk.rename
@@ -142,7 +142,7 @@ def test_high_watermarks_are_written_when_one_has_moved_and_without_recovery_poi
         node.run(node.maintenance().high_watermarks())
     assert written == [HIGH_WATERMARK_CHECKPOINT]
     assert high_watermarks(tmp_path / "a") == {("orders", 0): 0, ("orders", 1): 2}
-    logs[0].high_watermark = 1
+    logs[0].stored_high_watermark = 1
     node.run(node.maintenance().high_watermarks())
     node.run(node.maintenance().checkpoints())
     count = len(written)
@@ -152,7 +152,7 @@ def test_high_watermarks_are_written_when_one_has_moved_and_without_recovery_poi
     killed(node)
 
     node = Node(tmp_path / "a")
-    assert [node.manager.open_log(topic(), n)[0].high_watermark for n in range(2)] == [1, 2]
+    assert [node.manager.open_log(topic(), n)[0].stored_high_watermark for n in range(2)] == [1, 2]
     node.manager.close()
 
 
@@ -165,7 +165,7 @@ def test_one_write_of_high_watermarks_at_a_time(tmp_path: Path) -> None:
     hosted.run_later(lambda: bool(go_on.wait(10)) and None, lambda: None)
     begun: list[int] = []
     for offset in (1, 2):
-        log.high_watermark = offset
+        log.stored_high_watermark = offset
         list(node.maintenance().high_watermarks())
         begun.append(hosted.waiting_jobs)
     assert begun[1] <= begun[0]
@@ -180,10 +180,9 @@ def test_one_write_of_high_watermarks_at_a_time(tmp_path: Path) -> None:
 def test_high_watermarks_do_not_outlive_a_truncation(tmp_path: Path) -> None:
     node = Node(tmp_path / "a")
     log = cut_log(node)
-    log.high_watermark = 7
+    log.stored_high_watermark = 7
     list(node.maintenance().high_watermarks())  # Not written yet when the log is truncated.
     log.truncate_to(6)
-    log.high_watermark = 6
     append(log, make_batch(), make_batch(), make_batch(), epoch=1)
     killed_later(node)
     assert high_watermarks(tmp_path / "a") == {("orders", 0): 6}

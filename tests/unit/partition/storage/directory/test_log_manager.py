@@ -129,7 +129,7 @@ def test_records_are_there_after_a_clean_stop(tmp_path: Path) -> None:
     log, index = node.manager.open_log(topic(), 2)
     assert index == 0
     append(log, make_batch(), make_batch(), epoch=1)
-    log.high_watermark = 1
+    log.stored_high_watermark = 1
     assert node.manager.close(node_epoch=77) == []
     assert (tmp_path / "a" / ".kafka_cleanshutdown").read_text() == (
         '{"version":0,"brokerEpoch":77}'
@@ -141,7 +141,7 @@ def test_records_are_there_after_a_clean_stop(tmp_path: Path) -> None:
     assert node.manager.previous_node_epoch == 77
     assert not (tmp_path / "a" / ".kafka_cleanshutdown").exists()
     log, _ = node.manager.open_log(topic(), 2)
-    assert (log.log_end_offset, log.high_watermark, log.recovered_segments) == (2, 1, 0)
+    assert (log.log_end_offset, log.stored_high_watermark, log.recovered_segments) == (2, 1, 0)
     node.manager.close()
 
 
@@ -151,7 +151,7 @@ def test_a_crash_is_not_clean_and_recovers_from_the_checkpoint(tmp_path: Path) -
     append(log, make_batch(), epoch=0)
     log.roll()
     append(log, make_batch())
-    log.high_watermark = 2
+    log.stored_high_watermark = 2
     node.drain(lambda: log.durability.recovery_point == 1)
     node.run(node.maintenance().checkpoints())
     append(log, make_batch())
@@ -162,7 +162,7 @@ def test_a_crash_is_not_clean_and_recovers_from_the_checkpoint(tmp_path: Path) -
     assert not node.manager.clean
     assert node.manager.previous_node_epoch == -1
     log, _ = node.manager.open_log(topic(), 0)
-    assert (log.log_end_offset, log.recovered_segments, log.high_watermark) == (3, 1, 2)
+    assert (log.log_end_offset, log.recovered_segments, log.stored_high_watermark) == (3, 1, 2)
     node.manager.close()
 
 
@@ -471,7 +471,7 @@ def test_retention_spares_internal_topics(tmp_path: Path) -> None:
     )
     for log in (plain, internal):
         append(log, make_batch(timestamps=(5,)), epoch=0)
-        log.high_watermark = 1
+        log.stored_high_watermark = 1
     node.run(node.maintenance().retention())
     assert (plain.log_start_offset, internal.log_start_offset) == (1, 0)
     node.manager.close()
@@ -575,7 +575,7 @@ def test_a_damaged_segment_does_not_end_the_retention_of_all(tmp_path: Path) -> 
     node = Node(tmp_path / "a")
     logs = [node.manager.open_log(topic(), partition)[0] for partition in range(2)]
     for log in logs:
-        log.high_watermark = log.log_end_offset
+        log.stored_high_watermark = log.log_end_offset
     for days, starts in ((8, [0, 3]), (16, [0, 3]), (18, [3, 3])):
         node.clock.now_ms = 1_700_000_000_000 + days * day_ms
         node.run(node.maintenance().retention())

@@ -171,11 +171,11 @@ def test_retention_deletes_nothing_during_a_late_write(tmp_path: Path) -> None:
     environment = Threads()
     log = open_log(tmp_path / "topic-0", LogConfig(retention_ms=0), environment=environment)
     append(log, make_batch(), epoch=0)
-    log.high_watermark = 1
+    log.stored_high_watermark = 1
     append_later(log, make_batch())
     assert log.apply_retention() == 0
     environment.finish()
-    log.high_watermark = 2
+    log.stored_high_watermark = 2
     assert log.apply_retention() == 1
 
 

@@ -32,7 +32,7 @@ def test_retention_by_time_and_size(tmp_path: Path, config: LogConfig, left: lis
         if number < 4:
             log.roll()
     assert log.extent.active.size < 75
-    log.high_watermark = 5
+    log.stored_high_watermark = 5
     log.apply_retention()
     assert [segment.base_offset for segment in log.extent.all] == left
     assert log.log_start_offset == left[0]
@@ -44,7 +44,7 @@ def test_retention_never_deletes_uncommitted_records(tmp_path: Path) -> None:
     for _ in range(4):
         append(log, make_batch(), epoch=0)
         log.roll()
-    log.high_watermark = 2
+    log.stored_high_watermark = 2
     assert log.apply_retention() == 2
     assert log.log_start_offset == 2
 
@@ -54,5 +54,5 @@ def test_retention_counts_from_the_largest_timestamp(tmp_path: Path) -> None:
     append(log, make_batch(timestamps=(9500,)), make_batch(timestamps=(1,)), epoch=0)
     log.roll()
     append(log, make_batch(timestamps=(9900,)))
-    log.high_watermark = 3
+    log.stored_high_watermark = 3
     assert log.apply_retention() == 0

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from highwater.partition.storage import checkpoint
+from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.log.environment import InlineEnvironment
 from tests.support.log_batches import (
     append,
@@ -53,3 +55,23 @@ def test_truncated_epochs_stay_removed_after_a_clean_stop(tmp_path: Path) -> Non
     again = open_log(directory, recovery_point=1, clean=True)
     assert again.epochs.cache.entries() == [(0, 0)]
     again.close(clean=False)
+
+
+@pytest.mark.parametrize(
+    ("late", "entries"),
+    [
+        pytest.param(1, [(0, 0), (1, 1)], id="the late epoch begins with the late records"),
+        pytest.param(0, [(0, 0)], id="the late epoch has earlier records"),
+    ],
+)
+def test_a_late_epoch_replaces_empty_ones_that_have_begun_there(
+    tmp_path: Path, late: int, entries: list[tuple[int, int]]
+) -> None:
+    log = open_log(tmp_path / "topic-0")
+    append(log, make_batch(), epoch=0)
+    log.epochs.begin(5)
+    log.epochs.assign_behind(late, 1)
+    assert log.epochs.cache.entries() == entries
+    assert log.epochs.appended == late
+    assert checkpoint.read_epochs(FileSystem(), log.epochs.path) == entries
+    log.close(clean=False)

@@ -53,7 +53,7 @@ def test_a_truncation_starts_from_the_producers_of_committed_records(tmp_path: P
 
     for _ in range(2):
         grow()
-        log.high_watermark = log.log_end_offset
+        log.stored_high_watermark = log.log_end_offset
     committed = log.extent.active.size
     for _ in range(3):
         grow()
@@ -65,8 +65,8 @@ def test_a_truncation_starts_from_the_producers_of_committed_records(tmp_path: P
         return os.pread(fd, nbytes, position)
 
     disk.pread = pread
-    end = log.truncate_to(log.high_watermark + 1)
-    assert end == log.high_watermark + 1
+    end = log.truncate_to(log.stored_high_watermark + 1)
+    assert end == log.stored_high_watermark + 1
     assert min(read) > committed // 2
     [producer] = log.producers.states.entries()
     assert (producer.last_offset, producer.last_sequence) == (end - 1, end - 1)

@@ -148,7 +148,7 @@ def test_only_damaged_records_are_not_read(tmp_path: Path) -> None:
     log.truncate_to(3)
     append(log, make_batch(), make_batch(), epoch=1)
     assert log.lost.ranges == ((2, 3),)
-    log.high_watermark = log.log_end_offset
+    log.stored_high_watermark = log.log_end_offset
     log.deletion.advance_start(3)
     assert not log.rotten
     log.truncate_fully_and_start_at(1)

@@ -107,3 +107,15 @@ def test_an_emptied_log_has_no_producers(tmp_path: Path, clean: bool) -> None:
     log.truncate_fully_and_start_at(10)
     assert log.producers.states.check(5, 0, 1, 1) == ACCEPT
     assert not list((tmp_path / "topic-0").glob("*.snapshot"))
+
+
+def test_the_stored_high_watermark_stays_in_the_log(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0", high_watermark=9)
+    assert log.stored_high_watermark == 0, "the checkpoint may name records that are gone"
+    append(log, make_batch(), make_batch(), make_batch())
+    log.stored_high_watermark = 3
+    log.truncate_to(2)
+    assert log.stored_high_watermark == 2
+    log.truncate_fully_and_start_at(7)
+    assert log.stored_high_watermark == 7
+    log.close(clean=False)

@@ -133,7 +133,7 @@ def test_one_write_at_a_time_and_the_committed_version_is_kept(tmp_path: Path) -
     log.shorten_tail()
     assert environment.run() == 1
     assert names(tmp_path / "topic-0") == [RECENT], "10 was not committed"
-    log.high_watermark = 20
+    log.stored_high_watermark = 20
     grow(log, 7, range(20, 30))
     log.shorten_tail()
     assert environment.run() == 1

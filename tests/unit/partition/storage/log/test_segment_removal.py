@@ -25,7 +25,7 @@ def test_all_files_of_a_segment_are_renamed(tmp_path: Path) -> None:
     for _ in range(3):
         append(log, make_batch(), epoch=0)
         log.roll()
-    log.high_watermark = 3
+    log.stored_high_watermark = 3
     log.deletion.advance_start(2)
     assert environment.delay_ms == log.config.file_delete_delay_ms
     for name in environment.doomed:
@@ -45,7 +45,7 @@ def test_a_crash_in_between_leaves_no_hole(tmp_path: Path, way: str) -> None:
     for _ in range(5):
         append(log, make_batch(), epoch=0)
         log.roll()
-    log.high_watermark = 5
+    log.stored_high_watermark = 5
     rename = filesystem.rename
     left = 6  # All files of one segment, some of the next.
 

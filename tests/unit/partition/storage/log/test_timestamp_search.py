@@ -97,7 +97,7 @@ def test_timestamps_are_found_around_known_damage(
         log.close(clean=True)
         log = open_log(tmp_path / "topic-0", clean=True, recovery_point=7)
     assert len(rebuilt) <= 2, "once, and once more after a start"
-    log.high_watermark = 7
+    log.stored_high_watermark = 7
     log.deletion.advance_start(4)
     assert log.search.first_at_or_after(1000) == (1006, 6, 0)
     log.close(clean=True)

@@ -1,13 +1,15 @@
 """Every start of a damaged log, through the log directory; what to expect comes from what was written.
 
-One partition of three segments with four batches of a record each. Its node is killed, stops in
-order, or loses power; then one segment is missing, empty, cut at a batch, or cut inside of one. The
-log has to end before the first batch that is missing, and the node must not claim to have it.
+One partition of three segments with four batches of a record each, as written or compacted. Its
+node is killed, stops in order, or loses power; then one segment is missing, empty, cut at a batch, or
+cut inside of one. The log has to end before the first batch that is missing, and the node must not
+claim to have it. What compaction left out of a segment is not missing.
 """
 
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -38,9 +40,42 @@ TOPIC = TopicState(
     topic_id=TopicId(b"t" * 16), instance=InstanceId("default"), name="orders", partitions=()
 )
 BATCH = make_batch(value=b"x" * 20)
-PER_SEGMENT = 4
-BASES = (0, 4, 8)
-END = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The offsets of the batches in each segment, and where segments begin: where the log ended."""
+
+    segments: tuple[tuple[int, ...], ...]
+    bases: tuple[int, ...]
+    compacted: bool
+
+    @property
+    def offsets(self) -> list[int]:
+        return list(itertools.chain(*self.segments))
+
+    @property
+    def end(self) -> int:
+        return self.segments[-1][-1] + 1
+
+
+LAYOUTS = {
+    "plain": Layout(
+        segments=((0, 1, 2, 3), (4, 5, 6, 7), (8, 9, 10, 11)), bases=(0, 4, 8), compacted=False
+    ),
+    # Gaps between batches, and before a segment's first batch.
+    "compacted": Layout(
+        segments=((0, 2, 3, 6), (9, 10, 30, 31), (32, 40, 41, 50)), bases=(0, 7, 32), compacted=True
+    ),
+}
+POINTS = ("0", "1", "last segment", "present", "absent", "garbled")
+"""Recovery points; "present" is the one of an orderly stop."""
+PLACES = (
+    *itertools.product(("plain",), (0, 1, 2), ("all", "two segments")),
+    *itertools.product(("compacted",), (0, 1, 2), ("all",)),
+    ("compacted", 2, "two segments"),
+)
+"""Layouts, numbers of damaged segments, and what is committed, which matters for the last segment."""
 
 
 class Node:
@@ -80,25 +115,38 @@ def without_syncs() -> FileSystem:
     return filesystem
 
 
-def checkpoint(path: Path, offset: int | str | None) -> None:
-    """An offset checkpoint with one partition; text as it is; None for no file."""
+def checkpoint(path: Path, offset: int | str) -> None:
+    """An offset checkpoint with one partition; text as it is; none for no file."""
     if isinstance(offset, int):
         path.write_text(f"0\n1\norders 0 {offset}\n")
-    elif offset is None:
-        path.unlink(missing_ok=True)
-    else:
+    elif offset:
         path.write_text(offset)
+    else:
+        path.unlink(missing_ok=True)
 
 
-def write(directory: Path, stop: str) -> Path:
+def recovery_point_of(layout: Layout, name: str) -> int | str:
+    """The offset, or the checkpoint's text."""
+    known: dict[str, int | str] = {
+        "last segment": layout.bases[-1],
+        "present": layout.end,
+        "absent": "",
+        "garbled": "0\n7\nx",
+    }
+    return known[name] if name in known else int(name)
+
+
+def write(directory: Path, layout: Layout, stop: str) -> Path:
     """Writes a log of twelve batches and ends its node; returns the partition's directory."""
     node = Node(directory, "one")
-    for number in range(END):
-        if number and number % PER_SEGMENT == 0:
+    if layout.compacted:
+        node.log.cleaning.mark_gaps()
+    for number, offsets in enumerate(layout.segments):
+        if number:
             node.log.roll()
-        append(node.log, BATCH, epoch=3)
-    assert tuple(segment.base_offset for segment in node.log.extent.all) == BASES
-    node.log.high_watermark = END
+        append_at(node.log, *offsets, epoch=3)
+    assert tuple(segment.base_offset for segment in node.log.extent.all) == layout.bases
+    node.log.stored_high_watermark = layout.end
     node.manager.registered()
     if stop == "clean":
         node.manager.close(node_epoch=1)
@@ -107,65 +155,75 @@ def write(directory: Path, stop: str) -> Path:
     return directory / "orders-0"
 
 
-def damage(partition: Path, base: int, how: str) -> int:
-    """Damages the segment; returns how many batches precede the first lost one."""
-    file = partition / f"{base:020d}.log"
+def damage(partition: Path, layout: Layout, number: int, how: str) -> int:
+    """Damages a segment; returns how many batches precede the first lost one."""
+    file = partition / f"{layout.bases[number]:020d}.log"
     if how == "missing":
         file.unlink()
     else:
         kept = {"empty": 0, "cut at a batch": 2 * len(BATCH), "cut inside one": 2 * len(BATCH) + 70}
         with file.open("r+b") as handle:
             handle.truncate(kept[how])
-    return base + (2 if how.startswith("cut") else 0)
+    return 4 * number + (2 if how.startswith("cut") else 0)
 
 
-@pytest.mark.parametrize("committed", [END, 8])
 @pytest.mark.parametrize("stop", ["killed", "clean", "power cut"])
-@pytest.mark.parametrize("recovery_point", [0, 1, 8, END, None, "0\n7\nx"])
-@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("recovery_point", POINTS)
 @pytest.mark.parametrize("how", ["missing", "empty", "cut at a batch", "cut inside one"])
+@pytest.mark.parametrize(("kind", "number", "committed"), PLACES)
 def test_a_log_ends_at_its_first_hole_and_proves_no_later_records(
-    tmp_path: Path, how: str, base: int, recovery_point: int | str | None, stop: str, committed: int
+    tmp_path: Path, kind: str, how: str, number: int, recovery_point: str, stop: str, committed: str
 ) -> None:
-    partition = write(tmp_path / "dir", stop)
-    checkpoint(tmp_path / "dir" / RECOVERY_POINT_CHECKPOINT, recovery_point)
-    checkpoint(tmp_path / "dir" / HIGH_WATERMARK_CHECKPOINT, committed)
-    end = damage(partition, base, how)
+    layout = LAYOUTS[kind]
+    partition = write(tmp_path / "dir", layout, stop)
+    point = recovery_point_of(layout, recovery_point)
+    checkpoint(tmp_path / "dir" / RECOVERY_POINT_CHECKPOINT, point)
+    watermark = layout.end if committed == "all" else layout.bases[-1]
+    checkpoint(tmp_path / "dir" / HIGH_WATERMARK_CHECKPOINT, watermark)
+    left = layout.offsets[: damage(partition, layout, number, how)]
+    # A segment that begins in a gap says by its name that nothing is missing before it.
+    end = left[-1] + 1 if how.startswith("cut") else layout.bases[number]
     boot_id = "later" if stop == "power cut" else "boot"
     node = Node(tmp_path / "dir", "two", boot_id=boot_id)
     assert (node.log.log_start_offset, node.log.log_end_offset) == (0, end)
-    assert [header.base_offset for header in read_all(node.log)] == list(range(end))
+    assert offsets(node.log) == left
     assert node.log.epochs.cache.entries() == ([(3, 0)] if end else [])
     # A killed process may leave its last write incomplete. Only the high watermark, or the recovery
     # point of an orderly stop, shows how long the last segment was.
-    beyond = committed > end or (stop == "clean" and recovery_point == END)
+    beyond = watermark > end or (stop == "clean" and recovery_point == "present")
     torn = how == "cut inside one" and stop != "clean"
-    if base != BASES[-1] or beyond or (how == "cut inside one" and not torn):
+    if number != 2 or beyond or (how == "cut inside one" and not torn):
         assert node.evidence == ()
     elif torn:
         assert node.evidence == (() if stop == "power cut" else ("one",))
     behind = {kept.name for kept in tmp_path.glob(f"dir/*{STRAY_DIRECTORY_SUFFIX}/*.log")}
     if stop != "power cut":
-        assert behind == {f"{later:020d}.log" for later in BASES if later > base}
+        assert behind == {f"{later:020d}.log" for later in layout.bases[number + 1 :]}
     evidence = node.evidence
     append(node.log, BATCH, epoch=4)
     node.kill()
     again = Node(tmp_path / "dir", "three", boot_id=boot_id)
     assert again.evidence == (*evidence, "two"), "before the registration, too"
-    assert [header.leader_epoch for header in read_all(again.log)] == [3] * end + [4]
+    assert offsets(again.log) == [*left, end]
+    assert [header.leader_epoch for header in read_all(again.log)] == [3] * len(left) + [4]
     again.manager.close()
 
 
 @pytest.mark.parametrize("stop", ["killed", "clean", "power cut"])
-@pytest.mark.parametrize("recovery_point", [0, 1, 8, END, None, "0\n7\nx"])
+@pytest.mark.parametrize("recovery_point", POINTS)
+@pytest.mark.parametrize("kind", LAYOUTS)
 def test_a_log_that_is_whole_stays_so(
-    tmp_path: Path, recovery_point: int | str | None, stop: str
+    tmp_path: Path, kind: str, recovery_point: str, stop: str
 ) -> None:
-    write(tmp_path / "dir", stop)
-    checkpoint(tmp_path / "dir" / RECOVERY_POINT_CHECKPOINT, recovery_point)
-    checkpoint(tmp_path / "dir" / HIGH_WATERMARK_CHECKPOINT, END)
+    """Also if it is compacted: gaps inside of segments are sound."""
+    layout = LAYOUTS[kind]
+    write(tmp_path / "dir", layout, stop)
+    point = recovery_point_of(layout, recovery_point)
+    checkpoint(tmp_path / "dir" / RECOVERY_POINT_CHECKPOINT, point)
+    checkpoint(tmp_path / "dir" / HIGH_WATERMARK_CHECKPOINT, layout.end)
     node = Node(tmp_path / "dir", "two", boot_id="later" if stop == "power cut" else "boot")
-    assert node.log.log_end_offset == END
+    assert node.log.log_end_offset == layout.end
+    assert offsets(node.log) == layout.offsets
     assert not node.log.damaged
     assert node.evidence == (() if stop == "power cut" else ("one",))
     node.manager.close()
@@ -178,13 +236,13 @@ def offsets(log: PartitionLog) -> list[int]:
     return [header.base_offset for header in read_all(log)]
 
 
-def append_at(log: PartitionLog, *bases: int) -> None:
-    """Appends as a follower does: single records at a compacted leader's offsets."""
+def append_at(log: PartitionLog, *bases: int, epoch: int = 0) -> None:
+    """Appends as a follower does: single records at the offsets of a leader's log."""
     for base in bases:
-        batch = make_batch(base_offset=base, value=b"x" * 20)
-        log.writer.append(
-            append_info([batch], [base], next_offset=base + 1, max_timestamp=(1000, base), epoch=0)
-        )
+        batch = make_batch(base_offset=base, value=b"x" * 20, epoch=epoch)
+        stamp = (1000, base)
+        info = append_info([batch], [base], next_offset=base + 1, max_timestamp=stamp, epoch=epoch)
+        log.writer.append(info)
 
 
 @pytest.fixture
@@ -244,7 +302,7 @@ def test_deleted_records_are_no_hole(tmp_path: Path, clean: bool) -> None:
     for _ in range(3):
         append(log, BATCH, BATCH, epoch=0)
         log.roll()
-    log.high_watermark = 6
+    log.stored_high_watermark = 6
     log.deletion.advance_start(3)
     log.close(clean=clean)
     log = open_log(directory, clean=clean)

@@ -165,7 +165,7 @@ async def test_a_segment_that_changes_meanwhile_is_no_damage(
                 append(log, make_batch(value=b"v" * 50), make_batch())
                 log.roll()
         elif change == "deleted":
-            log.high_watermark = log.log_end_offset
+            log.stored_high_watermark = log.log_end_offset
             log.deletion.advance_start(4)
         else:
             node.manager.delete_log(log)

@@ -1,6 +1,7 @@
 """A damaged range is fetched, checked and replaced byte for byte, or nothing changes."""
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from highwater.model.cluster import TopicState
 from highwater.model.ids import InstanceId, TopicId
 from highwater.partition.core.repair import Outcome
 from highwater.partition.storage.log.log import PartitionLog
-from highwater.partition.storage.names import DAMAGE, GAPS_MARKER
+from highwater.partition.storage.names import CLEANED_SUFFIX, DAMAGE, GAPS_MARKER
 from highwater.partition.storage.scrubbing.segment_repair import NotNowError, heal
 from tests.support.cleaned_node import CleanedNode
 from tests.support.log_batches import append, make_batch, read_all
@@ -35,7 +36,7 @@ class Node(CleanedNode):
                 append(self.it, make_batch(timestamps=(1, 2), value=value), epoch=segment)
             self.it.roll()
         append(self.it, make_batch(), epoch=1)
-        self.it.high_watermark = self.it.log_end_offset
+        self.it.stored_high_watermark = self.it.log_end_offset
         self.batches = [b for s in self.it.extent.all for b in split(Path(s.file).read_bytes())]
         self.asked: list[tuple[int, int, int]] = []
         self.answers: dict[int, Callable[[int, int], bytes | Outcome]] = {2: self.sound}
@@ -224,7 +225,7 @@ async def test_uncommitted_and_active_segments_wait(node: Node) -> None:
     log = node.it
     flip(log.extent.all[1].file, 70)
     log.lost.add(10, 12)
-    log.high_watermark = 11
+    log.stored_high_watermark = 11
     with pytest.raises(NotNowError):
         await node.heal(10, 10, 12)
     with pytest.raises(NotNowError):
@@ -255,3 +256,27 @@ async def test_a_log_that_is_cut_meanwhile_ends_the_repair(node: Node) -> None:
     assert log.log_end_offset == 4
     assert log.lost.ranges == ((0, 2),)
     assert node.failures == []
+
+
+@pytest.mark.parametrize("outcome", [Outcome.WHOLE, Outcome.SILENT])
+async def test_files_that_cannot_be_removed_are_a_failed_disk_and_end_the_repair(
+    node: Node, monkeypatch: pytest.MonkeyPatch, outcome: Outcome
+) -> None:
+    """The log once counted as being cleaned from then on, so nothing repaired or compacted it."""
+    log = node.it
+    flip(log.extent.all[0].file, 70)
+    log.lost.add(0, 2)
+    if outcome is Outcome.SILENT:
+        node.answers[2] = lambda *_: outcome
+
+    def unlink(path: str) -> None:
+        if path.endswith(CLEANED_SUFFIX):
+            raise OSError(errno.EIO, "the disk is broken", path)
+        Path(path).unlink()
+
+    with monkeypatch.context() as broken:
+        broken.setattr(node.entry(log).directory.filesystem, "unlink", unlink)
+        healed = await node.heal(0, 0, 2)
+    assert healed == (outcome is Outcome.WHOLE, {2: outcome})
+    assert [failure.cause.errno for failure in node.failures] == [errno.EIO]
+    assert log.cleaning.running is None

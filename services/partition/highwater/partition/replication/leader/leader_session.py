@@ -14,11 +14,12 @@ its records are read from disk (`record_source`).
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from highwater.hop.framing import HopFramingError
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import TopicId
+from highwater.model.time import CallLater, Timer
 from highwater.partition.core.followers import NEVER_MS
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.replication.codec import FollowerRequest
@@ -61,9 +62,9 @@ class LeaderSession:
         replicas: Mapping[Key, PartitionReplica],
         *,
         now_ms: Callable[[], int],
-        call_later: Callable[[float, Callable[[], None]], Any],
+        call_later: CallLater,
         call_soon: Callable[[Callable[[], None]], object],
-        read_bytes: Callable[[LogSlice], Any],
+        read_bytes: Callable[[LogSlice], bytes],
         unreadable: Callable[[PartitionReplica, Exception], object],
         answer: Callable[[int, list[Answered]], None],
         broken: Callable[[Exception], None],
@@ -72,8 +73,7 @@ class LeaderSession:
     ) -> None:
         """`replicas` is the node's live table; `now_ms` is the replicas' monotonic clock.
 
-        `call_later(seconds, callback)` returns an object with `cancel()`; `call_soon` calls after
-        everything that is ready now. `read_bytes` returns a slice's bytes or raises LogDirFailure.
+        `call_soon` calls after everything that is ready now. `read_bytes` returns a slice's bytes or raises LogDirFailure.
         `unreadable` takes a replica offline if its log cannot be read or its code has a bug.
         `answer(request_id, rows)` sends; `broken` gets an unforeseen error, which ends the stream.
         `throttle` is the node's for leaders, `traffic` counts what is sent.
@@ -109,7 +109,7 @@ class LeaderSession:
         self._max_bytes = 0
         self._partition_max_bytes = 0
         self._scheduled = False
-        self._timer: Any = None
+        self._timer: Timer | None = None
         self._timer_ms = 0
         self._closed = False
 
@@ -300,7 +300,7 @@ class LeaderSession:
                 row.noticed = True
                 noticed.appendleft(row)
                 break
-            elif row.untold and not row.lingering:
+            elif row.has_new_offsets and not row.lingering:
                 row.lingering = True
                 self._lingering.append((now_ms, row))
         self._tell_offsets(answered, now_ms)
@@ -337,7 +337,7 @@ class LeaderSession:
             _, row = lingering.popleft()
             row.lingering = False
             # A noticed row is looked at again: it has more to report, or lingers anew.
-            if row.waiting and not row.noticed and row.untold:
+            if row.waiting and not row.noticed and row.has_new_offsets:
                 answered.append(row.offsets())
 
     # ---- time ----

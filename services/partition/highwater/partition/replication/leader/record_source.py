@@ -6,7 +6,7 @@ not in memory come later (`cold_reads`), and so do those that the catch-up throt
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from highwater.partition.replication.leader.cold_reads import ColdReads
 from highwater.partition.replication.leader.segment_bytes import read_in_memory
@@ -28,7 +28,7 @@ class RecordSource:
     def __init__(
         self,
         *,
-        read_bytes: Callable[[LogSlice], Any],
+        read_bytes: Callable[[LogSlice], bytes],
         throttle: Throttle,
         look_again: Callable[[SessionRow], None],
     ) -> None:

@@ -143,7 +143,7 @@ class SessionRow:
             self.changed()
             return
         self._progress(replica, node, now_ms)
-        if self.untold:
+        if self.has_new_offsets:
             self.changed()
 
     def _progress(self, replica: PartitionReplica, node: int, now_ms: int) -> None:
@@ -169,7 +169,7 @@ class SessionRow:
         return follower is not None and not (follower.in_maximal_isr or follower.near)
 
     @property
-    def untold(self) -> bool:
+    def has_new_offsets(self) -> bool:
         """Whether the follower lacks the present high watermark or log start offset."""
         replica = self.replica
         return replica is not None and (

@@ -30,7 +30,7 @@ def candidate_of(entry: HostedLog, now_ms: int) -> Candidate | None:
     part = cleanable(
         log.cleaning.spans(),
         first_dirty=log.cleaning.first_dirty,
-        high_watermark=log.high_watermark,
+        high_watermark=log.stored_high_watermark,
         now_ms=now_ms,
         lag_ms_min=config.min_compaction_lag_ms,
     )

@@ -58,7 +58,7 @@ class HostedLog:
 
 def _high_watermarks(entries: Sequence[HostedLog]) -> dict[Partition, int]:
     logs = [entry.log for entry in entries]
-    return {(log.topic, log.partition): log.high_watermark for log in logs}
+    return {(log.topic, log.partition): log.stored_high_watermark for log in logs}
 
 
 def _remove_all(paths: Sequence[str]) -> None:
@@ -202,12 +202,11 @@ class HostedDirectory:
             recovery_point=offsets.recovery_points.get(partition, 0),
             log_start_offset=offsets.log_starts.get(partition, 0),
             first_dirty=self._cleaned.get(partition, 0),
+            high_watermark=offsets.high_watermarks.get(partition, 0),
             compacted=partition in self._cleaned,
             cache_intact=self.cache_intact,
             on_loss=self.on_loss,
         )
-        high_watermark = offsets.high_watermarks.get(partition, 0)
-        log.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
         return HostedLog(log, self, topic_id)
 
     def _path_of(self, partition: Partition) -> str:

@@ -144,7 +144,7 @@ class LogManager:
                 hosted.start()
         for hosted in self.dirs:
             if hosted.failure is not None:
-                self._doubt_lineage(hosted)
+                self._note_failure_in_lineage(hosted)
                 self._on_dir_failure(hosted.index, hosted.failure)
 
     def close(
@@ -207,7 +207,7 @@ class LogManager:
                 with self.guard(hosted):
                     lineage.keep(hosted)
 
-    def _doubt_lineage(self, failed: HostedDirectory) -> None:
+    def _note_failure_in_lineage(self, failed: HostedDirectory) -> None:
         if self._lineage is not None and self._lineage.took_part(failed):
             self._lineage.failed(self.online(), failed)
 
@@ -311,7 +311,7 @@ class LogManager:
         if hosted.failure is not None:
             return
         hosted.failure = failure
-        self._doubt_lineage(hosted)
+        self._note_failure_in_lineage(hosted)
         for entry in self._in(hosted):
             self._remove(entry)
             entry.log.close(clean=False)

@@ -32,8 +32,8 @@ from highwater.partition.storage.segment.segment import SegmentFactory
 class PartitionLog:
     """One replica's log; see the module for its lifecycle and invariants.
 
-    Callers only read its attributes. The one exception is `high_watermark`: the replica sets it,
-    for the writer of the checkpoint.
+    Callers only read its attributes. The one exception is `stored_high_watermark`, a plain attribute
+    because every append of a leader may move it: `ReplicaRole.commit_to` sets it.
     """
 
     __slots__ = (
@@ -47,7 +47,6 @@ class PartitionLog:
         "durability",
         "epochs",
         "extent",
-        "high_watermark",
         "late_writer",
         "life",
         "lost",
@@ -57,16 +56,24 @@ class PartitionLog:
         "recovered_segments",
         "search",
         "stall",
+        "stored_high_watermark",
         "topic",
         "truncated_bytes",
         "writer",
     )
 
-    def __init__(self, loaded: LoadedLog, parts: LogParts, *, topic: str, partition: int) -> None:
+    def __init__(
+        self,
+        loaded: LoadedLog,
+        parts: LogParts,
+        *,
+        topic: str,
+        partition: int,
+        high_watermark: int,
+    ) -> None:
         """Made of what `LogLoader` found, and of parts that were made of the same."""
         self.topic = topic
         self.partition = partition
-        self.high_watermark = loaded.log_start_offset
         self.recovered_segments = loaded.recovered_segments
         self.truncated_bytes = loaded.truncated_bytes
         self.damaged = loaded.damaged
@@ -92,6 +99,11 @@ class PartitionLog:
         self._place = parts.place
         self._roll = parts.roll
         self._truncation = parts.truncation
+        self.stored_high_watermark = high_watermark
+        """What storage knows of the replica's high watermark: the checkpoint's, until the replica
+        has told a newer one. The next checkpoint has it; retention, compaction and repairs keep
+        below it. Replication never goes by it, but by `core.replica.Replica.high_watermark`."""
+        self._bound_high_watermark()
 
     @classmethod
     def open(
@@ -107,14 +119,15 @@ class PartitionLog:
         recovery_point: int = 0,
         log_start_offset: int = 0,
         first_dirty: int = 0,
+        high_watermark: int = 0,
         compacted: bool = False,
         cache_intact: bool = False,
         on_loss: Callable[[], None] = lambda: None,
     ) -> Self:
         """Open a partition's directory, made if it is missing, and recover its log.
 
-        `clean`: the log directory had a clean shutdown. `recovery_point`, `log_start_offset` and
-        `first_dirty` come from its checkpoints. `compacted`: the cleaner's checkpoint has the log,
+        `clean`: the log directory had a clean shutdown. `recovery_point`, `log_start_offset`,
+        `first_dirty` and `high_watermark` come from its checkpoints. `compacted`: the cleaner's checkpoint has the log,
         so offsets may be missing. `cache_intact`: the last process ended but the kernel did not, so
         that no write is lost (see `recovery`). `on_loss`: see `LogLoader`. Raises LogDirFailure,
         CorruptLogError, UnsupportedFormatError.
@@ -147,7 +160,7 @@ class PartitionLog:
             raise LogDirFailure(path, error) from error
         place = LogPlace(path, config=config, clock=clock, environment=environment)
         parts = LogParts(place, loaded, factory=factory, first_dirty=first_dirty)
-        return cls(loaded, parts, topic=topic, partition=partition)
+        return cls(loaded, parts, topic=topic, partition=partition, high_watermark=high_watermark)
 
     # -- views ----------------------------------------------------------------------------------
 
@@ -206,7 +219,7 @@ class PartitionLog:
             return  # During a write the producer states are ahead of the log.
         try:
             self.extent.active.shorten_unindexed_tail()
-            self.producers.write_recent(lambda: self.high_watermark)
+            self.producers.write_recent(lambda: self.stored_high_watermark)
         except OSError as error:
             raise LogDirFailure(self.directory, error) from error
 
@@ -217,7 +230,10 @@ class PartitionLog:
         after `offset` are removed even if no batch is (see `LogTruncation`). Raises LogDirFailure.
         """
         assert not self.late_writer.writing
-        return self._truncation.truncate_to(offset, high_watermark=self.high_watermark)
+        known = self.stored_high_watermark
+        end = self._truncation.truncate_to(offset, high_watermark=known)
+        self._bound_high_watermark()
+        return end
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove all records; the log is then empty and begins and ends at `offset`.
@@ -225,7 +241,13 @@ class PartitionLog:
         Producer states are removed, too, as in Kafka (`ProducerStateManager`, same name).
         Raises LogDirFailure.
         """
-        self._truncation.start_at(offset, high_watermark=self.high_watermark)
+        self._truncation.start_at(offset, high_watermark=self.stored_high_watermark)
+        self._bound_high_watermark()
+
+    def _bound_high_watermark(self) -> None:
+        """Keep it in the log as the log is now."""
+        extent, known = self.extent, self.stored_high_watermark
+        self.stored_high_watermark = max(min(known, extent.end_offset), extent.start_offset)
 
     def apply_retention(self) -> int:
         """Delete segments that have outlived the topic's retention, and return how many. Do nothing
@@ -233,7 +255,8 @@ class PartitionLog:
         """
         if self.late_writer.writing or self.cleaning.running is not None:
             return 0
-        return self.deletion.apply_retention(high_watermark=self.high_watermark, roll=self.roll)
+        known = self.stored_high_watermark
+        return self.deletion.apply_retention(high_watermark=known, roll=self.roll)
 
     def close(self, *, clean: bool) -> None:
         """Close all files. With `clean`, complete and sync the files first, so that the next `open`

@@ -7,7 +7,7 @@ an epoch is written, because a start on the same kernel does not read all batche
 
 import os
 
-from highwater.partition.core.leader_epochs import LeaderEpochCache
+from highwater.partition.core.leader_epochs import LeaderEpochCache, LeaderEpochView
 from highwater.partition.storage import checkpoint
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.log.log_segments import LogSegments
@@ -16,9 +16,12 @@ from highwater.partition.storage.names import LEADER_EPOCH_CHECKPOINT
 
 
 class LogEpochs:
-    """The cache, and what its checkpoint lacks. Methods that write raise LogDirFailure."""
+    """The one owner of a log's epochs: the cache, and what its checkpoint lacks.
 
-    __slots__ = ("_place", "_segments", "_unwritten", "appended", "cache", "unsynced")
+    Others read `cache`. Methods that write raise LogDirFailure.
+    """
+
+    __slots__ = ("_cache", "_place", "_segments", "_unwritten", "appended", "cache", "unsynced")
 
     def __init__(
         self, place: LogPlace, segments: LogSegments, cache: LeaderEpochCache, *, unsynced: bool
@@ -26,7 +29,8 @@ class LogEpochs:
         """`unsynced`: recovery may have written the checkpoint."""
         self._place = place
         self._segments = segments
-        self.cache = cache
+        self._cache = cache
+        self.cache: LeaderEpochView = cache
         """The epochs of the log's batches, and perhaps one that has begun since."""
         self.appended = cache.latest
         """The epoch of the newest append; an append of another epoch goes through `assign`."""
@@ -49,17 +53,26 @@ class LogEpochs:
         The checkpoint is written at the first append. An epoch without records may be lost, and a
         node that becomes leader of thousands of partitions does not write as many files.
         """
-        self._unwritten |= self.cache.assign(epoch, self._segments.end_offset)
+        self._unwritten |= self._cache.assign(epoch, self._segments.end_offset)
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """Note that `epoch` begins at `start_offset`, at the first append of a new epoch."""
-        if self.cache.assign(epoch, start_offset) or self._unwritten:
+        if self._cache.assign(epoch, start_offset) or self._unwritten:
             self._write()
         self.appended = epoch
 
+    def assign_behind(self, epoch: int, start_offset: int) -> None:
+        """As `assign`, for records that a late write has put at `start_offset`.
+
+        Epochs that have begun there meanwhile had no records, and go. The checkpoint is written
+        once: without `epoch` it may not be, since the log has records of it already.
+        """
+        self._unwritten |= self._cache.truncate_from_end(start_offset)
+        self.assign(epoch, start_offset)
+
     def truncate_from_end(self, end_offset: int) -> None:
         """Remove the epochs that begin at or after `end_offset`."""
-        if self.cache.truncate_from_end(end_offset):
+        if self._cache.truncate_from_end(end_offset):
             self._write()
         self.appended = self.cache.latest
 
@@ -69,12 +82,12 @@ class LogEpochs:
 
     def start_moved(self, offset: int) -> None:
         """Remove the epochs that end at or before the log start offset."""
-        if self.cache.truncate_from_start(offset):
+        if self._cache.truncate_from_start(offset):
             self._write()
 
     def emptied(self, _offset: int) -> None:
         """Remove all epochs: the log was emptied."""
-        self.cache.clear()
+        self._cache.clear()
         self._write()
         self.appended = self.cache.latest
 

@@ -47,11 +47,12 @@ async def heal(
     """Heals the records [first, end) of the segment that begins at `base`. Returns whether they
     are intact now, and each asked node's outcome. `nodes` are asked in order until one has them.
 
-    `fail` takes the log's directory offline. Raises NotNowError.
+    `fail` takes the log's directory offline, also if the files of a repair cannot be removed.
+    Raises NotNowError.
     """
     log = entry.log
     found = closed_segment(log, base)
-    if found is None or log.cleaning.running is not None or end > log.high_watermark:
+    if found is None or log.cleaning.running is not None or end > log.stored_high_watermark:
         raise NotNowError
     run = CleaningRun(entry, found[1].next_base_offset, on_abort=lambda: None, fail=fail)
     log.cleaning.running = run
@@ -72,13 +73,12 @@ async def heal(
         # A full disk, for example; other users of the directory notice if it fails.
         raise NotNowError(str(error)) from error
     finally:
-        await asyncio.to_thread(_remove_files, rebuild)
-        if log.cleaning.running is run:
-            log.cleaning.running = None
         try:
-            run.abort()
-        except LogDirFailure as failure:
-            fail(failure)
+            await asyncio.to_thread(_remove_files, rebuild)
+        except OSError as error:
+            fail(LogDirFailure(log.directory, error))
+        finally:
+            _end(run, fail)
 
 
 class _Repair:
@@ -114,7 +114,7 @@ class _Repair:
     async def _from(self, node: int) -> Outcome:
         """Fills the range from one node, and completes the new file if that succeeds."""
         rebuild = self._rebuild
-        if rebuild.range.end_offset > self._run.entry.log.high_watermark:
+        if rebuild.range.end_offset > self._run.entry.log.stored_high_watermark:
             raise NotNowError("not committed yet")
         await self._work(rebuild.restart)
         while not rebuild.filled:
@@ -155,8 +155,22 @@ class _Repair:
         self._run.check()
 
 
+def _end(run: CleaningRun, fail: Callable[[LogDirFailure], None]) -> None:
+    """Lets the log be cleaned and repaired again."""
+    cleaning = run.entry.log.cleaning
+    if cleaning.running is run:
+        cleaning.running = None
+    try:
+        run.abort()
+    except LogDirFailure as failure:
+        fail(failure)
+
+
 def _remove_files(rebuild: SegmentRebuild) -> None:
-    """Closes and removes the files, after a piece of work that may still run on its thread."""
+    """Closes and removes the files, after a piece of work that may still run on its thread.
+
+    Raises OSError.
+    """
     with rebuild.busy:
         rebuild.close()
         rebuild.remove()

@@ -10,7 +10,7 @@ import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from struct import Struct
-from typing import Any, Final
+from typing import Final
 
 from highwater.partition.storage.errors import CorruptIndexError
 from highwater.partition.storage.filesystem import FileSystem, write_all
@@ -71,7 +71,7 @@ class IndexFile:
 
     # -- look-ups: with a map -------------------------------------------------------------------
 
-    def floor(self, limit: int, mask: int | None = None) -> tuple[Any, ...] | None:
+    def floor(self, limit: int, mask: int | None = None) -> tuple[int, ...] | None:
         """The last entry whose first field is at most `limit`; None if there is none. With `mask`
         only these bits of the field count; they must ascend, too.
         """
@@ -91,7 +91,7 @@ class IndexFile:
             )
         return unpack(view, (found - 1) * size) if found else None
 
-    def entries(self) -> Iterator[tuple[Any, ...]]:
+    def entries(self) -> Iterator[tuple[int, ...]]:
         """All entries."""
         if not self.count:
             return iter(())
@@ -100,7 +100,7 @@ class IndexFile:
 
     # -- without a map --------------------------------------------------------------------------
 
-    def last(self) -> tuple[Any, ...]:
+    def last(self) -> tuple[int, ...]:
         """The newest entry; there must be one. Its order is not checked."""
         size = self._entry.size
         return self._entry.unpack(self._read(size, (self.count - 1) * size))

@@ -2,8 +2,8 @@ import socket
 
 import pytest
 
-from highwater.embed import ports
-from highwater.embed.ports import check_ports, free_ports
+from highwater.embed.up import ports
+from highwater.embed.up.ports import check_ports, free_ports
 from highwater.model.errors import BindError, PortInUseError
 
 

@@ -4,7 +4,7 @@ import socket
 import pytest
 from prometheus_client import CollectorRegistry
 
-from highwater.embed.readiness_probe import ask, main
+from highwater.embed.clients.readiness_probe import ask, main
 from highwater.model.errors import HighwaterError, UnreachableError
 from highwater.runtime.health import Readiness
 from highwater.runtime.metrics import MetricsServer

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, Literal, TypeVar
 from pydantic import Field, field_validator
 
 from highwater.controller.config import ControllerConfig
-from highwater.embed.options import assignments_by_section
+from highwater.embed.up.options import assignments_by_section
 from highwater.gateway.config import GatewayConfig
 from highwater.model.errors import ConfigError
 from highwater.partition.config import PartitionConfig

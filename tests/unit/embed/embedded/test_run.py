@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from highwater.embed.embedded import broker_settings
-from highwater.embed.options import UpOptions
+from highwater.embed.embedded.run import broker_settings
+from highwater.embed.up.options import UpOptions
 
 
 def test_settings_follow_the_flags(tmp_path):

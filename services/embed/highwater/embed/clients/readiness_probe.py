@@ -1,6 +1,6 @@
 """Asks a service whether it is ready.
 
-`python -m highwater.embed.readiness_probe HOST:PORT` is `highwater healthcheck` for container
+`python -m highwater.embed.clients.readiness_probe HOST:PORT` is `highwater healthcheck` for container
 runtimes, which ask every few seconds: it takes a tenth of the command's time, as it loads so little.
 """
 

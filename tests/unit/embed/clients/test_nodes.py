@@ -5,8 +5,14 @@ import asyncio
 import pytest
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
-from highwater.embed import nodes
-from highwater.embed.nodes import DecommissionStep, decommission, read_nodes, recommission, remove
+from highwater.embed.clients import nodes
+from highwater.embed.clients.nodes import (
+    DecommissionStep,
+    decommission,
+    read_nodes,
+    recommission,
+    remove,
+)
 from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.model.errors import HighwaterError, UsageError

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from highwater.embed.announce import Announced
+from highwater.embed.up.announce import Announced
 
 
 class Service:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from highwater.embed.options import (
+from highwater.embed.up.options import (
     UpOptions,
     assignments_by_section,
     cluster_overrides,

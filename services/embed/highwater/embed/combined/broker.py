@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from highwater.controller.service import ControllerService
-from highwater.embed.combined_settings import CombinedSettings
+from highwater.embed.combined.settings import CombinedSettings
 from highwater.gateway.service import GatewayService
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.model.time import Clock

@@ -3,11 +3,11 @@ import json
 
 import pytest
 
-from highwater.embed.broker import EmbeddedBroker
-from highwater.embed.data_dir import DataDir
-from highwater.embed.embedded import broker_settings
-from highwater.embed.kafka_client import KafkaClient
-from highwater.embed.options import UpOptions
+from highwater.embed.clients.kafka_client import KafkaClient
+from highwater.embed.embedded.broker import EmbeddedBroker
+from highwater.embed.embedded.run import broker_settings
+from highwater.embed.up.data_dir import DataDir
+from highwater.embed.up.options import UpOptions
 from highwater.model.errors import UsageError
 from highwater.runtime.logging import silent_logger
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from highwater.embed.data_dir import DataDir
+from highwater.embed.up.data_dir import DataDir
 from highwater.model.errors import UnwritableDirectoryError, UsageError
 
 

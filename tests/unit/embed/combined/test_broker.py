@@ -7,10 +7,10 @@ from contextlib import AsyncExitStack
 import pytest
 from prometheus_client import generate_latest
 
-from highwater.embed.combined import CombinedBroker
-from highwater.embed.combined_settings import load_combined
-from highwater.embed.kafka_client import KafkaClient
-from highwater.embed.readiness_probe import ask
+from highwater.embed.clients.kafka_client import KafkaClient
+from highwater.embed.clients.readiness_probe import ask
+from highwater.embed.combined.broker import CombinedBroker
+from highwater.embed.combined.settings import load_combined
 from highwater.kafka.messages.fetch import (
     FetchRequest,
     FetchRequestFetchPartition,

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from highwater.embed.kafka_client import parse_address
+from highwater.embed.clients.kafka_client import parse_address
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.watch import ClusterWatch
 from highwater.model.cluster import ClusterImage

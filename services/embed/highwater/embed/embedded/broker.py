@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 
 from highwater.controller.config import ControllerConfig
 from highwater.controller.service import ControllerService
-from highwater.embed.data_dir import DataDir
+from highwater.embed.up.data_dir import DataDir
 from highwater.gateway.config import GatewayConfig
 from highwater.gateway.service import GatewayService
 from highwater.metadata.in_process import InProcessStub

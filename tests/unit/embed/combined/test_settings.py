@@ -2,7 +2,7 @@
 
 import pytest
 
-from highwater.embed.combined_settings import load_broker_settings
+from highwater.embed.combined.settings import load_broker_settings
 from highwater.model.errors import ConfigError
 from highwater.runtime.logging import LogSettings
 

@@ -4,7 +4,7 @@ import pytest
 
 from highwater.controller.config import ControllerConfig
 from highwater.controller.service import ControllerService
-from highwater.embed.limits import LimitChange, change_limits, read_limits
+from highwater.embed.clients.limits import LimitChange, change_limits, read_limits
 from highwater.model.errors import UnreachableError, UsageError
 
 
@@ -39,7 +39,7 @@ async def test_unnamed_limits_stay(controller):
 
 
 async def test_no_server_answers(monkeypatch, unused_port):
-    monkeypatch.setattr("highwater.embed.limits.TIMEOUT_S", 0.3)
+    monkeypatch.setattr("highwater.embed.clients.limits.TIMEOUT_S", 0.3)
     with pytest.raises(UnreachableError, match="no answer from the controller"):
         await asyncio.to_thread(read_limits, f"127.0.0.1:{unused_port}")
 

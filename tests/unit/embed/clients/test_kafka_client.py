@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from highwater.embed.kafka_client import KafkaClient, parse_address
+from highwater.embed.clients.kafka_client import KafkaClient, parse_address
 from highwater.model.errors import UnreachableError, UsageError
 
 

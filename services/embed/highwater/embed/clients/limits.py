@@ -5,7 +5,7 @@ from typing import Final
 
 from highwater.api.controller.v1 import cluster_pb2
 from highwater.api.controller.v1 import controller_service_pb2 as pb
-from highwater.embed.controller_session import converse, read_image
+from highwater.embed.clients.controller_session import converse, read_image
 from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.model.cluster import InstanceState

@@ -1,6 +1,6 @@
 import pytest
 
-from highwater.embed.controller_session import converse, read_image
+from highwater.embed.clients.controller_session import converse, read_image
 from highwater.model.errors import UnreachableError, UsageError
 
 

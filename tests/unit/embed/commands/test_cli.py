@@ -85,7 +85,7 @@ def test_command_line_starts_without_imports_of_single_commands():
     )
     look = f"print([name for name in {heavy!r} if name in sys.modules])"
     done = subprocess.run(
-        [sys.executable, "-c", f"import sys, highwater.embed.cli; {look}"],
+        [sys.executable, "-c", f"import sys, highwater.embed.commands.cli; {look}"],
         capture_output=True,
         text=True,
         timeout=30,

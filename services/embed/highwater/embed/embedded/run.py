@@ -1,11 +1,11 @@
 """`highwater up` with everything in this process."""
 
 from highwater.controller.config import ControllerConfig
-from highwater.embed.announce import Announced
-from highwater.embed.broker import BrokerSettings, EmbeddedBroker
-from highwater.embed.data_dir import DataDir
-from highwater.embed.options import UP_DEFAULTS, UpOptions, cluster_overrides, with_own
-from highwater.embed.ports import check_ports
+from highwater.embed.embedded.broker import BrokerSettings, EmbeddedBroker
+from highwater.embed.up.announce import Announced
+from highwater.embed.up.data_dir import DataDir
+from highwater.embed.up.options import UP_DEFAULTS, UpOptions, cluster_overrides, with_own
+from highwater.embed.up.ports import check_ports
 from highwater.gateway.config import GatewayConfig
 from highwater.partition.config import PartitionConfig
 from highwater.quota.config import QuotaConfig

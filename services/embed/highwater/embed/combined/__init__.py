@@ -1,0 +1,1 @@
+"""`highwater broker`: a node, its gateway and perhaps a controller in one process."""

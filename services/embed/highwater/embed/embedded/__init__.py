@@ -1,0 +1,1 @@
+"""`highwater up`: a whole cluster of one node in one process."""
