@@ -13,6 +13,7 @@ from highwater.partition.core.repair import (
     counts_no_more,
     damaged_parts,
     may_step_back,
+    newly_lost,
     nobody_took_over,
     outcome_of_refusal,
     proven,
@@ -108,3 +109,12 @@ def test_damage_is_worked_off_a_segment_at_a_time() -> None:
     assert damaged_parts([(12, 14), (12, 14)], 0, bases, 30) == [(10, 12, 14)]
     assert damaged_parts([(5, 12)], 11, bases, 30) == [(10, 11, 12)], "the rest was deleted"
     assert damaged_parts([(5, 9)], 10, bases, 30) == []
+
+
+def test_what_is_left_of_known_damage_is_not_new() -> None:
+    known = ((2, 8), (10, 20))
+    assert not newly_lost([], known)
+    assert not newly_lost([(2, 5), (15, 20)], known)
+    assert newly_lost([(2, 8), (8, 9)], known)
+    assert newly_lost([(10, 21)], known)
+    assert newly_lost([(2, 8)], ())

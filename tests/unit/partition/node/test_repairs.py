@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -73,6 +74,9 @@ class Node:
         self.damaged: set[int] = set()
         """Peers that have lost other records."""
         self.asked: list[int] = []
+        self.answering = asyncio.Event()
+        """Peers answer while it is set."""
+        self.answering.set()
         self.stepped_back: list[set[int]] = []
         self.told = 0
         self.healed: list[PartitionLog] = []
@@ -101,6 +105,7 @@ class Node:
 
     async def ask(self, node: int, *place: Any) -> bytes | Outcome:
         self.asked.append(node)
+        await self.answering.wait()
         *_, offset, end_offset = place
         if offset == end_offset and node in self.damaged:
             return Outcome.DAMAGED
@@ -115,18 +120,36 @@ class Node:
                 await asyncio.sleep(0.01)
 
 
+@asynccontextmanager
+async def repaired(node: Node) -> AsyncIterator[None]:
+    flip(str(node.file), len(node.sound) // 3 + 100)
+    node.replica.log.lost.add(2, 4)
+    running = asyncio.ensure_future(node.repairs.run())
+    yield
+    running.cancel()
+    await asyncio.wait([running])
+    await node.disk.settle()
+    node.disk.close()
+
+
 @pytest.fixture
 async def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Node]:
     monkeypatch.setattr(repairs, "RETRY_MS_MIN", 20)
     made = Node(tmp_path)
-    flip(str(made.file), len(made.sound) // 3 + 100)
-    made.replica.log.lost.add(2, 4)
-    running = asyncio.ensure_future(made.repairs.run())
-    yield made
-    running.cancel()
-    await asyncio.wait([running])
-    await made.disk.settle()
-    made.disk.close()
+    async with repaired(made):
+        yield made
+
+
+@pytest.fixture
+async def trying(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Node]:
+    """A node in a try that fails when its peers answer; the pause after it is long."""
+    monkeypatch.setattr(repairs, "RETRY_MS_MIN", 60_000)
+    made = Node(tmp_path)
+    made.answers = {2: Outcome.DAMAGED, 3: Outcome.DAMAGED}
+    made.answering.clear()
+    async with repaired(made):
+        await made.until(lambda: made.asked)
+        yield made
 
 
 async def test_damage_noted_before_a_start_is_healed(node: Node) -> None:
@@ -197,3 +220,40 @@ async def test_damage_at_an_unknown_place_needs_a_live_peer(node: Node) -> None:
     del node.answers[2]
     await node.until(lambda: node.told)
     assert node.stepped_back == [{2}]
+
+
+@pytest.mark.parametrize("unplaced", ["", "no batch at position 0"])
+async def test_damage_found_during_a_try_that_fails_does_not_wait_out_its_pause(
+    trying: Node, monkeypatch: pytest.MonkeyPatch, unplaced: str
+) -> None:
+    monkeypatch.setattr(repairs, "TRIES_APART_MS", 20)
+    if not unplaced:
+        trying.replica.log.lost.add(4, 6)
+    trying.repairs.damaged(trying.replica, unplaced)
+    trying.answering.set()
+    await trying.until(lambda: trying.asked.count(2) > 1)
+
+
+async def test_known_damage_that_reads_find_again_waits_out_the_pause(
+    trying: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repairs, "TRIES_APART_MS", 0)
+    trying.answering.set()
+    await trying.until(lambda: trying.repairs.stats.not_healable)
+    for _ in range(10):
+        trying.repairs.damaged(trying.replica)
+        await asyncio.sleep(0.01)
+    assert trying.asked == [2, 3]
+
+
+async def test_tries_are_apart_whatever_is_found(
+    trying: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repairs, "TRIES_APART_MS", 60_000)
+    trying.answering.set()
+    await trying.until(lambda: trying.repairs.stats.not_healable)
+    for end in (1, 2):
+        trying.replica.log.lost.add(0, end)
+        trying.repairs.damaged(trying.replica)
+        await asyncio.sleep(0.05)
+    assert trying.asked == [2, 3]

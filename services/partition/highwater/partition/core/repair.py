@@ -129,6 +129,13 @@ def nobody_took_over(state: PartitionState, leader_epoch: int) -> bool:
     return state.leader == NO_NODE and state.leader_epoch > leader_epoch
 
 
+def newly_lost(lost: Iterable[tuple[int, int]], known: Sequence[tuple[int, int]]) -> bool:
+    """Whether a range of `lost` is new. What a truncation or a repair has left of a known one is
+    not.
+    """
+    return not all(any(a <= first and end <= b for a, b in known) for first, end in lost)
+
+
 def damaged_parts(
     lost: Iterable[tuple[int, int]], start: int, bases: Sequence[int], end: int
 ) -> list[tuple[int, int, int]]:

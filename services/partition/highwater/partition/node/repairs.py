@@ -2,7 +2,8 @@
 
 The scrubber, reads, coordinators and recovery report damage to `damaged`. Each log directory runs
 one repair at a time, paced. If other replicas cannot give a range at the moment, the repair is
-tried again after a growing pause. A log that cannot be healed in place is fetched again as a whole
+tried again after a growing pause. Damage that is found during the pause, or during the try before
+it, does not wait for its end. A log that cannot be healed in place is fetched again as a whole
 (`quarantine`), once another in-sync replica has proven that it lives and is whole. A log without
 other replicas keeps what is intact. Runs on the node's loop.
 """
@@ -19,6 +20,7 @@ from highwater.partition.core.repair import (
     Outcome,
     Verdict,
     damaged_parts,
+    newly_lost,
     proven,
     sources,
     verdict,
@@ -37,6 +39,9 @@ LOOK_EVERY_S: Final = 5.0
 """Logs also note damage themselves: at a start, and when they cannot append to a segment."""
 RETRY_MS_MIN: Final = 500
 RETRY_MS_MAX: Final = 30_000
+TRIES_APART_MS: Final = 500
+"""At least, from the beginning of a failed try to the next: a bad disk may yield damage all the time.
+"""
 HOPE_MS: Final = 30_000
 """For how long readers of a damaged record get a retriable error, not that it is lost."""
 
@@ -65,8 +70,13 @@ class _Case:
 
     since_ms: int
     retry_ms: int
-    """Earliest time of the next try, on the monotonic clock."""
+    """Earliest time of the next try, on the monotonic clock, if no more damage is found."""
     pause_ms: int
+    tried_ms: int
+    """When the last try began."""
+    tried_ranges: tuple[tuple[int, int], ...] = ()
+    """The damaged ranges that the last try knew, [first, end) offsets."""
+    tried_unplaced: str = ""
     unplaced: str = ""
     """What is wrong, if the damaged range is not known; such a log cannot be healed in place."""
     told: Verdict | None = None
@@ -132,11 +142,11 @@ class Repairs:
     def damaged(self, replica: PartitionReplica, unplaced: str = "") -> bool:
         """Heals a replica's log as soon as possible; True if other replicas may have its records.
 
+        Damage that a failed try has known waits for the next one, however often it is reported.
         `unplaced`: what is wrong with the log, if the damaged range is not known.
         """
         case = self._case(replica)
         case.unplaced = case.unplaced or unplaced
-        case.retry_ms = self._clock.monotonic_ms()
         if replica.log_dir in self._wake:
             self._wake[replica.log_dir].set()
         return bool(self._sources(replica))
@@ -172,7 +182,7 @@ class Repairs:
 
     async def _wait(self, wake: asyncio.Event, hosted: HostedDirectory) -> None:
         now_ms = self._clock.monotonic_ms()
-        due = [self._case(replica).retry_ms - now_ms for replica in self._damaged_in(hosted)]
+        due = [self._due_ms(replica) - now_ms for replica in self._damaged_in(hosted)]
         pause_s = min([LOOK_EVERY_S, *(max(ms, 50) / 1000 for ms in due)])
         try:
             async with asyncio.timeout(pause_s):
@@ -203,13 +213,26 @@ class Repairs:
         case = self._cases.get(key)
         if case is None:
             now_ms = self._clock.monotonic_ms()
-            case = self._cases[key] = _Case(since_ms=now_ms, retry_ms=now_ms, pause_ms=RETRY_MS_MIN)
+            case = self._cases[key] = _Case(
+                since_ms=now_ms, retry_ms=now_ms, pause_ms=RETRY_MS_MIN, tried_ms=now_ms
+            )
         return case
 
-    async def _look_at(self, replica: PartitionReplica) -> None:
+    def _due_ms(self, replica: PartitionReplica) -> int:
+        """When the replica's next try may begin, on the monotonic clock."""
         case = self._case(replica)
-        if self._clock.monotonic_ms() < case.retry_ms:
+        if case.unplaced != case.tried_unplaced or newly_lost(
+            replica.log.lost.ranges, case.tried_ranges
+        ):
+            return min(case.retry_ms, case.tried_ms + TRIES_APART_MS)
+        return case.retry_ms
+
+    async def _look_at(self, replica: PartitionReplica) -> None:
+        case, now_ms = self._case(replica), self._clock.monotonic_ms()
+        if now_ms < self._due_ms(replica):
             return
+        case.tried_ms = now_ms
+        case.tried_ranges, case.tried_unplaced = replica.log.lost.ranges, case.unplaced
         try:
             found, outcomes = await self._repair(replica)
         except Exception:  # noqa: BLE001 - one log's bug must not end the node; it is logged.
