@@ -1,14 +1,13 @@
 """A gRPC server on the running loop: explicit options, clear bind errors, an orderly drain."""
 
-import errno
-import socket
 from collections.abc import Callable, Sequence
 
 import grpc
 import grpc.aio
 
-from highwater.model.errors import BindError, PortInUseError
+from highwater.model.errors import BindError
 from highwater.runtime.grpc_options import MESSAGE_BYTES_MAX_DEFAULT, server_options
+from highwater.runtime.port_probe import probe_port
 
 
 class GrpcServer:
@@ -51,7 +50,8 @@ class GrpcServer:
     async def start(self) -> None:
         """Binds and serves. Raises PortInUseError or BindError."""
         address = _join(self._host, self._wanted_port)
-        _probe(self._host, self._wanted_port)
+        # Because gRPC does not say why it could not bind.
+        probe_port(self._host, self._wanted_port, address=address)
         try:
             self._port = self._server.add_insecure_port(address)
         except RuntimeError as error:
@@ -65,24 +65,3 @@ class GrpcServer:
 
 def _join(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _probe(host: str, port: int) -> None:
-    """Binds a plain socket for a moment, because gRPC does not say why it could not bind.
-
-    Raises PortInUseError or BindError. If another process takes the port before gRPC does, the
-    error is gRPC's, which is less clear.
-    """
-    address = _join(host, port)
-    try:
-        family, kind, protocol, _, where = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        with socket.socket(family, kind, protocol) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(where)
-            probe.listen(1)
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise PortInUseError(address) from None
-        raise BindError(address, error.strerror or str(error)) from None

@@ -1,12 +1,11 @@
 """Finds and checks free ports before anything is started."""
 
-import errno
 import random
-import socket
 from collections.abc import Collection
 from typing import Final
 
-from highwater.model.errors import BindError, PortInUseError, UsageError
+from highwater.model.errors import PortInUseError, UsageError
+from highwater.runtime.port_probe import probe_port
 
 _PORTS: Final = range(20_000, 32_000)
 """Below Linux's ephemeral range, so that no outgoing connection takes a chosen port."""
@@ -34,16 +33,4 @@ def free_ports(host: str, count: int, *, apart: Collection[int] = ()) -> int:
 def check_ports(host: str, first: int, count: int = 1) -> None:
     """Raises PortInUseError or BindError for the first port that cannot be listened on."""
     for port in range(first, first + count):
-        address = f"{host}:{port}"
-        try:
-            family, kind, protocol, _, where = socket.getaddrinfo(
-                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-            )[0]
-            with socket.socket(family, kind, protocol) as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.bind(where)
-                probe.listen(1)
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                raise PortInUseError(address) from None
-            raise BindError(address, error.strerror or str(error)) from None
+        probe_port(host, port, address=f"{host}:{port}")
