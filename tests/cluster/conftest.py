@@ -23,8 +23,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Runs the tests of a module in the forms that its `FORMS` names; all but the first in full."""
+    """Runs the tests of a module in the forms that its `FORMS` names; all but the first in full.
+
+    The marker `forms` names those of one test.
+    """
     forms = getattr(metafunc.module, "FORMS", ())
+    if own := metafunc.definition.get_closest_marker("forms"):
+        forms = own.args
     if forms and "replicated" in metafunc.fixturenames:
         metafunc.parametrize(
             "replicated",
