@@ -10,34 +10,28 @@ from highwater.http2.headers import Fields
 from highwater.http2.settings import LocalSettings
 from highwater.rpc.client_call import ClientCall
 from highwater.rpc.client_connection import ClientConnection
-from highwater.rpc.messages import UNSENT_BYTES_MAX, UNSENT_MESSAGES_MAX
 from highwater.rpc.ports import Message
 from highwater.rpc.status import Status, StatusCode
 from highwater.rpc.transport import Keepalive
+from tests.robustness.hop.examined import ASSEMBLY_BYTES_MAX, MESSAGE_BYTES_MAX, Examined
 from tests.robustness.hop.frames import (
     ACK,
-    CONTINUATION,
     DATA,
     END_HEADERS,
     END_STREAM,
     HEADERS,
-    PING,
     SETTINGS,
     Fed,
     Frame,
     literal,
     message,
     settings,
-    window_update,
 )
 from tests.robustness.hop.mutations import damaged, mutate
-from tests.robustness.hop.server_side import MESSAGE_BYTES_MAX
 from tests.robustness.hop.socketless import Wire, encoded
 from tests.robustness.hop.traffic import HONEST, RESPONSE, TRAILERS, ServerTraffic, merged
 from tests.robustness.hop.written import Written
 
-_LOOK = b"are you?"
-_WINDOW = 200_000
 _CHOICES = (
     (LocalSettings(), AbuseLimits()),
     (
@@ -128,7 +122,7 @@ class _Sequence:
             settings=self._local,
             limits=limits,
             keepalive=Keepalive(),
-            assembly_bytes_max=2 * MESSAGE_BYTES_MAX,
+            assembly_bytes_max=ASSEMBLY_BYTES_MAX,
             on_failure=self._host.on_failure,
             room=self._room,
             drained=lambda _connection: None,
@@ -142,6 +136,7 @@ class _Sequence:
             connection_window=self._local.connection_window,
         )
         self.wire = Wire(self._connection.transport, fed, written)
+        self._examined = Examined(self._connection, self.wire, self._local, self._host.failures)
         self._calls: list[_Call] = []
         self._to_begin = 0
         self._asked = [bytes([chance.randrange(256)]) * chance.randrange(2_000) for _ in range(3)]
@@ -192,29 +187,14 @@ class _Sequence:
         return outcome
 
     def _look(self) -> None:
-        """Limits that hold at any moment."""
-        http2 = self._connection.http2
-        assert http2.streams <= len(self._calls)
-        assert 0 <= http2.held_bytes <= self._local.connection_window
-        assert self._connection._assembly._left >= 0
-        for stream in http2._table.open.values():
-            assert stream.unsent_bytes <= UNSENT_BYTES_MAX + MESSAGE_BYTES_MAX
-            assert len(stream.pending) <= UNSENT_MESSAGES_MAX + 2
-        self._no_bugs()
-
-    def _no_bugs(self) -> None:
-        for name, error in self._host.failures:
-            raise AssertionError(f"{name} has failed") from error
+        assert self._connection.http2.streams <= len(self._calls)
+        self._examined.look()
 
     # ---- while the connection lives ----
 
     async def _after(self) -> str:
         wire = self.wire
-        wire.pause(paused=False)
-        await wire.turns()
-        self._to_begin = 0
-        self._repair()
-        await wire.turns()
+        await self._examined.settle(self._repair)
         drains = self._connection.draining
         if not wire.alive():
             # It closes by itself when a peer that takes no more calls has answered all.
@@ -223,37 +203,21 @@ class _Sequence:
                 return "drained"
             wire.why_it_closed(drains=False)
             return "goaway"
-        wire.feed(Frame(PING, 0, 0, _LOOK).packed())
-        await wire.turns(lambda: not wire.alive() or _LOOK in wire.written.acked)
-        if not wire.alive():
-            wire.why_it_closed(drains=drains)
-            return "goaway late"
-        self._honest_is_answered()
-        if drains:
-            return "draining"
-        return await self._good_call()
+        return await self._examined.goes_on(
+            drains=drains,
+            honest_is_answered=self._honest_is_answered,
+            good_call=self._good_call,
+        )
 
     def _repair(self) -> None:
-        """Completes what was cut off, and opens the windows, as far as that is no violation."""
-        wire, fed = self.wire, self.wire.fed
+        self._to_begin = 0
         for one in self._calls:
             one.call.resume_reading()
-        if fed.missing or fed.header_bytes:
-            wire.feed(bytes(fed.missing or 9 - fed.header_bytes))
-            wire.feed(bytes(fed.missing))
-        if fed.block_of and wire.alive():
-            wire.feed(Frame(CONTINUATION, END_HEADERS, fed.block_of).packed())
-        pairs = [(5, 16_384), (3, 1_000)]
-        if fed.initial < _WINDOW:
-            pairs.append((4, _WINDOW))
-        wire.feed(settings(*pairs).packed())
-        if fed.window - wire.written.data < _WINDOW:
-            wire.feed(window_update(0, _WINDOW).packed())
+        self._examined.repair((3, 1_000))
 
     def _honest_is_answered(self) -> None:
-        fed = [frame for frame in self.wire.fed.frames if frame.stream == HONEST]
-        if fed != self._honest:
-            return  # A mutation has reached it, or damage in front of it.
+        if not self._examined.was_fed(self._honest):
+            return
         honest = self._calls[0]
         assert honest.messages == self._asked
         assert [end.code for end in honest.ends] == [StatusCode.OK]
@@ -289,7 +253,5 @@ class _Sequence:
             one.call.resume_reading()
         assert [len(one.ends) for one in self._calls] == [1] * len(self._calls)
         assert self._host.running == 0
-        assert self._connection.http2.held_bytes == 0
         assert len(self._losses) == 1
-        assert self._connection._assembly._left == 2 * MESSAGE_BYTES_MAX
-        self._no_bugs()
+        self._examined.nothing_is_left()

@@ -8,12 +8,11 @@ import random
 from highwater.http2.abuse import AbuseLimits
 from highwater.http2.settings import LocalSettings
 from highwater.rpc.addresses import TcpAddress
-from highwater.rpc.messages import UNSENT_BYTES_MAX, UNSENT_MESSAGES_MAX
 from highwater.rpc.server import RpcServer
 from highwater.rpc.server_connection import ServerConnection
+from tests.robustness.hop.examined import MESSAGE_BYTES_MAX, Examined
 from tests.robustness.hop.frames import (
     ACK,
-    CONTINUATION,
     DATA,
     END_HEADERS,
     END_STREAM,
@@ -27,7 +26,6 @@ from tests.robustness.hop.frames import (
     literal,
     message,
     settings,
-    window_update,
 )
 from tests.robustness.hop.mutations import damaged, mutate
 from tests.robustness.hop.socketless import Wire, encoded
@@ -35,9 +33,6 @@ from tests.robustness.hop.traffic import HONEST, ClientTraffic, merged, request_
 from tests.robustness.hop.written import Heard, Written
 from tests.support.rpc_demo import Demo
 
-MESSAGE_BYTES_MAX = 100_000
-_LOOK = b"are you?"
-_WINDOW = 200_000
 _SMALL = LocalSettings(stream_window=65_535, connection_window=100_000, frame_bytes_max=65_536)
 _FEW = LocalSettings(
     stream_window=65_535,
@@ -116,6 +111,7 @@ class _Sequence:
             connection_window=local.connection_window,
         )
         self.wire = Wire(self._connection.transport, fed, written)
+        self._examined = Examined(self._connection, self.wire, local, demo.failures)
         self._asked = [bytes([chance.randrange(256)]) * chance.randrange(2_000) for _ in range(3)]
         head = Frame(HEADERS, END_HEADERS, HONEST, literal(request_fields("/demo.Demo/Echo")))
         self._honest = [head, *(Frame(DATA, 0, HONEST, message(one)) for one in self._asked)]
@@ -147,70 +143,36 @@ class _Sequence:
         return outcome
 
     def _look(self) -> None:
-        """Limits that hold at any moment."""
         http2 = self._connection.http2
         assert http2.streams <= self._local.streams_max
-        assert 0 <= http2.held_bytes <= self._local.connection_window
         assert self._server.calls <= http2.streams
-        assert self._connection._assembly._left >= 0
-        for stream in http2._table.open.values():
-            assert stream.unsent_bytes <= UNSENT_BYTES_MAX + MESSAGE_BYTES_MAX
-            assert len(stream.pending) <= UNSENT_MESSAGES_MAX + 2
-        self._no_bugs()
-
-    def _no_bugs(self) -> None:
-        """No handler of the demo service fails by itself."""
-        for name, error in self._demo.failures:
-            raise AssertionError(f"{name} has failed") from error
+        self._examined.look()
 
     # ---- while the connection lives ----
 
     async def _after(self) -> str:
         wire = self.wire
-        wire.pause(paused=False)
-        await wire.turns()
-        if b"draining" in wire.fed.acks:
-            self._drains = True
-        self._repair()
-        await wire.turns()
+        await self._examined.settle(self._repair)
         if not wire.alive():
             wire.why_it_closed(drains=self._drains)
             return "drained" if not wire.written.goaways[-1][1] else "goaway"
-        wire.feed(Frame(PING, 0, 0, _LOOK).packed())
-        await wire.turns(lambda: not wire.alive() or _LOOK in wire.written.acked)
-        if not wire.alive():
-            wire.why_it_closed(drains=self._drains)
-            return "goaway late"
-        self._honest_is_answered()
-        if self._drains:
-            return "draining"
-        return await self._good_call()
+        return await self._examined.goes_on(
+            drains=self._drains,
+            honest_is_answered=self._honest_is_answered,
+            good_call=self._good_call,
+        )
 
     def _repair(self) -> None:
-        """Completes what was cut off, and opens the windows, as far as that is no violation."""
-        wire, fed = self.wire, self.wire.fed
+        if b"draining" in self.wire.fed.acks:
+            self._drains = True
         for call in self._demo.calls:
             call.resume_reading()
-        if fed.preface:
-            return
-        if fed.missing or fed.header_bytes:
-            missing = fed.missing or 9 - fed.header_bytes
-            wire.feed(bytes(missing))
-            if fed.missing:
-                wire.feed(bytes(fed.missing))
-        if fed.block_of and wire.alive():
-            wire.feed(Frame(CONTINUATION, END_HEADERS, fed.block_of).packed())
-        pairs = [(5, 16_384), (1, 4_096)]
-        if fed.initial < _WINDOW:
-            pairs.append((4, _WINDOW))
-        wire.feed(settings(*pairs).packed())
-        if fed.window - wire.written.data < _WINDOW:
-            wire.feed(window_update(0, _WINDOW).packed())
+        if not self.wire.fed.preface:
+            self._examined.repair((1, 4_096))
 
     def _honest_is_answered(self) -> None:
-        fed = [frame for frame in self.wire.fed.frames if frame.stream == HONEST]
-        if fed != self._honest:
-            return  # A mutation has reached it, or damage in front of it.
+        if not self._examined.was_fed(self._honest):
+            return
         heard = self.wire.written.streams.get(HONEST, Heard())
         assert heard.messages() == [b"<" + one + b">" for one in self._asked]
         assert heard.ended and heard.status() == "0" and not heard.resets
@@ -251,9 +213,7 @@ class _Sequence:
         wire.lost()
         await wire.turns(lambda: len(asyncio.all_tasks()) == 1)
         assert server.calls == 0
-        assert self._connection.http2.held_bytes == 0
         assert server.statistics().connections == 0
-        assert self._connection._assembly._left == 2 * MESSAGE_BYTES_MAX
-        self._no_bugs()
+        self._examined.nothing_is_left()
         demo.calls.clear()
         demo.ends.clear()
