@@ -1,111 +1,29 @@
-"""Fetch from frame to reply: the short way and the long way, one node and several."""
+"""Fetch from frame to reply: the short way and the long way."""
 
 import gc
-import time
 
 import pytest
 
-from highwater.gateway.core.budget import MemoryBudget
-from highwater.gateway.core.meters import RequestMeters
-from highwater.gateway.core.session import Session
-from highwater.gateway.core.shared_input import SharedInput
-from highwater.gateway.core.turn import Turn
-from highwater.gateway.data_plane.fetch_path import RESPONSE_BYTES_MAX, FetchPath
-from highwater.gateway.routing.client import ClientInfo, Peer
-from highwater.gateway.routing.table import RoutingTable
+from highwater.gateway.data_plane.fetch_path import RESPONSE_BYTES_MAX
 from highwater.hop.fetch import SMALL_RANGE, FetchedPartition, FetchWork
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.framing import encode_request_header
 from highwater.kafka.messages import fetch
-from highwater.model.ids import DEFAULT_INSTANCE
-from tests.support.controller_images import image_of, topic_state
-from tests.unit.gateway.core.session_world import Wire
 from tests.unit.gateway.core.shape_frames import fetch_frame
+from tests.unit.gateway.data_plane.fetch_world import stored, two_nodes, world
 from tests.unit.gateway.wires import Segment
-
-
-class Link:
-    def __init__(self):
-        self.works, self.cancelled = [], []
-
-    def fetch(self, work):
-        self.works.append(work)
-
-    def cancel_fetch(self, work):
-        work.cancelled = True
-        self.cancelled.append(work)
-
-    def answer(self, *results):
-        work = self.works.pop(0)
-        work.results = list(results)
-        work.done(work)
-
-
-class World:
-    def __init__(self):
-        self.due = []
-        self.links = {1: Link(), 2: Link()}
-        self.wire = Wire()
-        routing = self.routing = RoutingTable(self.links.get)
-        routing.apply(image_of(topics=[topic_state("orders", [(1,), (2,), (3,), (1,)])]))
-        self.shared = SharedInput(
-            turn=Turn(self.due.append, time.monotonic_ns),
-            budget=MemoryBudget(1 << 20),
-            meters=RequestMeters(),
-            frame_bytes_max=1 << 20,
-            in_flight_bytes_max=1 << 20,
-        )
-        peer = Peer(instance=DEFAULT_INSTANCE, node=None, host="", port=0)
-        client = ClientInfo(peer, routing.topics_of(DEFAULT_INSTANCE))
-        self.session = Session(shared=self.shared, handler=self, wire=self.wire, client=client)
-        self.wire.session = self.session
-        self.fetch = FetchPath().start
-
-    def send(self, frame):
-        data = len(frame).to_bytes(4, "big") + frame
-        self.session.get_buffer(-1)[: len(data)] = data
-        self.session.buffer_updated(len(data))
-
-    def reply(self, version):
-        """(correlation id, partitions as the client sees them) of the only reply."""
-        while self.due:
-            self.due.pop(0)()
-        frame = b""
-        for part in self.wire.sent:
-            if type(part) is bytes:
-                frame += part
-            else:
-                frame += part.data
-                part.release()
-        self.wire.sent.clear()
-        assert int.from_bytes(frame[:4], "big") == len(frame) - 4
-        response = fetch.decode_response(frame, 9 if version >= 12 else 8, version)
-        return int.from_bytes(frame[4:8], "big"), [
-            (p.partition_index, p.error_code, p.high_watermark, bytes(p.records or b""))
-            for t in response.responses
-            for p in t.partitions
-        ]
 
 
 @pytest.fixture
 def w():
-    made = World()
-    yield made
-    made.session.connection_closed()
-    assert made.session.outstanding == 0
-    assert made.shared.budget.used == 0
+    with world() as made:
+        yield made
 
 
 @pytest.fixture
 def segment(tmp_path):
     with Segment(tmp_path / "log", 1 << 20) as made:
         yield made
-
-
-def stored(segment, position, length):
-    part = segment.range(position, length)
-    part.data = segment.data[position : position + length]
-    return part
 
 
 VERSIONS = pytest.mark.parametrize("version", [4, 5, 7, 9, 11, 12])
@@ -226,24 +144,6 @@ def test_errors_that_the_gateway_itself_answers(w, version, changes, code):
         w.reply(version)
 
 
-def two_nodes(min_bytes=1, max_bytes=50 << 20):
-    request = fetch.FetchRequest(
-        max_wait_ms=500,
-        max_bytes=max_bytes,
-        min_bytes=min_bytes,
-        topics=[
-            fetch.FetchRequestFetchTopic(
-                topic="orders",
-                partitions=[
-                    fetch.FetchRequestFetchPartition(partition=n, partition_max_bytes=1000)
-                    for n in (0, 1, 3)
-                ],
-            )
-        ],
-    )
-    return bytearray(encode_request_header(1, 11, 5, "c") + fetch.encode_request(request, 11))
-
-
 @pytest.mark.parametrize("version", [4, 12])
 def test_min_bytes_is_limited_to_max_bytes(w, version):
     """As in Kafka's `KafkaApis.handleFetchRequest`; librdkafka refuses such settings itself."""
@@ -256,22 +156,6 @@ def test_min_bytes_is_limited_to_max_bytes(w, version):
     w.send(fetch_frame(version, min_bytes=2**31 - 1, max_bytes=2**31 - 1))
     (work,) = w.links[1].works
     assert work.min_bytes == work.max_bytes == RESPONSE_BYTES_MAX
-
-
-def test_several_nodes_are_first_asked_without_a_wait(w, segment):
-    w.send(two_nodes(min_bytes=500))
-    one, two = w.links[1], w.links[2]
-    asked = [(work.min_bytes, work.max_wait_ms) for work in (*one.works, *two.works)]
-    assert asked == [(1, 0), (1, 0)]
-    one.answer(FetchedPartition(0, 9, 9, 0), FetchedPartition(0, 8, 8, 0, stored(segment, 0, 9), 9))
-    assert not w.session.dirty, "the slower node is heard as well, or its partitions would starve"
-    two.answer(FetchedPartition(0, 5, 5, 0, stored(segment, 9, 3), 3))
-    assert w.reply(11)[1] == [
-        (0, 0, 9, b""),
-        (1, 0, 5, segment.data[9:12]),
-        (3, 0, 8, segment.data[:9]),
-    ]
-    assert one.works == two.works == []
 
 
 def fetch_objects():
@@ -297,79 +181,6 @@ def test_fetched_records_are_freed_when_their_reply_is_sent(w, nodes):
             assert [found for found in fetch_objects() if id(found) not in others] == []
     finally:
         gc.enable()
-
-
-def test_the_first_node_with_data_ends_the_wait_of_the_others(w, segment):
-    w.send(two_nodes(min_bytes=500))
-    one, two = w.links[1], w.links[2]
-    two.answer(FetchedPartition(0, 7, 7, 0))
-    one.answer(FetchedPartition(0, 9, 9, 0), FetchedPartition(0, 8, 8, 0))
-    asked = [(work.min_bytes, work.max_wait_ms) for work in (*one.works, *two.works)]
-    assert asked == [(1, 500), (1, 500)], "nobody has anything: now they wait"
-    late = two.works[0]
-    one.answer(FetchedPartition(0, 9, 9, 0), FetchedPartition(0, 9, 9, 0, stored(segment, 0, 9), 9))
-    assert two.cancelled == [late]
-    assert w.reply(11)[1] == [(0, 0, 9, b""), (1, 0, 7, b""), (3, 0, 9, segment.data[:9])]
-    part = stored(segment, 0, 70_000)
-    two.answer(FetchedPartition(0, 8, 8, 0, part, 70_000))
-    assert part.released == 1, "an answer that comes too late is given back"
-    assert w.wire.sent == []
-
-
-def test_a_fetch_waits_for_all_nodes_if_none_has_data(w):
-    w.send(two_nodes())
-    one, two = w.links[1], w.links[2]
-    for high_watermarks in ((1, 2, 3), (9, 7, 8)):
-        a, b, c = (FetchedPartition(0, hw, hw, 0) for hw in high_watermarks)
-        two.answer(b)
-        assert not w.session.dirty
-        one.answer(a, c)
-    assert [p[2] for p in w.reply(11)[1]] == [9, 7, 8]
-
-
-@pytest.mark.parametrize("caught_up", [True, False])
-def test_a_fetch_waits_for_offsets_that_are_not_available_yet(w, caught_up):
-    w.send(two_nodes())
-    one, two = w.links[1], w.links[2]
-    code = ErrorCode.OFFSET_NOT_AVAILABLE
-    two.answer(FetchedPartition(code))
-    one.answer(FetchedPartition(0, 9, 9, 0), FetchedPartition(0, 8, 8, 0))
-    assert not w.session.dirty
-    assert [work.max_wait_ms for work in (*one.works, *two.works)] == [500, 500]
-    two.answer(FetchedPartition(0, 7, 7, 0) if caught_up else FetchedPartition(code))
-    one.answer(FetchedPartition(0, 9, 9, 0), FetchedPartition(0, 8, 8, 0))
-    told = [(p[1], p[2]) for p in w.reply(11)[1]]
-    assert told == [(0, 9), (0, 7) if caught_up else (code, -1), (0, 8)]
-
-
-def test_several_nodes_share_max_bytes_in_the_order_of_the_request(w, segment):
-    w.send(two_nodes(max_bytes=100))
-    parts = [stored(segment, 0, 90), stored(segment, 90, 20), stored(segment, 110, 10)]
-    first, second, third = (FetchedPartition(0, 9, 9, 0, part, part.length) for part in parts)
-    w.links[2].answer(second)
-    w.links[1].answer(first, third)
-    assert [p[3] for p in w.reply(11)[1]] == [segment.data[:90], b"", segment.data[110:120]]
-    assert [part.released for part in parts] == [1, 1, 1]
-
-
-def test_a_fetch_with_an_error_or_without_min_bytes_does_not_wait(w):
-    w.send(two_nodes(min_bytes=0))
-    w.links[2].answer(FetchedPartition(0, 7, 7, 0))
-    w.links[1].answer(FetchedPartition(0, 9, 9, 0), FetchedPartition(0, 8, 8, 0))
-    assert [p[2] for p in w.reply(11)[1]] == [9, 7, 8]
-    w.send(two_nodes())
-    w.links[2].answer(FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE))
-    w.links[1].answer(FetchedPartition(0, 9, 9, 0), FetchedPartition(0, 8, 8, 0))
-    assert [p[2] for p in w.reply(11)[1]] == [9, -1, 8]
-
-
-def test_a_client_disconnects_between_the_answers_of_two_nodes(w, segment):
-    w.send(two_nodes())
-    part = stored(segment, 0, 70_000)
-    w.links[2].answer(FetchedPartition(0, 7, 7, 0, part, 70_000))
-    w.session.connection_closed()
-    assert part.released == 1
-    assert w.links[1].cancelled == w.links[1].works
 
 
 @pytest.mark.parametrize("short", [False, True])
