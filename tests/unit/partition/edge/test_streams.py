@@ -140,28 +140,42 @@ async def test_bytes_are_not_read_far_ahead_of_a_peer_that_does_not(
     await ended(call)
 
 
-async def test_a_peer_that_does_not_read_fills_no_memory_with_small_records(
-    call, serve, tmp_path, monkeypatch
-):
-    """Bytes up to the limit, then references; both kinds share the messages."""
+@pytest.fixture
+def unread(call, serve, tmp_path, monkeypatch):
+    """Begins 20 fetches of a batch by a peer that does not read yet: 5 fit into the read-ahead.
+
+    Gives (the log's active segment, the batch).
+    """
     node = Node(tmp_path)
     replica = node.add()
     batch = make_batch(value=b"x" * 1000)
     node.append(batch)
     monkeypatch.setattr(streams, "READ_AHEAD_BYTES", 5 * len(batch))
-    call.stall()
-    serve(fetch_handler, node.plane)
-    call.message(encode_request([work_of(n, ask(0)) for n in range(20)], [], True, SMALL_RANGE))
-    await asyncio.sleep(0.01)
+
+    async def begin(*, references):
+        call.stall()
+        serve(fetch_handler, node.plane)
+        works = [work_of(n, ask(0)) for n in range(20)]
+        call.message(encode_request(works, [], references, SMALL_RANGE))
+        await asyncio.sleep(0.01)
+        segment = replica.log.extent.active
+        assert segment.pins == 15, "the others were copied"
+        return segment, batch
+
+    return begin
+
+
+async def test_a_peer_that_does_not_read_fills_no_memory_with_small_records(call, unread):
+    """Bytes up to the limit, then references; both kinds share the messages."""
+    segment, batch = await unread(references=True)
     assert call.written == []
-    assert replica.log.extent.active.pins == 15, "the others were copied"
     call.make_room()
     await until(lambda: call.written)
     answers, _ = parse_response(call.written[0])
     assert [len(answer.payload) for answer in answers] == [len(batch)] * 5 + [0] * 15
     assert [len(answer.references) for answer in answers] == [0] * 5 + [1] * 15
     assert {bytes(answer.payload)[61:] for answer in answers[:5]} == {bytes(batch[61:])}
-    assert replica.log.extent.active.pins == 0
+    assert segment.pins == 0
     call.message(encode_request([work_of(99, ask(0))], [], True, SMALL_RANGE))
     await until(lambda: len(call.written) > 1)
     ((answer,), _) = parse_response(call.written[1])
@@ -169,20 +183,9 @@ async def test_a_peer_that_does_not_read_fills_no_memory_with_small_records(
     await ended(call)
 
 
-async def test_a_peer_that_takes_bytes_gets_copies_within_the_limit(
-    call, serve, tmp_path, monkeypatch
-):
+async def test_a_peer_that_takes_bytes_gets_copies_within_the_limit(call, unread):
     """Of a gateway on another host, records in files are read when they are written."""
-    node = Node(tmp_path)
-    replica = node.add()
-    batch = make_batch(value=b"x" * 1000)
-    node.append(batch)
-    monkeypatch.setattr(streams, "READ_AHEAD_BYTES", 5 * len(batch))
-    call.stall()
-    serve(fetch_handler, node.plane)
-    call.message(encode_request([work_of(n, ask(0)) for n in range(20)], [], False, SMALL_RANGE))
-    await asyncio.sleep(0.01)
-    assert replica.log.extent.active.pins == 15
+    segment, batch = await unread(references=False)
     call.make_room()
 
     def answers():
@@ -190,7 +193,7 @@ async def test_a_peer_that_takes_bytes_gets_copies_within_the_limit(
 
     await until(lambda: len(answers()) == 20)
     assert {bytes(answer.payload)[61:] for answer in answers()} == {bytes(batch[61:])}
-    assert replica.log.extent.active.pins == 0
+    assert segment.pins == 0
     await ended(call)
 
 
