@@ -8,7 +8,6 @@ Start: controller, node, gateway. Stop, as in Kafka: the node lets others lead w
 serves clients; then the gateway closes its ports, and the node ends, and the controller last.
 """
 
-import asyncio
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Final
@@ -23,11 +22,11 @@ from highwater.partition.service import PartitionService
 from highwater.runtime import lifecycle
 from highwater.runtime.clock import SystemClock
 from highwater.runtime.health import Readiness
-from highwater.runtime.lifecycle import Service
 from highwater.runtime.logging import Logger, forward_standard_logging, make_logger
 from highwater.runtime.loop_lag import LoopLagMonitor
 from highwater.runtime.memory import keep_freed_memory
 from highwater.runtime.metrics import MetricsSettings, process_registry, serve_metrics
+from highwater.runtime.service_group import ServiceGroup
 
 PROCESS: Final = "broker"
 """The name of the process among those that measure their loops."""
@@ -71,10 +70,11 @@ class CombinedBroker:
         self._settings = settings
         self._log = log
         self._clock = clock or SystemClock()
-        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.registry = process_registry()
         self.readiness = Readiness()
         self._stack = AsyncExitStack()
+        self._services = ServiceGroup(self._stack)
+        self.failed = self._services.failed
         self.controller: ControllerService | None = None
         self.partition: PartitionService | None = None
         self.gateway: GatewayService | None = None
@@ -124,7 +124,7 @@ class CombinedBroker:
             registry=self.registry,
             log=self._log,
         )
-        await self._start(controller)
+        await self._services.start(controller)
         self.controller = controller
 
     async def _start_partition(self, endpoints: ControllerEndpoints) -> None:
@@ -139,7 +139,7 @@ class CombinedBroker:
             log=self._log.bind(service="partition"),
             observed=True,
         )
-        await self._start(partition)
+        await self._services.start(partition)
         self.partition = partition
 
     async def _start_gateway(self, endpoints: ControllerEndpoints) -> None:
@@ -156,15 +156,5 @@ class CombinedBroker:
         )
         if self.partition is not None:
             gateway.add_member(self.partition.member_link(gateway.turn.defer, gateway.held))
-        await self._start(gateway)
+        await self._services.start(gateway)
         self.gateway = gateway
-
-    async def _start(self, service: Service) -> None:
-        self._stack.push_async_callback(service.stop)
-        await service.start()
-        service.failed.add_done_callback(self._member_failed)
-
-    def _member_failed(self, member: "asyncio.Future[None]") -> None:
-        error = None if member.cancelled() else member.exception()
-        if error is not None and not self.failed.done():
-            self.failed.set_exception(error)

@@ -6,7 +6,6 @@ chooses), so that `highwater quota set` and other tools reach it; its address is
 directory.
 """
 
-import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
@@ -26,10 +25,10 @@ from highwater.quota.config import QuotaConfig
 from highwater.quota.service import QuotaService
 from highwater.runtime.clock import SystemClock
 from highwater.runtime.health import Readiness
-from highwater.runtime.lifecycle import Service
 from highwater.runtime.logging import Logger
 from highwater.runtime.loop_lag import LoopLagMonitor
 from highwater.runtime.metrics import MetricsServer
+from highwater.runtime.service_group import ServiceGroup
 
 ELECTION_TIMEOUT_S: Final = 10.0
 PROCESS: Final = "highwater"
@@ -54,8 +53,9 @@ class EmbeddedBroker:
     def __init__(self, settings: BrokerSettings, log: Logger) -> None:
         self._settings = settings
         self._log = log
-        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._stack = AsyncExitStack()
+        self._services = ServiceGroup(self._stack)
+        self.failed = self._services.failed
         self.registry = CollectorRegistry()
         self.metrics_addresses: dict[str, str] = {}
         """host:port of /metrics by process; after `start`."""
@@ -80,7 +80,7 @@ class EmbeddedBroker:
         self.controller = ControllerService(
             settings.controller, clock=clock, registry=self.registry, log=self._log
         )
-        await self._start(self.controller)
+        await self._services.start(self.controller)
         try:
             await self.controller.wait_active(ELECTION_TIMEOUT_S)
         except TimeoutError:
@@ -106,8 +106,8 @@ class EmbeddedBroker:
             serve_grpc=False,
         )
         self.partition.connect_quota(InProcessStub(self.quota.servicer))
-        await self._start(self.quota)
-        await self._start(self.partition)
+        await self._services.start(self.quota)
+        await self._services.start(self.partition)
         self.gateway = GatewayService(
             settings.gateway,
             clock=clock,
@@ -117,17 +117,12 @@ class EmbeddedBroker:
             embedded=True,
         )
         self.gateway.add_local_node(self.partition.local_link(self.gateway.turn.defer))
-        await self._start(self.gateway)
+        await self._services.start(self.gateway)
         await self._observe()
 
     async def stop(self) -> None:
         """Stops the services in reverse."""
         await self._stack.aclose()
-
-    async def _start(self, service: Service) -> None:
-        self._stack.push_async_callback(service.stop)
-        await service.start()
-        service.failed.add_done_callback(self._member_failed)
 
     async def _observe(self) -> None:
         monitor = LoopLagMonitor("embedded", self.registry, self._log)
@@ -148,8 +143,3 @@ class EmbeddedBroker:
         host = self._settings.gateway.metrics.host
         self.metrics_addresses = {PROCESS: f"{host}:{metrics.port}"}
         self._settings.data_dir.write_metrics(self.metrics_addresses)
-
-    def _member_failed(self, member: "asyncio.Future[None]") -> None:
-        error = None if member.cancelled() else member.exception()
-        if error is not None and not self.failed.done():
-            self.failed.set_exception(error)
