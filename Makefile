@@ -177,6 +177,11 @@ bench-restart: $(STAMPS)/python ## a killed node with 10 GB comes back; then mor
 	@sh tools/setup/system.sh gcc java maven
 	@$(BIN)/python -m tests.bench.restart $(ARGS)
 
+.PHONY: bench-nodes
+bench-nodes: $(STAMPS)/python ## the same load on one, two and three nodes of this host
+	@sh tools/setup/system.sh gcc
+	@$(BIN)/python -m tests.bench.nodes $(ARGS)
+
 .PHONY: bench-control
 bench-control: $(STAMPS)/python ## what the death of a node costs controller and gateways with 100 000 partitions
 	@$(BIN)/python -m tests.bench.control_plane $(ARGS)

@@ -36,10 +36,13 @@ HIGHWATER_COMMANDS: Mapping[str, tuple[str, ...]] = {
     EMBEDDED: ("up", *_WHERE),
     "combined": ("up", "--nodes", "1", "--gateways", "0", *_WHERE),
     "services": ("up", "--nodes", "1", "--separate", *_WHERE),
+    "combined2": ("up", "--nodes", "2", *_WHERE),
     "combined3": ("up", "--nodes", "3", *_WHERE),
     "services3": ("up", "--nodes", "3", "--separate", *_WHERE),
 }
-HIGHWATER_NODES = {EMBEDDED: 1, "combined": 1, "services": 1, "combined3": 3, "services3": 3}
+HIGHWATER_NODES: Mapping[str, int] = {
+    EMBEDDED: 1, "combined": 1, "combined2": 2, "combined3": 3, "services": 1, "services3": 3,
+}  # fmt: skip
 HIGHWATER_ENVIRONMENT = {"HIGHWATER_PARTITION_RETENTION_CHECK_INTERVAL_MS": str(RETENTION_CHECK_MS)}
 # Topic options that only Highwater knows.
 HIGHWATER_DEEP_VALIDATION = {"record.validation": "deep"}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.runner import Up, is_alive
+from tests.cluster.runner import HOST, Up, is_alive
 from tests.cluster.test_node_restart import RawProducer
 from tests.cluster.traffic import read_all
 from tests.support.cluster_view import Partitions, is_whole, view_topics, wait_for_view
@@ -22,6 +22,7 @@ from tests.support.kafka_admin import make_replicated_topic
 from tests.support.process import wait_until
 
 NODE = 2
+OTHER_NODE = 1
 PARTITIONS = 3
 BACK_S = 40.0
 """Time for a start, catching up, and two rounds of the balancing task, on a busy machine."""
@@ -58,17 +59,18 @@ def _back(partitions: Partitions) -> bool:
     ],
 )
 def test_leaders_come_back(balanced: Up, number: signal.Signals) -> None:
+    # Node 2's gateway may be the one with the bootstrap port, which others take over after a moment.
+    bootstrap = f"{HOST}:{balanced.port + OTHER_NODE}"
     topics = [
         make_replicated_topic(
-            balanced.bootstrap, name, partitions=PARTITIONS, configs={"min.insync.replicas": "2"}
+            bootstrap, name, partitions=PARTITIONS, configs={"min.insync.replicas": "2"}
         )
         for name in PRODUCERS
     ]
 
     def wait(holds: Callable[[Partitions], bool], what: str) -> list[Partitions]:
         return [
-            wait_for_view(balanced.bootstrap, topic, holds, timeout_s=BACK_S, what=what)
-            for topic in topics
+            wait_for_view(bootstrap, topic, holds, timeout_s=BACK_S, what=what) for topic in topics
         ]
 
     before = wait(_balanced, "preferred leaders")
@@ -78,8 +80,8 @@ def test_leaders_come_back(balanced: Up, number: signal.Signals) -> None:
     moved = wait(lambda now: all(p.leader not in (NODE, -1) for p in now.values()), "other leaders")
     assert all(NODE not in now[n].isr for now, n in zip(moved, led, strict=True))
     wait_until(lambda: not is_alive(pid), timeout_s=BACK_S, what="the end of the node's gateway")
-    producers = _start_producers(balanced.bootstrap, topics, led)
-    now = view_topics(balanced.bootstrap)
+    producers = _start_producers(bootstrap, topics, led)
+    now = view_topics(bootstrap)
     assert all(now[topic][n].leader != NODE for topic, n in zip(topics, led, strict=True))
 
     after = wait(_back, "the node at the head again")
@@ -91,7 +93,7 @@ def test_leaders_come_back(balanced: Up, number: signal.Signals) -> None:
     for topic, n, was, came, one in zip(topics, led, before, after, producers, strict=True):
         assert came[n].leader_epoch >= was[n].leader_epoch + 2, "away and back"
         assert one.refused == {}, f"{topic}: nothing is in doubt"
-        numbers = [int(value) for value in read_all(balanced.bootstrap, topic, PARTITIONS)]
+        numbers = [int(value) for value in read_all(bootstrap, topic, PARTITIONS)]
         assert numbers == list(range(len(one.answers))), "each once, in order, and none is lost"
 
 
