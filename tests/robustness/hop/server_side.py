@@ -6,6 +6,7 @@ import asyncio
 import random
 
 from highwater.http2.abuse import AbuseLimits
+from highwater.http2.output import OUTGOING_BYTES
 from highwater.http2.settings import LocalSettings
 from highwater.rpc.addresses import TcpAddress
 from highwater.rpc.messages import UNSENT_BYTES_MAX, UNSENT_MESSAGES_MAX
@@ -153,9 +154,12 @@ class _Sequence:
         assert 0 <= http2.held_bytes <= self._local.connection_window
         assert self._server.calls <= http2.streams
         assert self._connection._assembly._left >= 0
+        kept_bytes = 0
         for stream in http2._table.open.values():
             assert stream.unsent_bytes <= UNSENT_BYTES_MAX + MESSAGE_BYTES_MAX
             assert len(stream.pending) <= UNSENT_MESSAGES_MAX + 2
+            kept_bytes += stream.unsent_bytes + len(stream.pending) * OUTGOING_BYTES
+        assert http2.output.kept_bytes == kept_bytes
         self._no_bugs()
 
     def _no_bugs(self) -> None:

@@ -28,6 +28,8 @@ LOW_WATER_BYTES: Final = HIGH_WATER_BYTES // 2
 """Below it, owners hear that they may send again."""
 TURN_BYTES: Final = 256 << 10
 """A stream that waits sends so much before it is the next one's turn."""
+OUTGOING_BYTES: Final = 1_600
+"""Memory of an `Outgoing` beside its payload."""
 
 
 class Outgoing:
@@ -72,6 +74,7 @@ class Output(Generic[S]):
         "corked",
         "counters",
         "frames",
+        "kept_bytes",
         "local_ended",
         "nbytes",
         "peer",
@@ -96,6 +99,8 @@ class Output(Generic[S]):
         self.frames: list[Buffer] = []
         self.nbytes = 0
         """Of `frames`."""
+        self.kept_bytes = 0
+        """Memory of what the streams could not send, all together: payload, and `OUTGOING_BYTES` each."""
         self.corked = False
         """True while the shell will look at `frames` by itself."""
         self.waiting: dict[int, S] = {}
@@ -160,6 +165,7 @@ class Output(Generic[S]):
                 if item.nbytes:
                     continue
             pending.popleft()
+            self.kept_bytes -= OUTGOING_BYTES
             if item.end:
                 if item.trailers is not None:
                     self.headers(stream.id, item.trailers, end_stream=True)
@@ -178,6 +184,7 @@ class Output(Generic[S]):
         stream.send_window.left -= room
         self.window.left -= room
         stream.unsent_bytes -= room
+        self.kept_bytes -= room
         item.nbytes -= room
         frames, parts = self.frames, item.parts
         frames.append(FRAME_HEADER.pack(room << 8, flags, stream.id))
@@ -212,6 +219,7 @@ class Output(Generic[S]):
 
     def forget(self, stream: S) -> None:
         """Drops what a stream has not sent."""
+        self.kept_bytes -= stream.unsent_bytes + OUTGOING_BYTES * len(stream.pending)
         stream.pending.clear()
         stream.unsent_bytes = 0
         self.waiting.pop(stream.id, None)
