@@ -71,6 +71,7 @@ class Output(Generic[S]):
     __slots__ = (
         "_encoder",
         "_wake",
+        "control_bytes",
         "corked",
         "counters",
         "frames",
@@ -99,6 +100,8 @@ class Output(Generic[S]):
         self.frames: list[Buffer] = []
         self.nbytes = 0
         """Of `frames`."""
+        self.control_bytes = 0
+        """Of these, all but DATA: what no flow control holds back."""
         self.kept_bytes = 0
         """Memory of what the streams could not send, all together: payload, and `OUTGOING_BYTES` each."""
         self.corked = False
@@ -114,7 +117,7 @@ class Output(Generic[S]):
         """All frames, which are the caller's from now on."""
         frames = self.frames
         self.frames = []
-        self.nbytes = 0
+        self.nbytes = self.control_bytes = 0
         return frames
 
     def wake(self) -> None:
@@ -127,6 +130,7 @@ class Output(Generic[S]):
         """A frame that flow control does not concern."""
         self.frames.append(frame)
         self.nbytes += len(frame)
+        self.control_bytes += len(frame)
         if not self.corked:
             self.wake()
 
