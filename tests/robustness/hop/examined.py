@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from highwater.http2.settings import LocalSettings
 from highwater.rpc.client_connection import ClientConnection
+from highwater.http2.output import OUTGOING_BYTES
 from highwater.rpc.messages import UNSENT_BYTES_MAX, UNSENT_MESSAGES_MAX
 from highwater.rpc.server_connection import ServerConnection
 from tests.robustness.hop.frames import (
@@ -46,9 +47,12 @@ class Examined:
         http2 = self._connection.http2
         assert 0 <= http2.held_bytes <= self._local.connection_window
         assert self._connection._assembly._left >= 0
+        kept_bytes = 0
         for stream in http2._table.open.values():
             assert stream.unsent_bytes <= UNSENT_BYTES_MAX + MESSAGE_BYTES_MAX
             assert len(stream.pending) <= UNSENT_MESSAGES_MAX + 2
+            kept_bytes += stream.unsent_bytes + len(stream.pending) * OUTGOING_BYTES
+        assert http2.output.kept_bytes == kept_bytes
         self._no_bugs()
 
     async def settle(self, repair: Callable[[], None]) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 
 from hpack import Encoder
 
-from highwater.rpc.transport import OUTPUT_BYTES_MAX, Transport
+from highwater.http2.frames import FRAME_BYTES_LIMIT
+from highwater.http2.output import HIGH_WATER_BYTES
+from highwater.rpc.transport import CONTROL_BYTES_MAX, Transport
 from tests.robustness.hop.frames import Fed, Frame
 from tests.robustness.hop.written import Written
 
@@ -78,7 +80,9 @@ class Wire:
             self.transport.buffer_updated(nbytes)
             pos += nbytes
             self.check()
-            assert self.transport.http2.output.nbytes <= OUTPUT_BYTES_MAX
+            output = self.transport.http2.output
+            assert 0 <= output.control_bytes <= min(output.nbytes, CONTROL_BYTES_MAX)
+            assert output.nbytes <= HIGH_WATER_BYTES + FRAME_BYTES_LIMIT + CONTROL_BYTES_MAX
 
     def check(self) -> None:
         """Raises AssertionError for what has been written wrongly."""

@@ -1,3 +1,4 @@
+from highwater.http2.errors import ErrorCode
 from highwater.http2.frames import (
     DATA,
     END_STREAM,
@@ -7,7 +8,7 @@ from highwater.http2.frames import (
     settings_frame,
     window_update_frame,
 )
-from highwater.http2.output import HIGH_WATER_BYTES, TURN_BYTES
+from highwater.http2.output import HIGH_WATER_BYTES, OUTGOING_BYTES, TURN_BYTES
 from highwater.http2.settings import INITIAL_WINDOW_SIZE, LocalSettings
 from tests.support.http2_wire import REQUEST, End, RawServer, carry, frames_of
 
@@ -58,6 +59,24 @@ def test_what_exceeds_a_window_waits_for_it():
     assert stream.unsent_bytes == 0
     assert server.heard[1].payload == bytes(135_000)
     assert server.heard[1].events == [("remote end", 135_000)]
+
+
+def test_what_all_streams_keep_is_counted_until_it_leaves_or_is_dropped():
+    client, server = pair(settings=LocalSettings(stream_window=65_535, connection_window=65_535))
+    output = client.connection.output
+    streams = [client.open()[0] for _ in range(3)]
+    streams[0].send(b"", [bytes(65_535)], 65_535)
+    assert output.kept_bytes == 0
+    for stream in streams:
+        stream.send(b"", [bytes(70_000)], 70_000)
+        stream.send(b"", [], 0)
+    assert output.kept_bytes == 3 * (70_000 + 2 * OUTGOING_BYTES)
+    streams[2].reset(ErrorCode.CANCEL)
+    assert output.kept_bytes == 2 * (70_000 + 2 * OUTGOING_BYTES)
+    streams[0].end()
+    carry(client, server)
+    assert output.kept_bytes == 0
+    assert server.heard[3].payload == bytes(70_000)
 
 
 def test_streams_take_turns():

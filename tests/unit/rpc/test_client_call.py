@@ -8,7 +8,13 @@ from highwater.http2.flow_window import WINDOW_INITIAL
 from highwater.http2.frames import RST_STREAM, UINT32, frame
 from highwater.rpc.client_call import EARLY_MESSAGES_MAX, ClientCall
 from highwater.rpc.message_memory import AssemblyBudget
-from highwater.rpc.messages import PREFIX, PREFIX_BYTES, UNSENT_BYTES_MAX, UNSENT_MESSAGES_MAX
+from highwater.rpc.messages import (
+    PREFIX,
+    PREFIX_BYTES,
+    UNSENT_BYTES_MAX,
+    UNSENT_CONNECTION_BYTES_MAX,
+    UNSENT_MESSAGES_MAX,
+)
 from highwater.rpc.status import StatusCode
 from tests.support.http2_wire import RESPONSE, RawServer, frames_of
 
@@ -36,8 +42,8 @@ class Host:
 class Scene:
     """One call against a server that the test plays."""
 
-    def __init__(self, **options):
-        self.host, self.server = Host(), RawServer()
+    def __init__(self, server=None, **options):
+        self.host, self.server = Host(), server or RawServer()
         self.messages, self.ends = [], []
         self.opened = 0
         self.call = ClientCall(
@@ -219,6 +225,22 @@ async def test_many_small_messages_are_too_much_as_well(scene):
     assert [status.code for status in scene.ends] == [StatusCode.RESOURCE_EXHAUSTED]
     in_the_window = WINDOW_INITIAL // PREFIX_BYTES
     assert sent == in_the_window + UNSENT_MESSAGES_MAX + 2
+
+
+async def test_a_server_that_stalls_is_given_up_at_the_bound_of_all_calls(scene):
+    payload, output = bytes(UNSENT_BYTES_MAX // 2), scene.server.end.connection.output
+    scenes, most = [], 0
+    while not any(one.ends for one in scenes):
+        most = max(most, output.kept_bytes)
+        scenes.append(Scene(scene.server))
+        scenes[-1].begin()
+        scenes[-1].call.send(payload)
+    assert [status.code for status in scenes[-1].ends] == [StatusCode.RESOURCE_EXHAUSTED]
+    assert UNSENT_CONNECTION_BYTES_MAX < most <= UNSENT_CONNECTION_BYTES_MAX + len(payload) + MIB
+    scenes[0].call.cancel()
+    scenes[1].call.cancel()
+    scenes[2].call.send(b"")
+    assert scenes[2].ends == []
 
 
 async def test_the_longest_message_may_wait_whole_and_be_the_last(scene):

@@ -85,6 +85,32 @@ async def test_too_many_connections_are_closed(demo):
     await server.stop(drain_s=0)
 
 
+async def test_connections_count_from_accept_with_tls_too(demo, certificate):
+    served, trusting = tls_contexts(certificate)
+    server = await start_demo(demo, connections_max=1, tls=served)
+    channel = Channel(server.address, tls=trusting)
+    _, silent = await asyncio.open_connection("127.0.0.1", server.port)
+    with pytest.raises(RpcError) as caught:
+        await unary(channel, "Reverse", b"ab")
+    assert caught.value.code is StatusCode.UNAVAILABLE
+    silent.close()
+    assert await unary(channel, "Reverse", b"ab", wait_for_ready=True) == b"ba"
+    await channel.close()
+    await server.stop(drain_s=0)
+
+
+async def test_a_server_that_could_not_start_removes_nobodys_socket(demo, tmp_path):
+    address = UnixAddress(str(tmp_path / "socket"))
+    server = await start_demo(demo, address=address)
+    second = RpcServer(address)
+    with pytest.raises(PortInUseError):
+        await second.start()
+    await second.stop(drain_s=0)
+    assert (tmp_path / "socket").is_socket()
+    await server.stop(drain_s=0)
+    assert not (tmp_path / "socket").exists()
+
+
 async def test_too_many_calls_are_refused(demo):
     server = await start_demo(demo, calls_max=1)
     channel = Channel(server.address)
@@ -229,6 +255,7 @@ async def test_a_stalled_client_bounds_what_is_kept_for_it(demo):
         test_unix_sockets,
         test_tls,
         test_tls_without_h2_is_refused_at_both_ends,
+        test_connections_count_from_accept_with_tls_too,
         test_a_drain_lets_calls_end_and_refuses_new_ones,
         test_a_drain_ends_with_its_deadline,
         test_a_flood_is_answered_with_goaway,

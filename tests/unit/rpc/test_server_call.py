@@ -5,8 +5,15 @@ import pytest
 from highwater.hop.transport import MESSAGE_BYTES_MAX
 from highwater.http2.flow_window import WINDOW_INITIAL
 from highwater.http2.frames import DATA, HEADERS, RST_STREAM, UINT32, frame, window_update_frame
+from highwater.http2.output import OUTGOING_BYTES
 from highwater.rpc.message_memory import AssemblyBudget
-from highwater.rpc.messages import PREFIX, PREFIX_BYTES, UNSENT_BYTES_MAX, UNSENT_MESSAGES_MAX
+from highwater.rpc.messages import (
+    PREFIX,
+    PREFIX_BYTES,
+    UNSENT_BYTES_MAX,
+    UNSENT_CONNECTION_BYTES_MAX,
+    UNSENT_MESSAGES_MAX,
+)
 from highwater.rpc.ports import ServerCallbacks
 from highwater.rpc.server_call import ServerCall
 from highwater.rpc.status import StatusCode
@@ -40,6 +47,17 @@ class Scene:
         self.handler = handler or self._handle
         self.client.end.on_request = self._request
         self.client.end.feed(self.client.headers(1, [*REQUEST, *fields]))
+
+    @property
+    def kept_bytes(self):
+        return self.client.end.connection.output.kept_bytes
+
+    def another(self):
+        """The next call of the same client."""
+        self.client.end.feed(
+            self.client.headers(self.client.end.connection._table.last_peer_id + 2)
+        )
+        return self.call
 
     def _request(self, stream, request):
         self.call = ServerCall(
@@ -335,6 +353,48 @@ async def test_many_small_messages_are_too_much_as_well(scene):
     assert [status.code for status in scene.ends] == [StatusCode.RESOURCE_EXHAUSTED]
     in_the_window = WINDOW_INITIAL // PREFIX_BYTES
     assert sent == in_the_window + UNSENT_MESSAGES_MAX + 2
+
+
+async def test_a_peer_that_stalls_with_many_calls_is_given_up_at_the_bound_of_all(scene):
+    payload = bytes(UNSENT_BYTES_MAX)
+    calls, most = [scene.call], 0
+    while not scene.ends:
+        most = max(most, scene.kept_bytes)
+        calls.append(scene.another())
+        calls[-1].send(payload)
+    assert [status.code for status in scene.ends] == [StatusCode.RESOURCE_EXHAUSTED]
+    assert UNSENT_CONNECTION_BYTES_MAX < most <= UNSENT_CONNECTION_BYTES_MAX + len(payload) + MIB
+    assert {"grpc-status": "8"}.items() <= dict(scene.sent()[-2][0]).items()
+    calls[0].send(b"")
+    assert len(scene.ends) == 2, "a call that nothing waits in"
+    calls[1].cancel()
+    calls[2].cancel()
+    assert scene.kept_bytes < UNSENT_CONNECTION_BYTES_MAX
+    scene.another().send(payload)
+    assert len(scene.ends) == 4, "there is room again"
+
+
+async def test_many_small_messages_of_many_calls_are_too_much_as_well(scene, monkeypatch):
+    monkeypatch.setattr("highwater.rpc.messages.UNSENT_CONNECTION_BYTES_MAX", 2 * MIB)
+    scene.call.send(bytes(WINDOW_INITIAL))
+    sent = 0
+    while not scene.ends and sent < 10_000:
+        call = scene.another()
+        for _ in range(10):
+            call.send(b"x")
+            sent += 1
+    assert scene.ends[0].code is StatusCode.RESOURCE_EXHAUSTED
+    assert sent <= 2 * MIB // OUTGOING_BYTES + 10
+
+
+async def test_the_longest_messages_of_two_calls_leave_room_for_others(scene):
+    payload = bytes(MESSAGE_BYTES_MAX - MIB)
+    first, second, third = scene.call, scene.another(), scene.another()
+    first.send(payload)
+    second.send(payload)
+    third.send(bytes(MIB))
+    third.send(b"")
+    assert scene.ends == []
 
 
 async def test_the_longest_message_may_wait_whole_and_be_the_last(scene):

@@ -1,12 +1,14 @@
 import asyncio
+import gc
 import ssl
+import sys
 
 import pytest
 
 from highwater.http2.abuse import AbuseLimits
 from highwater.http2.frames import PREFACE, SETTINGS_ACK, frame, ping_frame, settings_frame
 from highwater.http2.settings import LocalSettings
-from highwater.rpc.transport import JOIN_BYTES_MAX, OUTPUT_BYTES_MAX, Keepalive, Transport
+from highwater.rpc.transport import CONTROL_BYTES_MAX, JOIN_BYTES_MAX, Keepalive, Transport
 from tests.support.http2_wire import REQUEST, Heard, frames_of
 
 BEGIN = PREFACE + settings_frame([]) + SETTINGS_ACK
@@ -186,9 +188,22 @@ async def test_a_peer_that_only_asks_and_never_reads_is_given_up(make):
     transport, _, fake = make(client=False)
     receive(transport, BEGIN)
     transport.pause_writing()
-    transport.http2.output.nbytes += OUTPUT_BYTES_MAX
+    for _ in range(CONTROL_BYTES_MAX // len(ping_frame(b"12345678"))):
+        transport.http2.ping(b"12345678")
+    assert not fake.aborted
     receive(transport, ping_frame(b"12345678"))
     assert fake.aborted
+
+
+async def test_payload_that_waits_for_the_socket_is_no_reason_to_give_a_peer_up(make):
+    transport, _, fake = make()
+    receive(transport, settings_frame([(4, 1 << 30)]) + b"\0\0\x04\x08\0\0\0\0\0\x3f\0\0\0")
+    stream, _ = opened(transport)
+    transport.pause_writing()
+    stream.send(b"", [bytes(40 << 20)], 40 << 20)
+    assert transport.http2.output.nbytes >= CONTROL_BYTES_MAX
+    receive(transport, ping_frame(b"12345678"))
+    assert not fake.aborted
 
 
 async def test_tls_without_alpn_is_refused(make):
@@ -251,6 +266,18 @@ async def test_a_lost_connection_ends_streams_and_is_told_once(make):
     assert heard.events == [("lost", False)]
     assert owner.names.count("on_lost") == 1
     assert "reset" in owner.events[-1][1]
+
+
+async def test_the_read_buffer_of_a_lost_connection_is_free_at_once(make):
+    transport, _, _ = make()
+    receive(transport, settings_frame([])[:5])
+    buffer = transport.get_buffer(-1).obj
+    gc.disable()
+    try:
+        transport.connection_lost(None)
+        assert sys.getrefcount(buffer) == 2, "this name, and the call's argument"
+    finally:
+        gc.enable()
 
 
 async def test_a_bug_of_ours_costs_the_connection_and_is_reported(make, failures):

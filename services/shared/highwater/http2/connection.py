@@ -103,6 +103,7 @@ class Connection:
         """The socket is gone: all streams end."""
         self._table.closed = True
         self._table.lose_all(words)
+        self._reader.close()
 
     # ---- streams ----
 

@@ -61,6 +61,15 @@ class FrameReader:
             return self._view[self._kept :]
         return room
 
+    def close(self) -> None:
+        """Drops the buffer, for which a connection's circle of references would keep its memory.
+
+        The socket is gone: nothing is received any more.
+        """
+        self._buffer = bytearray()
+        self._view = memoryview(b"")
+        self._room = None
+
     def received(self, nbytes: int) -> None:
         """So many bytes are in what `get_buffer` returned. Raises ConnectionViolationError."""
         if self._room is None:

@@ -28,6 +28,8 @@ LOW_WATER_BYTES: Final = HIGH_WATER_BYTES // 2
 """Below it, owners hear that they may send again."""
 TURN_BYTES: Final = 256 << 10
 """A stream that waits sends so much before it is the next one's turn."""
+OUTGOING_BYTES: Final = 1_600
+"""Memory of an `Outgoing` beside its payload."""
 
 
 class Outgoing:
@@ -69,9 +71,11 @@ class Output(Generic[S]):
     __slots__ = (
         "_encoder",
         "_wake",
+        "control_bytes",
         "corked",
         "counters",
         "frames",
+        "kept_bytes",
         "local_ended",
         "nbytes",
         "peer",
@@ -96,6 +100,10 @@ class Output(Generic[S]):
         self.frames: list[Buffer] = []
         self.nbytes = 0
         """Of `frames`."""
+        self.control_bytes = 0
+        """Of these, all but DATA: what no flow control holds back."""
+        self.kept_bytes = 0
+        """Memory of what the streams could not send, all together: payload, and `OUTGOING_BYTES` each."""
         self.corked = False
         """True while the shell will look at `frames` by itself."""
         self.waiting: dict[int, S] = {}
@@ -109,7 +117,7 @@ class Output(Generic[S]):
         """All frames, which are the caller's from now on."""
         frames = self.frames
         self.frames = []
-        self.nbytes = 0
+        self.nbytes = self.control_bytes = 0
         return frames
 
     def wake(self) -> None:
@@ -122,6 +130,7 @@ class Output(Generic[S]):
         """A frame that flow control does not concern."""
         self.frames.append(frame)
         self.nbytes += len(frame)
+        self.control_bytes += len(frame)
         if not self.corked:
             self.wake()
 
@@ -160,6 +169,7 @@ class Output(Generic[S]):
                 if item.nbytes:
                     continue
             pending.popleft()
+            self.kept_bytes -= OUTGOING_BYTES
             if item.end:
                 if item.trailers is not None:
                     self.headers(stream.id, item.trailers, end_stream=True)
@@ -178,6 +188,7 @@ class Output(Generic[S]):
         stream.send_window.left -= room
         self.window.left -= room
         stream.unsent_bytes -= room
+        self.kept_bytes -= room
         item.nbytes -= room
         frames, parts = self.frames, item.parts
         frames.append(FRAME_HEADER.pack(room << 8, flags, stream.id))
@@ -212,6 +223,7 @@ class Output(Generic[S]):
 
     def forget(self, stream: S) -> None:
         """Drops what a stream has not sent."""
+        self.kept_bytes -= stream.unsent_bytes + OUTGOING_BYTES * len(stream.pending)
         stream.pending.clear()
         stream.unsent_bytes = 0
         self.waiting.pop(stream.id, None)

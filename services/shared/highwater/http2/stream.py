@@ -13,7 +13,7 @@ from highwater.http2.errors import ErrorCode
 from highwater.http2.flow_window import ReceiveWindow, SendWindow
 from highwater.http2.frames import FRAME_HEADER, FRAME_HEADER_BYTES
 from highwater.http2.headers import Fields
-from highwater.http2.output import HIGH_WATER_BYTES, Outgoing, Output
+from highwater.http2.output import HIGH_WATER_BYTES, OUTGOING_BYTES, Outgoing, Output
 from highwater.http2.ports import Buffer, PayloadSink, StreamOwner
 from highwater.http2.settings import LocalSettings
 
@@ -169,6 +169,7 @@ class Stream:
     def _queue(self, item: Outgoing) -> None:
         self.pending.append(item)
         self.unsent_bytes += item.nbytes
+        self.output.kept_bytes += item.nbytes + OUTGOING_BYTES
         if len(self.pending) == 1:
             self.output.pump(self)
 

@@ -141,7 +141,7 @@ class ClientCall:
         """See `StreamCall`."""
         stream = self._stream
         if stream is not None:
-            if stream.pending and not stream.local_ended and too_much_waits(stream):
+            if stream.output.kept_bytes and not stream.local_ended and too_much_waits(stream):
                 self.fail(StatusCode.RESOURCE_EXHAUSTED, "too much waits to be sent")
             else:
                 send_message(stream, parts)

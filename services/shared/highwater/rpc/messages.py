@@ -30,7 +30,12 @@ reply of 100 MiB. Hence the bound is on what waits before it. An owner that does
 what is under way itself. The most by far of all streams are two answers of 8 MiB to a follower;
 four messages of 1 MiB with appends, and the 2 MiB that a Fetch stream reads ahead, are less."""
 UNSENT_MESSAGES_MAX: Final = 10_000
-"""The same in messages. One that waits costs 1.6 KB beside its payload, so this is as much memory."""
+"""The same in messages: with what each costs beside its payload, this is as much memory."""
+UNSENT_CONNECTION_BYTES_MAX: Final = 256 << 20
+"""Memory of what waits in all calls of a connection, when the owner of any of them sends a message.
+If more waits, that call is given up, whatever waits in it; so a peer that stalls with its 1,000
+streams holds so much and one message. Two of the longest messages fit, since one may wait in each
+of two calls, and what the other calls of a gateway or follower have under way beside them."""
 
 _BUFFERS: Final = (bytes, bytearray, memoryview)
 _pack: Final = PREFIX.pack
@@ -53,8 +58,15 @@ def send_message(
 
 
 def too_much_waits(stream: Stream) -> bool:
-    """Whether a call whose owner sends another message is to be given up."""
-    return stream.unsent_bytes > UNSENT_BYTES_MAX or len(stream.pending) > UNSENT_MESSAGES_MAX
+    """Whether a call whose owner sends another message is to be given up.
+
+    To be asked only if the connection's `Output.kept_bytes` is not 0.
+    """
+    return (
+        stream.unsent_bytes > UNSENT_BYTES_MAX
+        or len(stream.pending) > UNSENT_MESSAGES_MAX
+        or stream.output.kept_bytes > UNSENT_CONNECTION_BYTES_MAX
+    )
 
 
 class MessageReader:

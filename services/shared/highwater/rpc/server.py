@@ -7,7 +7,7 @@ from typing import Final
 
 from highwater.http2.abuse import AbuseLimits
 from highwater.http2.settings import LocalSettings
-from highwater.rpc.addresses import Address, TcpAddress, UnixAddress
+from highwater.rpc.addresses import Address, TcpAddress
 from highwater.rpc.listener import bind, unbind
 from highwater.rpc.methods import Methods
 from highwater.rpc.reports import OnFailure
@@ -15,6 +15,7 @@ from highwater.rpc.server_call import ServerCall
 from highwater.rpc.server_connection import ServerConnection
 from highwater.rpc.statistics import ClosedConnections, Statistics
 from highwater.rpc.status import StatusCode
+from highwater.rpc.tls_listener import TlsListener
 from highwater.rpc.transport import ALPN, KEEPALIVE_DEFAULT, Keepalive
 from highwater.runtime.grpc_options import MESSAGE_BYTES_MAX_DEFAULT
 from highwater.runtime.tasks import TaskOwner
@@ -23,7 +24,6 @@ CONNECTIONS_MAX: Final = 4_096
 """One per gateway and node; a leak of connections ends here and not with the descriptors."""
 CALLS_MAX: Final = 16_384
 """Each may wait with a stream window's bytes; `connection_window` bounds them per connection."""
-TLS_HANDSHAKE_S: Final = 10.0
 GOAWAY_PATIENCE_S: Final = 1.0
 """For the ACK of the PING between the two GOAWAYs (RFC 9113, section 6.8)."""
 CLOSE_TIMEOUT_S: Final = 2.5
@@ -71,6 +71,7 @@ class RpcServer:
         self.methods = Methods(self._tasks, self.on_failure)
         """Complete before `start`."""
         self._server: asyncio.Server | None = None
+        self._tls_listener: TlsListener | None = None
         self._connections: set[ServerConnection] = set()
         self._calls: set[ServerCall] = set()
         self._past = ClosedConnections()
@@ -94,17 +95,27 @@ class RpcServer:
     async def start(self) -> None:
         """Binds and serves. Raises PortInUseError or BindError."""
         listener = bind(self._wanted)
-        handshake_s = None if self._tls is None else TLS_HANDSHAKE_S
+        self._bound = self._wanted
         if isinstance(self._wanted, TcpAddress):
             self._bound = TcpAddress(self._wanted.host, listener.getsockname()[1])
-            self._server = await self._loop.create_server(
-                self._accept, sock=listener, ssl=self._tls, ssl_handshake_timeout=handshake_s
+        if self._tls is not None:
+            self._tls_listener = TlsListener(
+                listener,
+                self._tls,
+                may_accept=self._may_accept,
+                make_protocol=self._accept,
+                on_failure=self.on_failure,
             )
+        elif isinstance(self._wanted, TcpAddress):
+            self._server = await self._loop.create_server(self._accept, sock=listener)
         else:
-            self._bound = UnixAddress(self._wanted.path)
-            self._server = await self._loop.create_unix_server(
-                self._accept, sock=listener, ssl=self._tls, ssl_handshake_timeout=handshake_s
-            )
+            self._server = await self._loop.create_unix_server(self._accept, sock=listener)
+
+    def _may_accept(self) -> bool:
+        """Whether another connection may begin its handshake."""
+        assert self._tls_listener is not None, "called by it"
+        open_now = len(self._connections) + self._tls_listener.handshakes
+        return not self.stopping and open_now < self._connections_max
 
     def _accept(self) -> asyncio.BufferedProtocol:
         return ServerConnection(self, self._loop).transport
@@ -115,6 +126,9 @@ class RpcServer:
         self.stopping = True
         if self._server is not None:
             self._server.close()
+        if self._tls_listener is not None:
+            await self._tls_listener.close()
+        if self._bound is not None:
             unbind(self._wanted)
         for connection in list(self._connections):
             connection.drain()

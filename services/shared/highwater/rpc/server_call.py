@@ -152,7 +152,7 @@ class ServerCall:
         if not self._headers_sent:
             self.send_initial_metadata()
         stream = self._stream
-        if stream.pending and not stream.local_ended and too_much_waits(stream):
+        if stream.output.kept_bytes and not stream.local_ended and too_much_waits(stream):
             self.fail(StatusCode.RESOURCE_EXHAUSTED, "too much waits to be sent")
         else:
             send_message(stream, parts)
