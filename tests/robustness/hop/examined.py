@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from highwater.http2.output import OUTGOING_BYTES
 from highwater.http2.settings import LocalSettings
 from highwater.rpc.client_connection import ClientConnection
-from highwater.http2.output import OUTGOING_BYTES
 from highwater.rpc.messages import UNSENT_BYTES_MAX, UNSENT_MESSAGES_MAX
 from highwater.rpc.server_connection import ServerConnection
 from tests.robustness.hop.frames import (
