@@ -8,7 +8,7 @@ import uuid
 from typing import Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
+from confluent_kafka.admin import AdminClient, BrokerMetadata, NewTopic, PartitionMetadata
 
 from tests.docker.stack import wait_for
 
@@ -18,6 +18,11 @@ REPLICAS = 3
 
 def admin(bootstrap: str) -> AdminClient:
     return AdminClient({"bootstrap.servers": bootstrap})
+
+
+def brokers(bootstrap: str) -> dict[int, BrokerMetadata]:
+    """Brokers by id, as a client of that address is told."""
+    return admin(bootstrap).list_topics(timeout=30).brokers
 
 
 def make_topic(bootstrap: str, partitions: int) -> str:

@@ -19,6 +19,8 @@ from tests.docker.images import ETCD, ROOT, SERVICES
 PORTS = 17
 INTERNAL_PORT = 19092
 """Below the ports that `free_ports` gives, so that the two blocks are apart."""
+GATEWAYS = {"compose.yaml": "gateway", "compose.nodes.yaml": "node"}
+"""The service whose containers are gateways, by file."""
 OFTEN = ROOT / "tests" / "docker" / "often.yaml"
 COMPOSE_S = 240
 HEALTHY_S = 180
@@ -48,12 +50,13 @@ class Stack:
 
     def __init__(self, engine: Engine, command: list[str], *, file: str = "compose.yaml") -> None:
         self._file = file
+        self.gateways = GATEWAYS[file]
         self.client = engine.client
         self.project = f"hwtest{uuid.uuid4().hex[:8]}"
         self.host = engine.address
         self.port = free_ports("127.0.0.1", PORTS)
         self.bootstrap = f"{self.host}:{self.port}"
-        self.internal_bootstrap = f"gateway:{INTERNAL_PORT}"
+        self.internal_bootstrap = f"{self.gateways}:{INTERNAL_PORT}"
         self.network = f"{self.project}_default"
         self.client_address = engine.client_address
         self._command = command

@@ -13,15 +13,15 @@ from tests.docker.clients import (
     Writer,
     admin,
     assert_exactly_once,
+    brokers,
     commit_all,
     consumer,
     make_topic,
     partitions_of,
-    read,
     wait_until_in_sync,
 )
-from tests.docker.inside import run_client
-from tests.docker.stack import INTERNAL_PORT, wait_for
+from tests.docker.internal_listener import use_the_internal_listener
+from tests.docker.stack import wait_for
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -34,12 +34,8 @@ def topic(stack):
     return make_topic(stack.bootstrap, PARTITIONS)
 
 
-def brokers(stack):
-    return admin(stack.bootstrap).list_topics(timeout=30).brokers
-
-
 def wait_for_brokers(stack, *nodes):
-    wait_for(lambda: set(brokers(stack)) == set(nodes), PATIENCE_S, stack.describe)
+    wait_for(lambda: set(brokers(stack.bootstrap)) == set(nodes), PATIENCE_S, stack.describe)
 
 
 def kill(container):
@@ -51,7 +47,7 @@ def kill(container):
 
 def test_every_node_has_a_port_of_the_block(stack):
     wait_for_brokers(stack, 1, 2, 3)
-    assert {id_: (b.host, b.port) for id_, b in brokers(stack).items()} == {
+    assert {id_: (b.host, b.port) for id_, b in brokers(stack.bootstrap).items()} == {
         node: (stack.host, stack.port + node) for node in (1, 2, 3)
     }
 
@@ -80,23 +76,7 @@ def test_topics_made_by_the_way_have_three_replicas_too(stack, topic):
 
 
 def test_a_container_of_the_network_uses_the_internal_listener(stack, topic):
-    with Writer(stack.bootstrap, topic) as writer:
-        writer.wait_for_more(200)
-    inside = run_client(stack, stack.internal_bootstrap, topic, len(writer.acked), "inside")
-    assert set(inside.read) == writer.acked, "what was sent outside"
-    # A gateway is told by its container's id, which is its host name.
-    ids = {one.id[:12] for one in stack.containers("gateway")}
-    assert {host for host, _ in inside.brokers.values()} <= ids
-    assert {node: port for node, (_, port) in inside.brokers.items()} == {
-        node: INTERNAL_PORT + node for node in (1, 2, 3)
-    }
-    found = read(stack.bootstrap, topic, writer.acked | inside.sent)
-    assert len(found) == len(writer.acked) + len(inside.sent)
-    assert set(found) == writer.acked | inside.sent
-    told = brokers(stack).values()
-    assert {(one.host, one.port) for one in told} == {
-        (stack.host, stack.port + node) for node in (1, 2, 3)
-    }, "clients outside are told the balancer's ports only"
+    use_the_internal_listener(stack, topic)
 
 
 def test_the_cluster_sees_clients_addresses_and_not_the_balancers(stack, topic):
@@ -219,7 +199,7 @@ def test_new_containers_take_up_the_nodes_of_the_volume(stack, topic):
         one.remove(force=True)
     stack.up(overlays=OVERLAY, gateway=3, partition=4)
     assert_exactly_once(stack.bootstrap, topic, writer)
-    assert set(brokers(stack)) == {1, 2, 3, 4}
+    assert set(brokers(stack.bootstrap)) == {1, 2, 3, 4}
 
 
 @pytest.mark.full

@@ -11,12 +11,13 @@ import pytest
 from tests.docker.clients import (
     PATIENCE_S,
     Writer,
-    admin,
     assert_exactly_once,
+    brokers,
     make_topic,
     partitions_of,
     wait_until_in_sync,
 )
+from tests.docker.internal_listener import use_the_internal_listener
 from tests.docker.stack import wait_for
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -31,8 +32,7 @@ def topic(nodes_stack):
 
 def wait_for_nodes(stack, *nodes):
     def found():
-        brokers = admin(stack.bootstrap).list_topics(timeout=30).brokers
-        return {id_: (b.host, b.port) for id_, b in brokers.items()}
+        return {id_: (b.host, b.port) for id_, b in brokers(stack.bootstrap).items()}
 
     wanted = {node: (stack.host, stack.port + node) for node in nodes}
     wait_for(lambda: found() == wanted, PATIENCE_S, stack.describe)
@@ -52,6 +52,13 @@ def test_clients_meet_the_process_that_leads(nodes_stack, topic):
         writer.wait_for_more(5_000)
     assert_exactly_once(stack.bootstrap, topic, writer)
     assert groups_sent(stack) == before
+
+
+def test_a_container_of_the_network_meets_each_node_by_the_internal_listener(nodes_stack, topic):
+    before = groups_sent(nodes_stack)
+    hosts = use_the_internal_listener(nodes_stack, topic)
+    assert len(set(hosts.values())) == 3, "each node's own container"
+    assert groups_sent(nodes_stack) == before
 
 
 def test_killing_a_node_under_load_loses_nothing(nodes_stack, topic):

@@ -71,6 +71,17 @@ def test_the_balancer_listens_on_the_ports_that_are_published(compose, file, cho
 
 
 @FILES
+def test_containers_of_the_network_have_a_listener_of_their_own(compose, file):
+    told = config(compose, file, {})
+    assert setting(told, "HIGHWATER_GATEWAY_LISTENERS__INTERNAL__PORT") == "29092"
+    assert re.search(r"published: \D?29092", told) is None
+    # Each container is told by its id, so that a client meets the one that serves a node.
+    assert "ADVERTISED_HOST: 127.0.0.1" in told
+    assert "INTERNAL__ADVERTISED" not in told
+    assert "hostname:" not in told
+
+
+@FILES
 def test_etcd_compacts_itself(compose, file):
     told = config(compose, file, {})
     assert setting(told, "ETCD_AUTO_COMPACTION_MODE") == "periodic"

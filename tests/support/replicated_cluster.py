@@ -43,6 +43,8 @@ class Shape:
     combined: int = 0
     """How many of the nodes, from 1 on, have a gateway in their process; all these share a block."""
     controllers: int = 2
+    controllers_in_nodes: bool = False
+    """Controller n is a third role of node n's process; every node has a gateway then."""
     gateways: int = 1
     """Gateways without a node."""
     etcd_members: int = 3
@@ -110,6 +112,8 @@ class ReplicatedCluster:
     ) -> None:
         """`data_dirs` has the directories of nodes with a file system of their own."""
         self.shape = shape or Shape()
+        in_nodes = self.shape.controllers if self.shape.controllers_in_nodes else 0
+        assert in_nodes <= self.shape.combined
         self.hosts: NodeHosts = hosts or Loopback()
         self._directory = directory
         self._data_dirs = dict(data_dirs or {})
@@ -146,7 +150,7 @@ class ReplicatedCluster:
         (self._directory / "etcd").mkdir(parents=True, exist_ok=True)
         self._etcd = EtcdCluster(self._directory / "etcd", shape.etcd_members)
         self._etcd.__enter__()
-        for number in self.controller_ports:
+        for number in () if shape.controllers_in_nodes else self.controller_ports:
             self._add(f"controller-{number}", self._controller_command(number))
         for number in self.node_ports:
             self._add(f"node-{number}", self.node_command(number))
@@ -354,17 +358,18 @@ class ReplicatedCluster:
         return int(json.loads(told.stdout)["header"]["revision"])
 
     def active_controller(self) -> str:
-        """The name of the active controller. Raises RuntimeError if there is none."""
+        """The name of the active controller's process. Raises RuntimeError if there is none."""
         standing = self.standing_controllers()
         if not standing:
             raise RuntimeError("no controller stands for election")
         return standing[0]
 
     def standing_controllers(self) -> list[str]:
-        """The names of the candidates in the election: the active controller, then the standbys."""
+        """The candidates' processes in the election: the active controller, then the standbys."""
         entries = self._entries(keys.ELECTION, "--prefix")
         entries.sort(key=lambda entry: entry["create_revision"])
-        names = {str(port): f"controller-{n}" for n, port in self.controller_ports.items()}
+        kind = "node" if self.shape.controllers_in_nodes else "controller"
+        names = {str(port): f"{kind}-{n}" for n, port in self.controller_ports.items()}
         addresses = (json.loads(entry["value"])["address"] for entry in entries)
         return [names[address.rpartition(":")[2]] for address in addresses]
 
@@ -435,6 +440,10 @@ class ReplicatedCluster:
                 **given.get("gateway", {}),
             },
         }
+        if self.shape.controllers_in_nodes and node_id in self.controller_ports:
+            own, others = self._controller_settings(node_id), given.get("controller", {})
+            merged["controller"] = {**own, **others}
+            merged["broker"] = {"roles": json.dumps(["gateway", "partition", "controller"])}
         words = [*_HIGHWATER, "broker", "--parent", str(os.getpid())]
         for section, values in merged.items():
             for key, value in values.items():
@@ -442,19 +451,18 @@ class ReplicatedCluster:
         return self.hosts.command(node_id, words)
 
     def _controller_command(self, number: int) -> list[str]:
-        copies = str(min(3, self.shape.nodes))
-        return self._command(
-            "controller",
-            f"controller-{number}",
-            {
-                "host": self.hosts.outside,
-                "port": str(self.controller_ports[number]),
-                "controller_id": f"controller-{number}",
-                "store": "etcd",
-                "etcd.endpoints": json.dumps(self.etcd.endpoints),
-                "internal_replication_factor": copies,
-            },
-        )
+        settings = self._controller_settings(number)
+        return self._command("controller", f"controller-{number}", settings)
+
+    def _controller_settings(self, number: int) -> dict[str, str]:
+        return {
+            "host": self.hosts.outside,
+            "port": str(self.controller_ports[number]),
+            "controller_id": f"controller-{number}",
+            "store": "etcd",
+            "etcd.endpoints": json.dumps(self.etcd.endpoints),
+            "internal_replication_factor": str(min(3, self.shape.nodes)),
+        }
 
     def _gateway_command(self, number: int) -> list[str]:
         name = f"gateway-{number}"

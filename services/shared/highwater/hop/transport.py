@@ -18,6 +18,7 @@ from highwater.rpc.ports import RpcChannel
 from highwater.rpc.reports import OnFailure
 from highwater.rpc.server import RpcServer
 from highwater.rpc.statistics import Statistics
+from highwater.rpc.tls import ClientTls, ServerTls
 
 SERVICE: Final = "highwater.api.partition.v1.PartitionService"
 MESSAGE_BYTES_MAX: Final = 128 << 20
@@ -75,8 +76,14 @@ OpenChannel = Callable[[str], HopChannel]
 """Makes a channel to an address."""
 
 
-def open_channel(address: str, transport: HopTransport, on_failure: OnFailure) -> HopChannel:
-    """A channel to host:port, which connects when there is a call to make.
+def open_channel(
+    address: str,
+    transport: HopTransport,
+    on_failure: OnFailure,
+    *,
+    tls: ClientTls | None = None,
+) -> HopChannel:
+    """A channel to host:port, which connects when there is a call to make; plain without `tls`.
 
     `on_failure` takes the bugs of callbacks. If `address` is none, nobody is reached there.
     """
@@ -85,18 +92,36 @@ def open_channel(address: str, transport: HopTransport, on_failure: OnFailure) -
             address,
             message_bytes_max=MESSAGE_BYTES_MAX,
             idempotent_paths=[path_of(method) for method in IDEMPOTENT],
+            tls=tls,
             on_failure=on_failure,
         )
     try:
-        return Channel(address, message_bytes_max=MESSAGE_BYTES_MAX, on_failure=on_failure)
+        return Channel(
+            address,
+            message_bytes_max=MESSAGE_BYTES_MAX,
+            tls=None if tls is None else tls.context,
+            on_failure=on_failure,
+        )
     except ValueError as error:
         return UnreachableChannel(str(error))
 
 
-def make_server(host: str, port: int, transport: HopTransport, on_failure: OnFailure) -> HopServer:
-    """A server that is not started. `on_failure` takes the bugs of handlers, by path."""
+def make_server(
+    host: str,
+    port: int,
+    transport: HopTransport,
+    on_failure: OnFailure,
+    *,
+    tls: ServerTls | None = None,
+) -> HopServer:
+    """A server that is not started; plain without `tls`. `on_failure` takes the bugs of handlers, by path."""
     if transport is HopTransport.GRPCIO:
-        return GrpcioServer(host, port, message_bytes_max=MESSAGE_BYTES_MAX, on_failure=on_failure)
+        return GrpcioServer(
+            host, port, message_bytes_max=MESSAGE_BYTES_MAX, tls=tls, on_failure=on_failure
+        )
     return RpcServer(
-        TcpAddress(host, port), message_bytes_max=MESSAGE_BYTES_MAX, on_failure=on_failure
+        TcpAddress(host, port),
+        message_bytes_max=MESSAGE_BYTES_MAX,
+        tls=None if tls is None else tls.context,
+        on_failure=on_failure,
     )

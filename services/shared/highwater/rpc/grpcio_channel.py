@@ -14,6 +14,7 @@ from highwater.rpc.metadata import Metadata
 from highwater.rpc.ports import Message, nothing
 from highwater.rpc.reports import OnFailure
 from highwater.rpc.status import Status
+from highwater.rpc.tls import ClientTls
 from highwater.runtime.grpc_channel import open_channel
 from highwater.runtime.grpc_options import MESSAGE_BYTES_MAX_DEFAULT
 from highwater.runtime.tasks import TaskOwner
@@ -33,6 +34,7 @@ class GrpcioChannel:
         *,
         message_bytes_max: int = MESSAGE_BYTES_MAX_DEFAULT,
         idempotent_paths: Sequence[str] = (),
+        tls: ClientTls | None = None,
         on_failure: OnFailure,
     ) -> None:
         """`idempotent_paths`: reads that gRPC may repeat by itself. `on_failure`: see `Channel`."""
@@ -41,6 +43,7 @@ class GrpcioChannel:
             address,
             message_bytes_max=message_bytes_max,
             idempotent_methods=[_service_and_method(path) for path in idempotent_paths],
+            credentials=None if tls is None else _credentials(tls),
         )
         self._on_failure = on_failure
         self._tasks = TaskOwner(on_failure)
@@ -121,3 +124,12 @@ class GrpcioChannel:
 def _service_and_method(path: str) -> tuple[str, str]:
     service, _, method = path.removeprefix("/").partition("/")
     return service, method
+
+
+def _credentials(tls: ClientTls) -> grpc.ChannelCredentials:
+    shown = tls.shown
+    return grpc.ssl_channel_credentials(
+        root_certificates=tls.trusted,
+        private_key=None if shown is None else shown.key,
+        certificate_chain=None if shown is None else shown.certificate,
+    )

@@ -14,6 +14,7 @@ from highwater.rpc.methods import Methods
 from highwater.rpc.ports import ServerCallbacks, StreamHandler
 from highwater.rpc.reports import OnFailure, guarded
 from highwater.rpc.status import Status, StatusCode
+from highwater.rpc.tls import ServerTls
 from highwater.runtime.grpc_options import MESSAGE_BYTES_MAX_DEFAULT
 from highwater.runtime.grpc_server import GrpcServer
 from highwater.runtime.tasks import TaskOwner
@@ -30,10 +31,16 @@ class GrpcioServer(grpc.GenericRpcHandler):
         port: int,
         *,
         message_bytes_max: int = MESSAGE_BYTES_MAX_DEFAULT,
+        tls: ServerTls | None = None,
         on_failure: OnFailure,
     ) -> None:
         """Port 0 lets the system choose. `on_failure` takes the bugs of handlers, by path."""
-        self._server = GrpcServer(host, port, message_bytes_max=message_bytes_max)
+        self._server = GrpcServer(
+            host,
+            port,
+            message_bytes_max=message_bytes_max,
+            credentials=None if tls is None else _credentials(tls),
+        )
         self._server.register(lambda server: server.add_generic_rpc_handlers((self,)))
         self._on_failure = on_failure
         self._tasks = TaskOwner(on_failure)
@@ -201,3 +208,11 @@ class GrpcioServerCall:
                 callbacks.on_message(message)
             except Exception as error:  # noqa: BLE001 - a handler's bug ends its call only.
                 self._bug(error)
+
+
+def _credentials(tls: ServerTls) -> grpc.ServerCredentials:
+    return grpc.ssl_server_credentials(
+        [(tls.shown.key, tls.shown.certificate)],
+        root_certificates=tls.trusted,
+        require_client_auth=tls.trusted is not None,
+    )

@@ -21,10 +21,15 @@ class GrpcServer:
         message_bytes_max: int = MESSAGE_BYTES_MAX_DEFAULT,
         calls_max: int | None = None,
         interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
+        credentials: grpc.ServerCredentials | None = None,
     ) -> None:
-        """Port 0 lets the system choose; `calls_max` refuses calls above it, None is no limit."""
+        """Port 0 lets the system choose; `calls_max` refuses calls above it, None is no limit.
+
+        Plain without `credentials`, TLS with them.
+        """
         self._host = host
         self._wanted_port = port
+        self._credentials = credentials
         self._port: int | None = None
         self._server = grpc.aio.server(
             interceptors=list(interceptors),
@@ -53,7 +58,10 @@ class GrpcServer:
         # Because gRPC does not say why it could not bind.
         probe_port(self._host, self._wanted_port, address=address)
         try:
-            self._port = self._server.add_insecure_port(address)
+            if self._credentials is None:
+                self._port = self._server.add_insecure_port(address)
+            else:
+                self._port = self._server.add_secure_port(address, self._credentials)
         except RuntimeError as error:
             raise BindError(address, str(error)) from None
         await self._server.start()

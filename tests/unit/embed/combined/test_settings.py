@@ -1,10 +1,14 @@
 """Settings of `highwater broker`: tables of several services, and what they share."""
 
+from pathlib import Path
+
 import pytest
 
 from highwater.embed.combined.settings import load_broker_settings
 from highwater.model.errors import ConfigError
 from highwater.runtime.logging import LogSettings
+
+CONFIGS = Path(__file__).parents[4] / "docs" / "configs.md"
 
 
 def load(*assignments, file=None):
@@ -80,3 +84,18 @@ def test_a_claimed_node_replaces_the_settings(tmp_path):
     claimed = settings.partition.as_node(3, tmp_path / "node-3")
     changed = settings.with_partition(claimed)
     assert (changed.partition.node_id, changed.gateway) == (3, settings.gateway)
+
+
+def test_the_documents_example_of_three_roles(tmp_path):
+    text = CONFIGS.read_text(encoding="utf-8")
+    (example,) = [
+        part.split("```")[0] for part in text.split("```toml\n")[1:] if "[broker]" in part
+    ]
+    file = tmp_path / "a.toml"
+    file.write_text(example)
+    settings = load_broker_settings(file, ())
+    assert list(settings.services) == ["gateway", "partition", "controller"]
+    assert settings.controller.advertised_address in settings.controllers
+    assert settings.gateway.controllers == settings.partition.controllers == settings.controllers
+    assert (settings.controller.store, len(settings.controller.etcd.endpoints)) == ("etcd", 3)
+    assert settings.partition.quota_address == ""

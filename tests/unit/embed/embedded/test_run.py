@@ -1,9 +1,12 @@
+import socket
 from pathlib import Path
 
 import pytest
 
-from highwater.embed.embedded.run import broker_settings
+from highwater.embed.embedded.run import broker_settings, run_embedded
 from highwater.embed.up.options import UpOptions
+from highwater.embed.up.ports import free_ports
+from highwater.model.errors import PortInUseError
 
 
 def test_settings_follow_the_flags(tmp_path):
@@ -36,3 +39,19 @@ def test_every_source_overrides_the_defaults_of_up(monkeypatch, tmp_path):
 def test_store(etcd):
     controller = broker_settings(UpOptions(data_dir=Path("d"), etcd=etcd)).controller
     assert controller.store == ("etcd" if etcd else "sqlite")
+
+
+def test_a_taken_port_of_any_listener_is_found_before_anything_runs(tmp_path):
+    first = free_ports("127.0.0.1", 2)
+    options = UpOptions(
+        data_dir=tmp_path / "data",
+        port=first,
+        assignments=(f"gateway.listeners.internal.port={first + 1}",),
+    )
+    for taken in (first, first + 1):
+        with (
+            socket.create_server(("127.0.0.1", taken)),
+            pytest.raises(PortInUseError, match=f":{taken} "),
+        ):
+            run_embedded(options)
+    assert not options.data_dir.exists()

@@ -10,8 +10,10 @@ from highwater.embed.up import ports
 from highwater.embed.up.data_dir import DataDir
 from highwater.embed.up.options import UpOptions
 from highwater.embed.up.ports import free_ports
+from highwater.gateway.config import GatewayConfig
 from highwater.model.errors import ConfigError, PortInUseError, UsageError
 from highwater.model.ids import INTERNAL_REPLICAS_MAX
+from highwater.runtime.settings import load_settings, parse_assignments
 
 
 def plan_of(tmp_path, **flags):
@@ -190,3 +192,54 @@ def test_gateways_by_themselves_are_asked_for(tmp_path):
         assert [spec.name for spec in plan.processes] == [
             "controller", "quota", "partition-1", "partition-2", "gateway-1",
         ]  # fmt: skip
+
+
+def test_gateways_have_blocks_of_their_own_for_every_listener(tmp_path, monkeypatch):
+    first = free_ports("127.0.0.1", 100)
+    monkeypatch.setenv("HIGHWATER_GATEWAY_LISTENERS__INTERNAL__PORT", str(first + 50))
+    file = tmp_path / "h.toml"
+    file.write_text("[gateway.listeners.internal]\nhost = '127.0.0.2'\nproxy_protocol = true\n")
+    flags = {"nodes": 3, "gateways": 2, "port": first, "config_file": file}
+    options, plan = plan_of(tmp_path, **flags)
+    for number, moved in ((1, 0), (2, 4)):
+        spec = next(spec for spec in plan.processes if spec.name == f"gateway-{number}")
+        words = spec.command(options, parent=1)
+        read = load_settings(
+            GatewayConfig, config_file=file, overrides=parse_assignments(words[9::2])
+        )
+        internal = read.listeners["internal"]
+        assert (read.port, internal.port) == (first + moved, first + 50 + moved)
+        assert (internal.host, internal.proxy_protocol) == ("127.0.0.2", True)
+
+
+@pytest.mark.parametrize("flags", [{"gateways": 2}, {}])
+def test_no_process_gets_a_port_of_a_further_listener(tmp_path, monkeypatch, flags):
+    block = free_ports("127.0.0.1", 60)
+    count = 4 * flags.get("gateways", 1)
+    tries = iter([block + 8 + count - 1, block + 20, block + 40])
+    monkeypatch.setattr(ports.random, "choice", lambda _: next(tries))
+    assigned = (f"gateway.listeners.internal.port={block + 8}",)
+    _, plan = plan_of(tmp_path, nodes=3, port=block, assignments=assigned, **flags)
+    own = {spec.name: spec.overrides for spec in plan.processes}
+    assert own["controller"]["port"] == block + 20
+
+
+def test_nodes_that_are_their_own_gateways_share_the_free_block_of_a_listener(tmp_path):
+    assigned = ("gateway.listeners.internal.port=0", "gateway.listeners.internal.host=127.0.0.2")
+    options, plan = plan_of(tmp_path, nodes=2, assignments=assigned)
+    read = [
+        load_broker_settings(None, s.command(options, parent=1)[7::2]) for s in plan.processes[2:]
+    ]
+    (internal,) = {one.gateway.listeners["internal"] for one in read}
+    assert internal.port > 0
+    assert internal.host == "127.0.0.2"
+
+
+def test_a_taken_port_of_a_further_listener_is_found_before_anything_runs(tmp_path):
+    first = free_ports("127.0.0.1", 3)
+    assigned = (f"gateway.listeners.internal.port={first}",)
+    with (
+        socket.create_server(("127.0.0.1", first + 2)),
+        pytest.raises(PortInUseError, match=f":{first + 2} "),
+    ):
+        plan_of(tmp_path, nodes=2, assignments=assigned)

@@ -22,7 +22,8 @@ def run_embedded(options: UpOptions) -> int:
     """
     settings = broker_settings(options)
     # Check before starting anything, so that a taken port is the only line of output.
-    check_ports(options.host, options.port)
+    for listener in settings.gateway.all_listeners.values():
+        check_ports(listener.host, listener.port)
     if settings.metrics_port:
         check_ports(settings.gateway.metrics.host, settings.metrics_port)
     keep_freed_memory()

@@ -8,11 +8,12 @@ from typing import Any, Final
 
 from highwater.controller.config import ControllerConfig
 from highwater.embed.combined.settings import load_combined
+from highwater.embed.supervisor.port_blocks import gateway_overrides, lay_out
 from highwater.embed.up.data_dir import DataDir
 from highwater.embed.up.options import UpOptions, cluster_overrides, up_defaults, with_own
 from highwater.embed.up.ports import check_ports, free_ports
-from highwater.gateway.config import GatewayConfig
-from highwater.model.errors import UsageError
+from highwater.gateway.config import GatewayConfig, ListenerConfig
+from highwater.model.listener_names import DEFAULT_LISTENER
 from highwater.partition.config import PartitionConfig
 from highwater.quota.config import QuotaConfig
 from highwater.runtime.metrics import MetricsSettings
@@ -70,11 +71,12 @@ class ClusterPlan:
 def make_plan(options: UpOptions, data_dir: DataDir) -> ClusterPlan:
     """Chooses ports and settings. Raises UsageError for invalid ones, before anything runs."""
     base = cluster_overrides(options)
-    gateways = _gateway_addresses(options)
-    blocks = {port + n for _, port in gateways for n in range(options.nodes + 1)}
-    count = 2 + options.nodes + (0 if options.combined else len(gateways))
+    listeners = _listeners(options, base["gateway"])
+    blocks = lay_out(listeners, nodes=options.nodes, gateways=options.gateways or 1)
+    ports = [each[DEFAULT_LISTENER].port for each in blocks.gateways]
+    count = 2 + options.nodes + (0 if options.combined else len(ports))
     # Controller, quota, and metrics of each process; together, so that no two get the same.
-    free = free_ports(LOOPBACK, 2 + count, apart=blocks)
+    free = free_ports(LOOPBACK, 2 + count, apart=blocks.ports)
     controller, quota = f"{LOOPBACK}:{free}", f"{LOOPBACK}:{free + 1}"
     own: list[_Own] = [
         _Own(
@@ -98,7 +100,7 @@ def make_plan(options: UpOptions, data_dir: DataDir) -> ClusterPlan:
     }
     if options.combined:
         own += [
-            _Own(f"node-{node}", "broker", {"port": gateways[0][1]}, partition=settings)
+            _Own(f"node-{node}", "broker", {"port": ports[0]}, partition=settings)
             for node, settings in nodes.items()
         ]
     else:
@@ -108,16 +110,21 @@ def make_plan(options: UpOptions, data_dir: DataDir) -> ClusterPlan:
                 f"gateway-{number}",
                 "gateway",
                 {"port": port, "gateway_id": f"gateway-{number}", "controllers": [controller]},
+                blocks=number - 1,
             )
-            for number, (_, port) in enumerate(gateways, start=1)
+            for number, port in enumerate(ports, start=1)
         ]
     assert len(own) == count
     processes = []
     for index, one in enumerate(own):
         plan = _combined if one.partition is not None else _service
-        processes.append(plan(one, base, index, options, free_port=free + 2 + index))
+        got = blocks.gateways[one.blocks]
+        given = {**base, "gateway": gateway_overrides(base["gateway"], listeners, got)}
+        processes.append(plan(one, given, index, options, free_port=free + 2 + index))
     return ClusterPlan(
-        controller_address=controller, gateway_addresses=gateways, processes=processes
+        controller_address=controller,
+        gateway_addresses=[(options.host, port) for port in ports],
+        processes=processes,
     )
 
 
@@ -125,26 +132,25 @@ def make_plan(options: UpOptions, data_dir: DataDir) -> ClusterPlan:
 class _Own:
     """A process' name, its command, and the settings that follow from the flags.
 
-    With `partition` it is a node with its gateway, whose settings are the first ones.
+    With `partition` it is a node with its gateway, whose settings are the first ones. `blocks` is the
+    number of its gateway's blocks of ports.
     """
 
     name: str
     section: str
     settings: dict[str, Any]
     partition: dict[str, Any] | None = None
+    blocks: int = 0
 
 
-def _gateway_addresses(options: UpOptions) -> list[tuple[str, int]]:
-    """Bootstrap addresses, each of a free block of ports. Nodes with gateways have one block."""
-    count = options.gateways or 1
-    block = options.nodes + 1
-    first_port = options.port or free_ports(options.host, block * count)
-    gateways = [(options.host, first_port + number * block) for number in range(count)]
-    if gateways[-1][1] + options.nodes > 65535:
-        raise UsageError(f"{options.nodes} nodes do not fit into the ports after {first_port}")
-    for host, port in gateways:
-        check_ports(host, port, block)
-    return gateways
+def _listeners(options: UpOptions, overrides: Mapping[str, Any]) -> dict[str, ListenerConfig]:
+    """The listeners of a gateway as the settings have them. Raises ConfigError."""
+    settings = load_settings(
+        GatewayConfig,
+        config_file=options.config_file,
+        overrides=with_own("gateway", overrides, {"port": options.port}),
+    )
+    return settings.all_listeners
 
 
 def _service(

@@ -1,0 +1,79 @@
+import ssl
+import subprocess
+
+import pytest
+
+from highwater.model.errors import UsageError
+from highwater.rpc.tls import CertificateFiles, ClientTls, ServerTls
+from tests.support.certificates import make_certificate
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    certificate, key = make_certificate(tmp_path_factory.mktemp("tls"))
+    return CertificateFiles(certificate=certificate, key=key)
+
+
+def test_clients_check_the_peer_and_its_name(files):
+    tls = ClientTls(trusted=files.certificate)
+    assert (tls.context.verify_mode, tls.context.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert len(tls.context.get_ca_certs()) == 1, "and none of the machine's"
+    assert (tls.trusted, tls.shown) == (files.certificate.read_bytes(), None)
+
+
+def test_servers_ask_for_a_certificate_if_they_know_whom_to_trust(files):
+    assert ServerTls(shown=files).context.verify_mode is ssl.CERT_NONE
+    tls = ServerTls(shown=files, trusted=files.certificate)
+    assert tls.context.verify_mode is ssl.CERT_REQUIRED
+    assert tls.trusted == files.certificate.read_bytes()
+
+
+def test_nobody_is_served_below_tls_1_2(files):
+    for tls in (ServerTls(shown=files), ClientTls(trusted=files.certificate)):
+        assert tls.context.minimum_version >= ssl.TLSVersion.TLSv1_2
+
+
+def test_keys_are_not_told(files):
+    tls = ClientTls(trusted=files.certificate, shown=files)
+    assert tls.shown.key == files.key.read_bytes()
+    assert "PRIVATE" not in repr(tls.shown)
+
+
+def test_files_that_are_not_what_they_should_be(files, tmp_path):
+    text = tmp_path / "text.pem"
+    text.write_text("nothing\n")
+    absent = tmp_path / "absent.pem"
+    with pytest.raises(UsageError, match=rf"cannot read {absent}: No such file"):
+        ClientTls(trusted=absent)
+    with pytest.raises(UsageError, match=rf"{text} holds no certificates"):
+        ClientTls(trusted=text)
+    with pytest.raises(UsageError, match=rf"cannot read {absent}"):
+        ServerTls(shown=CertificateFiles(certificate=files.certificate, key=absent))
+    with pytest.raises(UsageError, match="are no certificate and its key"):
+        ServerTls(shown=CertificateFiles(certificate=text, key=files.key))
+    with pytest.raises(UsageError, match="holds no certificates"):
+        ServerTls(shown=files, trusted=text)
+    _, others = make_certificate(tmp_path)
+    with pytest.raises(UsageError, match="are no certificate and its key"):
+        ClientTls(
+            trusted=files.certificate,
+            shown=CertificateFiles(certificate=files.certificate, key=others),
+        )
+
+
+def test_the_password_of_a_key_is_not_asked_for(files, tmp_path):
+    locked = tmp_path / "locked.pem"
+    command = [
+        "openssl",
+        "ec",
+        "-in",
+        files.key,
+        "-out",
+        locked,
+        "-aes256",
+        "-passout",
+        "pass:abcd",
+    ]
+    subprocess.run(command, check=True, capture_output=True, timeout=30)
+    with pytest.raises(UsageError, match="are no certificate and its key"):
+        ServerTls(shown=CertificateFiles(certificate=files.certificate, key=locked))
