@@ -20,7 +20,9 @@ from tests.bench.session import Session, Settings
 from tests.bench.workloads import NODES_OF_REPLICATED, Workload, all_workloads, select
 
 DEFAULT_ROWS = "*/p12/plain,*/rf3/plain"
-QUICK = Settings(pairs=1, seconds=1.0, warmup_seconds=0.5, first_warmup_seconds=2.0)
+QUICK = Settings(
+    pairs=1, seconds=1.0, warmup_seconds=0.5, first_warmup_seconds=2.0, idle_seconds=1.0
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +108,7 @@ def _settings(options: argparse.Namespace) -> Settings:
     return Settings(
         pairs=options.pairs or base.pairs,
         first_warmup_seconds=base.first_warmup_seconds,
+        idle_seconds=base.idle_seconds,
         seconds=options.seconds or base.seconds,
         warmup_seconds=base.warmup_seconds if given is None else given,
     )
@@ -124,9 +127,14 @@ def _run(plan: Plan, results: report.Results, console: Console, *, measure_start
     for peer in plan.peers:
         results.versions[peer.name] = peer.version()
     if measure_startup:
-        console.print(f"Start and idle memory, {group.title}")
+        console.print(f"Start and idleness, {group.title}")
         for peer in plan.peers:
-            found = startup.measure(peer, results.settings.pairs, console.print)
+            found = startup.measure(
+                peer,
+                results.settings.pairs,
+                console.print,
+                idle_seconds=results.settings.idle_seconds,
+            )
             if found is not None:
                 results.startups[peer.name] = found
     if not plan.workloads:
@@ -169,8 +177,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--peers",
-        help="comma-separated: embedded, combined, services, combined3, services3, kafka, kafka3, limit (a C server of "
-        "one thread that shows what this machine could do), "
+        help="comma-separated: embedded, combined, services, combined3, services3, kafka, kafka3, "
+        "limit (a C server of one thread that shows what this machine could do), "
         "external:HOST:PORT[:no-metadata][:pid=N][:nodes=N]; when absent those of ours that the "
         "rows need",
     )
@@ -185,7 +193,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, help="length of a window (4)")
     parser.add_argument("--warmup-seconds", type=float, help="before each window (1)")
     parser.add_argument("--quick", action="store_true", help="1 pair of 1 s: does it work at all")
-    parser.add_argument("--no-startup", action="store_true", help="skip start time and idle memory")
+    parser.add_argument("--no-startup", action="store_true", help="skip start time and idleness")
     parser.add_argument(
         "--write-document", action="store_true", help=f"put the results into {DOCUMENT.name}"
     )

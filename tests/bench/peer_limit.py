@@ -10,13 +10,7 @@ from pathlib import Path
 
 from tests.bench import c_program
 from tests.bench.peer import Peer, first_line
-from tests.support.measured_process import (
-    cpu_seconds,
-    resident_bytes,
-    tail,
-    wait_for_exit,
-    wait_until_listening,
-)
+from tests.support.measured_process import tail, wait_for_exit, wait_until_listening
 from tests.support.process import free_port_block
 
 LIMIT = "limit"
@@ -101,11 +95,8 @@ class LimitServer(Peer):
         del deep  # It never looks into records.
         super().create_topic(name, partitions, configs, replication=replication)
 
-    def resident_bytes(self) -> int | None:
-        return resident_bytes(self._process.pid) if self._process else None
-
-    def cpu_seconds(self) -> float | None:
-        return cpu_seconds(self._process.pid) if self._process else None
+    def pids(self) -> Sequence[int]:
+        return [self._process.pid] if self._process else []
 
     def version(self) -> str:
         return f"tests/bench/limit, one thread, {first_line(['cc', '--version'])}"

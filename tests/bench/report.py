@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
 from rich.table import Table
 
-from tests.bench.document import Section, machine, markdown_table, rich_table, with_limit
+from tests.bench.document import (
+    Section,
+    machine,
+    markdown_table,
+    rich_table,
+    with_limit,
+    with_target,
+)
 from tests.bench.session import Row, Settings
 from tests.bench.startup import TARGET_FIRST_ACK_S, TARGET_IDLE_MB, Startup
 
@@ -47,10 +54,6 @@ class Results:
         return [row for group in self.groups for row in group.rows]
 
 
-def _verdict(ratio: float, target: float, *, lower_is_better: bool) -> str:
-    return "reached" if (ratio <= target if lower_is_better else ratio >= target) else "missed"
-
-
 def _cell(row: Row, peer: str) -> str:
     if peer in row.failures:
         return "failed"
@@ -69,12 +72,8 @@ def _ratio_cell(row: Row, peer: str, reference: str, *, is_baseline: bool) -> st
     ratio = row.ratio(peer, reference)
     if ratio is None:
         return "-"
-    target = row.workload.targets.get(peer)
-    if target is None or not is_baseline:
-        return f"{ratio:.2f}"
-    lower = row.workload.metric.lower_is_better
-    sign = "<=" if lower else ">="
-    return f"{ratio:.2f} ({sign} {target}: {_verdict(ratio, target, lower_is_better=lower)})"
+    target = row.workload.targets.get(peer) if is_baseline else None
+    return with_target(ratio, target, at_most=row.workload.metric.lower_is_better)
 
 
 def _detail_cell(row: Row, peer: str) -> str:
@@ -111,20 +110,22 @@ def row_table(group: Group) -> tuple[list[str], list[list[str]]]:
 
 
 def startup_table(results: Results, group: Group) -> tuple[list[str], list[list[str]]]:
-    """Header and lines: start-up time and memory of the group's peers."""
+    """Header and lines: start-up time, idleness and memory of the group's peers."""
     header = ["peer", "start to first acknowledged record, s", "resident idle, MB",
-              "resident after all rows, MB"]  # fmt: skip
+              "CPU idle, ms per s", "resident after all rows, MB"]  # fmt: skip
     lines = []
     for peer in group.peers:
         startup = results.startups.get(peer)
-        ack = idle = "-"
+        ack = idle = idle_cpu = "-"
         if startup is not None:
             ack = with_limit(startup.first_ack_s, TARGET_FIRST_ACK_S.get(peer), ".2f")
-            if startup.idle_resident_bytes is not None:
-                idle_mb = startup.idle_resident_bytes / 1e6
+            if startup.idle.resident_bytes is not None:
+                idle_mb = startup.idle.resident_bytes / 1e6
                 idle = with_limit(idle_mb, TARGET_IDLE_MB.get(peer), ",.0f")
+            if startup.idle.cpu_ms_per_s is not None:
+                idle_cpu = f"{startup.idle.cpu_ms_per_s:.1f}"
         after = results.memory_after.get(peer)
-        lines.append([peer, ack, idle, "-" if after is None else f"{after / 1e6:,.0f}"])
+        lines.append([peer, ack, idle, idle_cpu, "-" if after is None else f"{after / 1e6:,.0f}"])
     return header, lines
 
 
@@ -174,10 +175,7 @@ def as_json(results: Results) -> dict[str, Any]:
         "command": results.command,
         "machine": machine(),
         "versions": results.versions,
-        "startups": {
-            peer: {"first_ack_s": s.first_ack_s, "idle_resident_bytes": s.idle_resident_bytes}
-            for peer, s in results.startups.items()
-        },
+        "startups": {peer: asdict(found) for peer, found in results.startups.items()},
         "memory_after": results.memory_after,
         "rows": [
             {

@@ -40,12 +40,16 @@ KEPT_TOPIC_CONFIGS = {"file.delete.delay.ms": "100"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The lengths of windows in seconds, and the number of measured pairs."""
+    """The lengths of windows in seconds, and the number of measured pairs.
+
+    `idle_seconds` is the window in which a broker that does nothing is measured.
+    """
 
     pairs: int = 5
     seconds: float = 4.0
     warmup_seconds: float = 1.0
     first_warmup_seconds: float = 15.0
+    idle_seconds: float = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

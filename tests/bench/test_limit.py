@@ -127,9 +127,11 @@ def test_a_row_of_the_benchmark_is_measured(monkeypatch: pytest.MonkeyPatch) -> 
     peer = LimitServer()
     settings = Settings(pairs=2, seconds=0.2, warmup_seconds=0.1)
     told: list[str] = []
-    found = startup.measure(peer, 1, told.append)
+    found = startup.measure(peer, 1, told.append, idle_seconds=0.1)
     assert found is not None
-    assert found.idle_resident_bytes
+    assert found.idle.resident_bytes
+    assert found.idle.cpu_ms_per_s is not None
+    assert found.idle.cpu_ms_per_s < 500
     peer.start()
     try:
         data_dir = peer.data_dir

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from tests.bench.peers import (
     make_peer,
 )
 from tests.bench.session import Row, Sample, Settings, topic_configs
+from tests.bench.startup import Idle, Startup
 from tests.bench.workloads import Workload, all_workloads, select
 
 NAMES = ("embedded", "services", "services3", "kafka", "kafka3")
@@ -185,3 +187,22 @@ def test_ratios_to_the_limit_stand_beside_those_to_kafka(names: tuple[str, ...])
     results = report.Results(command="c", settings=Settings(), groups=[group])
     results.versions |= {name: name for name in names}
     assert "| embedded / limit |" in report.markdown(results, group)
+
+
+def test_idleness_stands_beside_the_time_of_a_start() -> None:
+    group = report.Group(
+        title="t", section=GROUP_KINDS[0].section, peers=("embedded", "combined"), baseline=None
+    )
+    idle = Idle(resident_bytes=80_000_000, cpu_ms_per_s=4.25)
+    unknown = Idle(resident_bytes=None, cpu_ms_per_s=None)
+    results = report.Results(command="c", settings=Settings(), groups=[group])
+    results.startups["embedded"] = Startup(first_ack_s=1.2, idle=idle)
+    header, (measured, not_measured) = report.startup_table(results, group)
+    found = dict(zip(header, measured, strict=True))
+    assert found["resident idle, MB"] == "80 (< 130: reached)"
+    assert found["CPU idle, ms per s"] == "4.2"
+    assert not_measured == ["combined", "-", "-", "-", "-"]
+    results.startups["combined"] = Startup(first_ack_s=1.2, idle=unknown)
+    assert report.startup_table(results, group)[1][1] == ["combined", "1.20", "-", "-", "-"]
+    saved = json.loads(json.dumps(report.as_json(results)))
+    assert saved["startups"]["embedded"]["idle"]["cpu_ms_per_s"] == 4.25
