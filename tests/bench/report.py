@@ -68,12 +68,28 @@ def _references(group: Group) -> list[str]:
     return [name for name in (group.baseline, group.limit) if name is not None]
 
 
-def _ratio_cell(row: Row, peer: str, reference: str, *, is_baseline: bool) -> str:
+def _ratio_cell(group: Group, row: Row, peer: str, reference: str) -> str:
     ratio = row.ratio(peer, reference)
     if ratio is None:
         return "-"
-    target = row.workload.targets.get(peer) if is_baseline else None
-    return with_target(ratio, target, at_most=row.workload.metric.lower_is_better)
+    if reference != group.baseline:
+        return with_target(ratio, None)
+    target = row.workload.targets.get(peer)
+    cell = with_target(ratio, target, at_most=row.workload.metric.lower_is_better)
+    share = row.workload.plain_shares.get(peer)
+    return cell if share is None else f"{cell} {_of_plain(group, row, peer, ratio, share)}"
+
+
+def _of_plain(group: Group, row: Row, peer: str, ratio: float, share: float) -> str:
+    """Whether the ratio reaches its share of the one that was measured without sequence numbers."""
+    assert group.baseline is not None
+    name = row.workload.plain_name
+    plain_row = next((each for each in group.rows if each.workload.name == name), None)
+    plain = None if plain_row is None else plain_row.ratio(peer, group.baseline)
+    if plain is None:
+        return f"(>= {share:g} of plain: not measured)"
+    verdict = "reached" if ratio >= share * plain else "missed"
+    return f"(>= {share:g} of plain {plain:.2f}: {verdict})"
 
 
 def _detail_cell(row: Row, peer: str) -> str:
@@ -99,11 +115,7 @@ def row_table(group: Group) -> tuple[list[str], list[list[str]]]:
         line = [row.workload.name, row.workload.metric.value]
         for peer in group.peers:
             line.append(_cell(row, peer))
-            line += [
-                _ratio_cell(row, peer, name, is_baseline=name == group.baseline)
-                for name in references
-                if name != peer
-            ]
+            line += [_ratio_cell(group, row, peer, name) for name in references if name != peer]
         line += [_detail_cell(row, peer) for peer in group.peers]
         lines.append(line)
     return header, lines

@@ -157,6 +157,52 @@ def test_each_group_has_its_own_kafka() -> None:
     ]
 
 
+def test_idempotent_services_are_compared_with_what_they_do_without_sequence_numbers() -> None:
+    group = report.Group(
+        title="t", section=GROUP_KINDS[0].section, peers=("combined", "services", "kafka"),
+        baseline="kafka",
+    )  # fmt: skip
+    load = "produce-1m-4x4/p12"
+    plain, idempotent = select([f"{load}/plain", f"{load}/idempotent"])
+    group.rows.append(_row(idempotent, combined=70.0, services=80.0, kafka=100.0))
+
+    def found() -> dict[str, str]:
+        header, lines = report.row_table(group)
+        return dict(zip(header, lines[0], strict=True))
+
+    assert found()["services / kafka"] == "0.80 (>= 0.9 of plain: not measured)"
+    # The order of the rows does not matter, and the other peers' plain ratios neither.
+    group.rows.append(_row(plain, combined=95.0, services=89.0, kafka=100.0))
+    assert found()["services / kafka"] == "0.80 (>= 0.9 of plain 0.89: missed)"
+    assert found()["combined / kafka"] == "0.70"
+    group.rows[1] = _row(plain, services=88.0, kafka=100.0)
+    assert found()["services / kafka"] == "0.80 (>= 0.9 of plain 0.88: reached)"
+    group.rows[1] = Row(plain, failures={"services": "it broke"})
+    assert found()["services / kafka"] == "0.80 (>= 0.9 of plain: not measured)"
+
+
+def test_targets_of_idempotent_rows() -> None:
+    rows = {row.name: row for row in all_workloads()}
+    for row in rows.values():
+        targets = set(row.targets)
+        match row.name.split("/"):
+            case [_, "p12", "idempotent"]:
+                assert targets == {"embedded"}
+                assert row.plain_shares["services"] == 0.9
+            case [_, "rf3", "idempotent"]:
+                assert targets == {"services3"}
+                assert row.plain_shares["services3"] == 0.9
+            case [_, "p12" | "rf3", "plain"]:
+                assert {"embedded", "combined", "services"} <= targets or {
+                    "combined3", "services3",
+                } == targets  # fmt: skip
+                assert not row.plain_shares
+            case _:
+                assert not targets
+                assert not row.plain_shares
+        assert not rows[row.plain_name].idempotent
+
+
 @pytest.mark.parametrize("names", [("embedded", "limit"), ("embedded", "kafka", "limit")])
 def test_ratios_to_the_limit_stand_beside_those_to_kafka(names: tuple[str, ...]) -> None:
     peers = [make_peer(name) for name in names]
