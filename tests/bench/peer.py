@@ -59,6 +59,11 @@ class Peer(ABC):
         pids = self.pids()
         return sum(map(measured_process.cpu_seconds, pids)) if pids else None
 
+    def minor_faults(self) -> int | None:
+        """Page faults without I/O of all its processes; None if they are not known."""
+        pids = self.pids()
+        return sum(map(measured_process.minor_faults, pids)) if pids else None
+
     @abstractmethod
     def version(self) -> str:
         """A description for the report."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
@@ -99,7 +98,9 @@ def _detail_cell(row: Row, peer: str) -> str:
     p99 = median(sample.p99_us for sample in samples)
     text = f"{median(sample.p50_us for sample in samples):,.0f} / {p99:,.0f}"
     cpu = [sample.server_cpu_us for sample in samples if sample.server_cpu_us is not None]
-    return f"{text} / {median(cpu):,.1f}" if cpu else f"{text} / -"
+    faults = [sample.server_faults for sample in samples if sample.server_faults is not None]
+    text += f" / {median(cpu):,.1f}" if cpu else " / -"
+    return f"{text} / {median(faults):,.2f}" if faults else f"{text} / -"
 
 
 def row_table(group: Group) -> tuple[list[str], list[list[str]]]:
@@ -109,7 +110,10 @@ def row_table(group: Group) -> tuple[list[str], list[list[str]]]:
     for peer in group.peers:
         header.append(peer)
         header += [f"{peer} / {name}" for name in references if name != peer]
-    header += [f"{peer}: p50 us / p99 us / server CPU us per request" for peer in group.peers]
+    header += [
+        f"{peer}: p50 us / p99 us / server CPU us per request / page faults per request"
+        for peer in group.peers
+    ]
     lines = []
     for row in group.rows:
         line = [row.workload.name, row.workload.metric.value]
@@ -194,15 +198,10 @@ def as_json(results: Results) -> dict[str, Any]:
                 "name": row.workload.name,
                 "group": group.title,
                 "unit": row.workload.metric.value,
-                "samples": {peer: [_sample(s) for s in row.samples[peer]] for peer in row.samples},
+                "samples": {peer: [asdict(s) for s in row.samples[peer]] for peer in row.samples},
                 "failures": row.failures,
             }
             for group in results.groups
             for row in group.rows
         ],
     }
-
-
-def _sample(sample: object) -> Mapping[str, object]:
-    names = ("value", "p50_us", "p99_us", "requests_per_s", "mb_per_s", "server_cpu_us", "brokers")
-    return {name: getattr(sample, name) for name in names}

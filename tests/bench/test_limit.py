@@ -138,6 +138,11 @@ def test_a_row_of_the_benchmark_is_measured(monkeypatch: pytest.MonkeyPatch) -> 
         row = Session([peer], settings, told.append).measure(_workload(name="row", idempotent=True))
         assert row.failures == {}
         assert len(row.samples[peer.name]) == 2
+        for sample in row.samples[peer.name]:
+            assert sample.server_cpu_us is not None
+            assert 0 < sample.server_cpu_us < 1e6
+            assert sample.server_faults is not None
+            assert 0 <= sample.server_faults < 1e3
         assert list(data_dir.iterdir()) == []
         assert peer.end() == 0
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -117,7 +118,7 @@ def _row(workload: Workload, **values: float) -> Row:
         row.samples[peer] = [
             Sample(
                 value=value, p50_us=value, p99_us=2 * value, requests_per_s=1.0, mb_per_s=1.0,
-                server_cpu_us=None, brokers=3,
+                server_cpu_us=None, server_faults=None, brokers=3,
             )
         ]  # fmt: skip
     return row
@@ -155,6 +156,28 @@ def test_each_group_has_its_own_kafka() -> None:
     assert [table.title for table in report.rich_tables(results)][::2] == [
         f"Apache Kafka and Highwater in turns, {group.title}" for group in results.groups
     ]
+
+
+def test_processor_time_and_page_faults_stand_beside_the_latencies() -> None:
+    group = report.Group(
+        title="t", section=GROUP_KINDS[0].section, peers=("combined",), baseline=None
+    )
+    row = _row(select(["fetch-1m*/p12/plain"])[0], combined=1_000.0)
+    group.rows.append(row)
+    header, (line,) = report.row_table(group)
+    assert (
+        header[-1]
+        == "combined: p50 us / p99 us / server CPU us per request / page faults per request"
+    )
+    assert line[-1] == "1,000 / 2,000 / - / -"
+    known = [
+        dataclasses.replace(row.samples["combined"][0], server_cpu_us=cpu_us, server_faults=faults)
+        for cpu_us, faults in ((300.0, 0.5), (310.0, 0.254), (320.0, 0.25))
+    ]
+    row.samples["combined"][:] = known
+    assert report.row_table(group)[1][0][-1] == "1,000 / 2,000 / 310.0 / 0.25"
+    saved = report.as_json(report.Results(command="c", settings=Settings(), groups=[group]))
+    assert saved["rows"][0]["samples"]["combined"][1]["server_faults"] == 0.254
 
 
 def test_idempotent_services_are_compared_with_what_they_do_without_sequence_numbers() -> None:
