@@ -14,6 +14,7 @@ from rich.console import Console
 from tests.bench import load, report, startup
 from tests.bench.document import DOCUMENT, Section, save_json, write_section
 from tests.bench.peer import Peer
+from tests.bench.peer_limit import LIMIT
 from tests.bench.peers import baseline_of, default_peers, limit_of, make_peer
 from tests.bench.processes import end_orderly_on_sigterm
 from tests.bench.session import Session, Settings
@@ -61,16 +62,20 @@ class Plan:
 
 
 def make_plans(peers: Sequence[Peer], workloads: Sequence[Workload]) -> list[Plan]:
-    """The groups with rows to run; without workloads, all peers, for start and memory."""
-    plans = [
-        Plan(
-            kind=kind,
-            peers=tuple(peer for peer in peers if peer.nodes == kind.nodes),
-            workloads=tuple(row for row in workloads if row.nodes == kind.nodes),
-        )
-        for kind in GROUP_KINDS
-    ]
-    return [plan for plan in plans if plan.peers and (plan.workloads or not workloads)]
+    """The groups with rows to run; without workloads, all peers, for start and memory.
+
+    The limit, which has one node, runs the rows of three beside those that have them.
+    """
+    plans = []
+    for kind in GROUP_KINDS:
+        rows = tuple(row for row in workloads if row.nodes == kind.nodes)
+        fitting = [peer for peer in peers if peer.nodes == kind.nodes]
+        if not fitting or (workloads and not rows):
+            continue
+        if rows:
+            fitting = [peer for peer in peers if peer in fitting or peer.name == LIMIT]
+        plans.append(Plan(kind=kind, peers=tuple(fitting), workloads=rows))
+    return plans
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -128,7 +133,8 @@ def _run(plan: Plan, results: report.Results, console: Console, *, measure_start
         results.versions[peer.name] = peer.version()
     if measure_startup:
         console.print(f"Start and idleness, {group.title}")
-        for peer in plan.peers:
+        # The limit may be in both groups.
+        for peer in [each for each in plan.peers if each.name not in results.startups]:
             found = startup.measure(
                 peer,
                 results.settings.pairs,
@@ -152,7 +158,7 @@ def _run(plan: Plan, results: report.Results, console: Console, *, measure_start
         for peer in plan.peers:
             resident = peer.resident_bytes()
             if resident is not None:
-                results.memory_after[peer.name] = resident
+                group.memory_after[peer.name] = resident
         session.release()
 
 

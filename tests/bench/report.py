@@ -22,7 +22,7 @@ from tests.bench.startup import TARGET_FIRST_ACK_S, TARGET_IDLE_MB, Startup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Peers that ran at the same time, measured in turn, and their rows.
+    """Peers that ran at the same time, measured in turn, their rows, and their memory after these.
 
     `baseline` is the one that targets refer to (Apache Kafka), `limit` the one that shows what is
     possible; each is None if it was not measured.
@@ -34,6 +34,7 @@ class Group:
     baseline: str | None
     limit: str | None = None
     rows: list[Row] = field(default_factory=list)
+    memory_after: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -44,7 +45,6 @@ class Results:
     settings: Settings
     versions: dict[str, str] = field(default_factory=dict)
     startups: dict[str, Startup] = field(default_factory=dict)
-    memory_after: dict[str, int] = field(default_factory=dict)
     groups: list[Group] = field(default_factory=list)
 
     @property
@@ -140,7 +140,7 @@ def startup_table(results: Results, group: Group) -> tuple[list[str], list[list[
                 idle = with_limit(idle_mb, TARGET_IDLE_MB.get(peer), ",.0f")
             if startup.idle.cpu_ms_per_s is not None:
                 idle_cpu = f"{startup.idle.cpu_ms_per_s:.1f}"
-        after = results.memory_after.get(peer)
+        after = group.memory_after.get(peer)
         lines.append([peer, ack, idle, idle_cpu, "-" if after is None else f"{after / 1e6:,.0f}"])
     return header, lines
 
@@ -192,7 +192,7 @@ def as_json(results: Results) -> dict[str, Any]:
         "machine": machine(),
         "versions": results.versions,
         "startups": {peer: asdict(found) for peer, found in results.startups.items()},
-        "memory_after": results.memory_after,
+        "memory_after": {group.title: group.memory_after for group in results.groups},
         "rows": [
             {
                 "name": row.workload.name,

@@ -40,12 +40,18 @@ def test_rows_run_on_peers_with_as_many_nodes_as_they_need() -> None:
     assert plans_of(NAMES, "*/p12/plain") == [(one, {"p12"})]
     assert plans_of(NAMES, "*") == [(one, {"p1", "p12", "p1000"}), (three, {"rf3"})]
     assert plans_of(("kafka",), "*/rf3/*") == []
-    # The limit has one node.
-    assert plans_of(("services3", "limit", "services"), "*") == [
-        (["limit", "services"], {"p1", "p12", "p1000"}),
-        (["services3"], {"rf3"}),
-    ]
     assert plans_of(("services", "kafka3"), None) == [(["services"], set()), (["kafka3"], set())]
+
+
+def test_the_limit_also_runs_rows_of_three_nodes_beside_those_that_have_them() -> None:
+    one = (["limit", "services"], {"p1", "p12", "p1000"})
+    three = (["services3", "limit"], {"rf3"})
+    assert plans_of(("services3", "limit", "services"), "*") == [one, three]
+    assert plans_of(("services3", "limit"), "*/rf3/*") == [three]
+    # Not by itself, and its start and memory are measured once.
+    assert plans_of(("limit", "services"), "*") == [one]
+    assert plans_of(("limit",), "*/rf3/*") == []
+    assert plans_of(("services3", "limit"), None) == [(["limit"], set()), (["services3"], set())]
 
 
 def test_without_names_the_rows_choose_the_peers() -> None:
