@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import control_plane, failover, restart, spark_read
+from tests.bench import control_plane, failover, nodes, restart, spark_read
 from tests.bench.__main__ import GROUP_KINDS
 from tests.bench.document import (
     DOCUMENT,
@@ -19,6 +19,7 @@ SECTIONS = (
     *(kind.section for kind in GROUP_KINDS),
     failover.SECTION,
     restart.SECTION,
+    nodes.SECTION,
     control_plane.SECTION,
     spark_read.SECTION,
 )
