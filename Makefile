@@ -10,7 +10,7 @@ STAMPS := .cache/setup
 
 # ONCE=1: end after the report instead of serving on.
 ONCE ?=
-# PEER=kafka: measure Apache Kafka beside us. PEER=limit: a C server that shows what is possible.
+# PEER=kafka: measure Apache Kafka beside us, and a C server that shows what is possible. PEER=limit: that alone.
 PEER ?=
 # Passed to pytest, e.g. ARGS="-k segment -x".
 ARGS ?=
@@ -163,9 +163,9 @@ sim-bugs: $(STAMPS)/python ## does the simulation still find every known bug?
 	@$(BIN)/python -m tests.sim --bugs
 
 .PHONY: bench
-bench: $(STAMPS)/python ## the load generator against us (PEER=kafka: and Apache Kafka, PEER=limit: and a small C server)
+bench: $(STAMPS)/python ## the load generator against us (PEER=kafka: and Apache Kafka and a small C server, PEER=limit: and that alone)
 	@sh tools/setup/system.sh gcc $(if $(filter kafka%,$(PEER)),java maven)
-	@$(BIN)/python -m tests.bench $(if $(PEER),--peer $(PEER)) $(if $(filter kafka,$(PEER)),--peer kafka3) $(ARGS)
+	@$(BIN)/python -m tests.bench $(if $(PEER),--peer $(PEER)) $(if $(filter kafka,$(PEER)),--peer kafka3 --peer limit) $(ARGS)
 
 .PHONY: bench-failover
 bench-failover: $(STAMPS)/python ## a leader is killed, paused, ended: how long writes wait, with us and with Apache Kafka

@@ -14,13 +14,16 @@ from rich.console import Console
 from tests.bench import load, report, startup
 from tests.bench.document import DOCUMENT, Section, save_json, write_section
 from tests.bench.peer import Peer
+from tests.bench.peer_limit import LIMIT
 from tests.bench.peers import baseline_of, default_peers, limit_of, make_peer
 from tests.bench.processes import end_orderly_on_sigterm
 from tests.bench.session import Session, Settings
 from tests.bench.workloads import NODES_OF_REPLICATED, Workload, all_workloads, select
 
 DEFAULT_ROWS = "*/p12/plain,*/rf3/plain"
-QUICK = Settings(pairs=1, seconds=1.0, warmup_seconds=0.5, first_warmup_seconds=2.0)
+QUICK = Settings(
+    pairs=1, seconds=1.0, warmup_seconds=0.5, first_warmup_seconds=2.0, idle_seconds=1.0
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,16 +62,20 @@ class Plan:
 
 
 def make_plans(peers: Sequence[Peer], workloads: Sequence[Workload]) -> list[Plan]:
-    """The groups with rows to run; without workloads, all peers, for start and memory."""
-    plans = [
-        Plan(
-            kind=kind,
-            peers=tuple(peer for peer in peers if peer.nodes == kind.nodes),
-            workloads=tuple(row for row in workloads if row.nodes == kind.nodes),
-        )
-        for kind in GROUP_KINDS
-    ]
-    return [plan for plan in plans if plan.peers and (plan.workloads or not workloads)]
+    """The groups with rows to run; without workloads, all peers, for start and memory.
+
+    The limit, which has one node, runs the rows of three beside those that have them.
+    """
+    plans = []
+    for kind in GROUP_KINDS:
+        rows = tuple(row for row in workloads if row.nodes == kind.nodes)
+        fitting = [peer for peer in peers if peer.nodes == kind.nodes]
+        if not fitting or (workloads and not rows):
+            continue
+        if rows:
+            fitting = [peer for peer in peers if peer in fitting or peer.name == LIMIT]
+        plans.append(Plan(kind=kind, peers=tuple(fitting), workloads=rows))
+    return plans
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -106,6 +113,7 @@ def _settings(options: argparse.Namespace) -> Settings:
     return Settings(
         pairs=options.pairs or base.pairs,
         first_warmup_seconds=base.first_warmup_seconds,
+        idle_seconds=base.idle_seconds,
         seconds=options.seconds or base.seconds,
         warmup_seconds=base.warmup_seconds if given is None else given,
     )
@@ -124,9 +132,15 @@ def _run(plan: Plan, results: report.Results, console: Console, *, measure_start
     for peer in plan.peers:
         results.versions[peer.name] = peer.version()
     if measure_startup:
-        console.print(f"Start and idle memory, {group.title}")
-        for peer in plan.peers:
-            found = startup.measure(peer, results.settings.pairs, console.print)
+        console.print(f"Start and idleness, {group.title}")
+        # The limit may be in both groups.
+        for peer in [each for each in plan.peers if each.name not in results.startups]:
+            found = startup.measure(
+                peer,
+                results.settings.pairs,
+                console.print,
+                idle_seconds=results.settings.idle_seconds,
+            )
             if found is not None:
                 results.startups[peer.name] = found
     if not plan.workloads:
@@ -144,7 +158,7 @@ def _run(plan: Plan, results: report.Results, console: Console, *, measure_start
         for peer in plan.peers:
             resident = peer.resident_bytes()
             if resident is not None:
-                results.memory_after[peer.name] = resident
+                group.memory_after[peer.name] = resident
         session.release()
 
 
@@ -169,8 +183,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--peers",
-        help="comma-separated: embedded, combined, services, combined3, services3, kafka, kafka3, limit (a C server of "
-        "one thread that shows what this machine could do), "
+        help="comma-separated: embedded, combined, services, combined3, services3, kafka, kafka3, "
+        "limit (a C server of one thread that shows what this machine could do), "
         "external:HOST:PORT[:no-metadata][:pid=N][:nodes=N]; when absent those of ours that the "
         "rows need",
     )
@@ -185,7 +199,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, help="length of a window (4)")
     parser.add_argument("--warmup-seconds", type=float, help="before each window (1)")
     parser.add_argument("--quick", action="store_true", help="1 pair of 1 s: does it work at all")
-    parser.add_argument("--no-startup", action="store_true", help="skip start time and idle memory")
+    parser.add_argument("--no-startup", action="store_true", help="skip start time and idleness")
     parser.add_argument(
         "--write-document", action="store_true", help=f"put the results into {DOCUMENT.name}"
     )

@@ -80,6 +80,15 @@ def with_limit(value: float, limit: float | None, form: str) -> str:
     return f"{shown} (< {limit:g}: {'reached' if value < limit else 'missed'})"
 
 
+def with_target(ratio: float, target: float | None, *, at_most: bool = False) -> str:
+    """The ratio, and whether it is at least the target, or at most."""
+    if target is None:
+        return f"{ratio:.2f}"
+    reached = ratio <= target if at_most else ratio >= target
+    sign = "<=" if at_most else ">="
+    return f"{ratio:.2f} ({sign} {target:g}: {'reached' if reached else 'missed'})"
+
+
 def machine() -> list[str]:
     """The properties of this machine that a reader of the numbers needs."""
     cpu = _field("/proc/cpuinfo", "model name") or platform.processor()

@@ -35,6 +35,7 @@ from tests.bench.workloads import NODES_OF_REPLICATED, REPLICATION_FACTOR
 from tests.bench.writer import NoAck, ReadBack, Writer, compare, read_numbers
 
 MODULE = "tests.bench.failover"
+DEFAULT_PEERS = "combined3,services3,kafka3"
 TOPIC = "bench-failover"
 TOPIC_CONFIGS = {"min.insync.replicas": "2", "retention.ms": "-1"}
 SECTION = Section(name="failover", target="bench-failover")
@@ -204,7 +205,9 @@ def _json(outcome: Outcome) -> dict[str, object]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = parser_of(MODULE, __doc__, quick="one of each")
-    parser.add_argument("--peers", default="services3,kafka3", help="services3, kafka3 (both)")
+    parser.add_argument(
+        "--peers", default=DEFAULT_PEERS, help=f"of those with three nodes ({DEFAULT_PEERS})"
+    )
     parser.add_argument("--kills", type=int, default=10, help="kill -9 of the leader's node (10)")
     parser.add_argument("--pauses", type=int, default=3, help="SIGSTOP of the leader's node (3)")
     parser.add_argument("--terminations", type=int, default=5, help="SIGTERM of it (5)")

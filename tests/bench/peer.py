@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from confluent_kafka import KafkaError, KafkaException
 
-from tests.support import kafka_peer
+from tests.support import kafka_peer, measured_process
 
 RETENTION_CHECK_MS = 500
 # A node is listed, and its port open, a little before it is unfenced.
@@ -46,12 +46,23 @@ class Peer(ABC):
         """Ends the process and removes its data. Idempotent."""
 
     @abstractmethod
+    def pids(self) -> Sequence[int]:
+        """The processes that, with their descendants, are measured; none if they are not known."""
+
     def resident_bytes(self) -> int | None:
         """Resident memory of all its processes; None if they are not known."""
+        pids = self.pids()
+        return sum(map(measured_process.resident_bytes, pids)) if pids else None
 
-    @abstractmethod
     def cpu_seconds(self) -> float | None:
         """Processor time of all its processes; None if they are not known."""
+        pids = self.pids()
+        return sum(map(measured_process.cpu_seconds, pids)) if pids else None
+
+    def minor_faults(self) -> int | None:
+        """Page faults without I/O of all its processes; None if they are not known."""
+        pids = self.pids()
+        return sum(map(measured_process.minor_faults, pids)) if pids else None
 
     @abstractmethod
     def version(self) -> str:

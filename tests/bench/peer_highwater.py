@@ -10,18 +10,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from highwater.embed.supervisor.readiness import serves_all_nodes
 from tests.bench.peer import RETENTION_CHECK_MS, BreakablePeer, first_line
-from tests.support.measured_process import (
-    cpu_seconds,
-    resident_bytes,
-    tail,
-    wait_for_exit,
-    wait_until_listening,
-)
+from tests.support.measured_process import tail, wait_for_exit, wait_until_listening
 from tests.support.process import free_port_block
 
 START_TIMEOUT_S = 60.0
@@ -110,11 +104,8 @@ class Highwater(BreakablePeer):
         extra = HIGHWATER_DEEP_VALIDATION if deep else {}
         super().create_topic(name, partitions, {**configs, **extra}, replication=replication)
 
-    def resident_bytes(self) -> int | None:
-        return resident_bytes(self._process.pid) if self._process else None
-
-    def cpu_seconds(self) -> float | None:
-        return cpu_seconds(self._process.pid) if self._process else None
+    def pids(self) -> Sequence[int]:
+        return [self._process.pid] if self._process else []
 
     def version(self) -> str:
         return f"Highwater {first_line([str(HIGHWATER), '--version'])}, {self.name}"

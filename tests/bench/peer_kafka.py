@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from highwater.embed.supervisor.readiness import serves_all_nodes
 from tests.bench.peer import RETENTION_CHECK_MS, BreakablePeer, first_line
@@ -55,11 +56,8 @@ class ApacheKafka(BreakablePeer):
             self._kafka.kill_all()
         self._kafka.stop()
 
-    def resident_bytes(self) -> int:
-        return self._kafka.resident_bytes()
-
-    def cpu_seconds(self) -> float:
-        return self._kafka.cpu_seconds()
+    def pids(self) -> Sequence[int]:
+        return self._kafka.pids
 
     def version(self) -> str:
         nodes = f"{self.nodes} nodes with a heap of" if self.nodes > 1 else "heap"

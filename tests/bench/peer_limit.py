@@ -10,13 +10,7 @@ from pathlib import Path
 
 from tests.bench import c_program
 from tests.bench.peer import Peer, first_line
-from tests.support.measured_process import (
-    cpu_seconds,
-    resident_bytes,
-    tail,
-    wait_for_exit,
-    wait_until_listening,
-)
+from tests.support.measured_process import tail, wait_for_exit, wait_until_listening
 from tests.support.process import free_port_block
 
 LIMIT = "limit"
@@ -30,7 +24,7 @@ class LimitServer(Peer):
 
     It checks CRCs, stamps offsets, writes segments and serves them. It has no replicas, groups,
     transactions or recovery, and looks neither into records nor at sequence numbers. Topics are
-    created like any other broker's; only segment.bytes, retention.bytes and file.delete.delay.ms
+    created like any other broker's, but always with one replica, also for rows that need three; only segment.bytes, retention.bytes and file.delete.delay.ms
     have a meaning. `sanitized` compiles it with AddressSanitizer and
     UndefinedBehaviorSanitizer: for tests, many times slower.
     """
@@ -98,17 +92,15 @@ class LimitServer(Peer):
         replication: int = 1,
         deep: bool = False,
     ) -> None:
-        del deep  # It never looks into records.
-        super().create_topic(name, partitions, configs, replication=replication)
+        # It never looks into records, and there is nobody to replicate them to.
+        del deep, replication
+        super().create_topic(name, partitions, configs)
 
-    def resident_bytes(self) -> int | None:
-        return resident_bytes(self._process.pid) if self._process else None
-
-    def cpu_seconds(self) -> float | None:
-        return cpu_seconds(self._process.pid) if self._process else None
+    def pids(self) -> Sequence[int]:
+        return [self._process.pid] if self._process else []
 
     def version(self) -> str:
-        return f"tests/bench/limit, one thread, {first_line(['cc', '--version'])}"
+        return f"tests/bench/limit, one node without replicas, one thread, {first_line(['cc', '--version'])}"
 
     @property
     def _home(self) -> Path:

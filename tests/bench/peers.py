@@ -11,7 +11,6 @@ from tests.bench.peer_highwater import HIGHWATER_COMMANDS, Highwater
 from tests.bench.peer_kafka import KAFKA_NODES, ApacheKafka
 from tests.bench.peer_limit import LIMIT, LimitServer
 from tests.bench.workloads import NODES_OF_REPLICATED, Workload
-from tests.support.measured_process import cpu_seconds, resident_bytes
 
 ONE_NODE_PEERS = ("embedded", "combined", "services")
 THREE_NODE_PEERS = ("combined3", "services3")
@@ -70,11 +69,8 @@ class External(Peer):
         if not self.no_metadata:
             super().delete_topic(name)
 
-    def resident_bytes(self) -> int | None:
-        return resident_bytes(self._pid) if self._pid else None
-
-    def cpu_seconds(self) -> float | None:
-        return cpu_seconds(self._pid) if self._pid else None
+    def pids(self) -> Sequence[int]:
+        return [self._pid] if self._pid else []
 
     def version(self) -> str:
         return f"a broker at {self.bootstrap}"

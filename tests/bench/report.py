@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
 from rich.table import Table
 
-from tests.bench.document import Section, machine, markdown_table, rich_table, with_limit
+from tests.bench.document import (
+    Section,
+    machine,
+    markdown_table,
+    rich_table,
+    with_limit,
+    with_target,
+)
 from tests.bench.session import Row, Settings
 from tests.bench.startup import TARGET_FIRST_ACK_S, TARGET_IDLE_MB, Startup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Peers that ran at the same time, measured in turn, and their rows.
+    """Peers that ran at the same time, measured in turn, their rows, and their memory after these.
 
     `baseline` is the one that targets refer to (Apache Kafka), `limit` the one that shows what is
     possible; each is None if it was not measured.
@@ -28,6 +34,7 @@ class Group:
     baseline: str | None
     limit: str | None = None
     rows: list[Row] = field(default_factory=list)
+    memory_after: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -38,17 +45,12 @@ class Results:
     settings: Settings
     versions: dict[str, str] = field(default_factory=dict)
     startups: dict[str, Startup] = field(default_factory=dict)
-    memory_after: dict[str, int] = field(default_factory=dict)
     groups: list[Group] = field(default_factory=list)
 
     @property
     def rows(self) -> list[Row]:
         """The rows of all groups."""
         return [row for group in self.groups for row in group.rows]
-
-
-def _verdict(ratio: float, target: float, *, lower_is_better: bool) -> str:
-    return "reached" if (ratio <= target if lower_is_better else ratio >= target) else "missed"
 
 
 def _cell(row: Row, peer: str) -> str:
@@ -65,16 +67,28 @@ def _references(group: Group) -> list[str]:
     return [name for name in (group.baseline, group.limit) if name is not None]
 
 
-def _ratio_cell(row: Row, peer: str, reference: str, *, is_baseline: bool) -> str:
+def _ratio_cell(group: Group, row: Row, peer: str, reference: str) -> str:
     ratio = row.ratio(peer, reference)
     if ratio is None:
         return "-"
+    if reference != group.baseline:
+        return with_target(ratio, None)
     target = row.workload.targets.get(peer)
-    if target is None or not is_baseline:
-        return f"{ratio:.2f}"
-    lower = row.workload.metric.lower_is_better
-    sign = "<=" if lower else ">="
-    return f"{ratio:.2f} ({sign} {target}: {_verdict(ratio, target, lower_is_better=lower)})"
+    cell = with_target(ratio, target, at_most=row.workload.metric.lower_is_better)
+    share = row.workload.plain_shares.get(peer)
+    return cell if share is None else f"{cell} {_of_plain(group, row, peer, ratio, share)}"
+
+
+def _of_plain(group: Group, row: Row, peer: str, ratio: float, share: float) -> str:
+    """Whether the ratio reaches its share of the one that was measured without sequence numbers."""
+    assert group.baseline is not None
+    name = row.workload.plain_name
+    plain_row = next((each for each in group.rows if each.workload.name == name), None)
+    plain = None if plain_row is None else plain_row.ratio(peer, group.baseline)
+    if plain is None:
+        return f"(>= {share:g} of plain: not measured)"
+    verdict = "reached" if ratio >= share * plain else "missed"
+    return f"(>= {share:g} of plain {plain:.2f}: {verdict})"
 
 
 def _detail_cell(row: Row, peer: str) -> str:
@@ -84,7 +98,9 @@ def _detail_cell(row: Row, peer: str) -> str:
     p99 = median(sample.p99_us for sample in samples)
     text = f"{median(sample.p50_us for sample in samples):,.0f} / {p99:,.0f}"
     cpu = [sample.server_cpu_us for sample in samples if sample.server_cpu_us is not None]
-    return f"{text} / {median(cpu):,.1f}" if cpu else f"{text} / -"
+    faults = [sample.server_faults for sample in samples if sample.server_faults is not None]
+    text += f" / {median(cpu):,.1f}" if cpu else " / -"
+    return f"{text} / {median(faults):,.2f}" if faults else f"{text} / -"
 
 
 def row_table(group: Group) -> tuple[list[str], list[list[str]]]:
@@ -94,37 +110,38 @@ def row_table(group: Group) -> tuple[list[str], list[list[str]]]:
     for peer in group.peers:
         header.append(peer)
         header += [f"{peer} / {name}" for name in references if name != peer]
-    header += [f"{peer}: p50 us / p99 us / server CPU us per request" for peer in group.peers]
+    header += [
+        f"{peer}: p50 us / p99 us / server CPU us per request / page faults per request"
+        for peer in group.peers
+    ]
     lines = []
     for row in group.rows:
         line = [row.workload.name, row.workload.metric.value]
         for peer in group.peers:
             line.append(_cell(row, peer))
-            line += [
-                _ratio_cell(row, peer, name, is_baseline=name == group.baseline)
-                for name in references
-                if name != peer
-            ]
+            line += [_ratio_cell(group, row, peer, name) for name in references if name != peer]
         line += [_detail_cell(row, peer) for peer in group.peers]
         lines.append(line)
     return header, lines
 
 
 def startup_table(results: Results, group: Group) -> tuple[list[str], list[list[str]]]:
-    """Header and lines: start-up time and memory of the group's peers."""
+    """Header and lines: start-up time, idleness and memory of the group's peers."""
     header = ["peer", "start to first acknowledged record, s", "resident idle, MB",
-              "resident after all rows, MB"]  # fmt: skip
+              "CPU idle, ms per s", "resident after all rows, MB"]  # fmt: skip
     lines = []
     for peer in group.peers:
         startup = results.startups.get(peer)
-        ack = idle = "-"
+        ack = idle = idle_cpu = "-"
         if startup is not None:
             ack = with_limit(startup.first_ack_s, TARGET_FIRST_ACK_S.get(peer), ".2f")
-            if startup.idle_resident_bytes is not None:
-                idle_mb = startup.idle_resident_bytes / 1e6
+            if startup.idle.resident_bytes is not None:
+                idle_mb = startup.idle.resident_bytes / 1e6
                 idle = with_limit(idle_mb, TARGET_IDLE_MB.get(peer), ",.0f")
-        after = results.memory_after.get(peer)
-        lines.append([peer, ack, idle, "-" if after is None else f"{after / 1e6:,.0f}"])
+            if startup.idle.cpu_ms_per_s is not None:
+                idle_cpu = f"{startup.idle.cpu_ms_per_s:.1f}"
+        after = group.memory_after.get(peer)
+        lines.append([peer, ack, idle, idle_cpu, "-" if after is None else f"{after / 1e6:,.0f}"])
     return header, lines
 
 
@@ -174,25 +191,17 @@ def as_json(results: Results) -> dict[str, Any]:
         "command": results.command,
         "machine": machine(),
         "versions": results.versions,
-        "startups": {
-            peer: {"first_ack_s": s.first_ack_s, "idle_resident_bytes": s.idle_resident_bytes}
-            for peer, s in results.startups.items()
-        },
-        "memory_after": results.memory_after,
+        "startups": {peer: asdict(found) for peer, found in results.startups.items()},
+        "memory_after": {group.title: group.memory_after for group in results.groups},
         "rows": [
             {
                 "name": row.workload.name,
                 "group": group.title,
                 "unit": row.workload.metric.value,
-                "samples": {peer: [_sample(s) for s in row.samples[peer]] for peer in row.samples},
+                "samples": {peer: [asdict(s) for s in row.samples[peer]] for peer in row.samples},
                 "failures": row.failures,
             }
             for group in results.groups
             for row in group.rows
         ],
     }
-
-
-def _sample(sample: object) -> Mapping[str, object]:
-    names = ("value", "p50_us", "p99_us", "requests_per_s", "mb_per_s", "server_cpu_us", "brokers")
-    return {name: getattr(sample, name) for name in names}

@@ -39,6 +39,8 @@ from tests.bench.processes import end_orderly_on_sigterm
 from tests.bench.workloads import REPLICATION_FACTOR
 
 MODULE = "tests.bench.restart"
+DEFAULT_PEERS = "combined,services,kafka"
+DEFAULT_GROWTH_PEERS = "combined3,services3,kafka3"
 SECTION = Section(name="restart and growth", target="bench-restart")
 RESTART_PARTITIONS = (1_000, 10_000)
 TARGET_SERVE_S = 5.0
@@ -227,8 +229,8 @@ def _check_disk(needed: int) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = parser_of(MODULE, __doc__, quick="little of each")
     every = "embedded, combined, services, combined3, services3, kafka, kafka3, or 'none'"
-    parser.add_argument("--peers", default="services,kafka", help=f"to be killed: {every}")
-    parser.add_argument("--growth-peers", default="services3,kafka3", help=f"to grow: {every}")
+    parser.add_argument("--peers", default=DEFAULT_PEERS, help=f"to be killed: {every}")
+    parser.add_argument("--growth-peers", default=DEFAULT_GROWTH_PEERS, help=f"to grow: {every}")
     parser.add_argument(
         "--partitions",
         type=_counts,

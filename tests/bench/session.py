@@ -40,17 +40,24 @@ KEPT_TOPIC_CONFIGS = {"file.delete.delay.ms": "100"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The lengths of windows in seconds, and the number of measured pairs."""
+    """The lengths of windows in seconds, and the number of measured pairs.
+
+    `idle_seconds` is the window in which a broker that does nothing is measured.
+    """
 
     pairs: int = 5
     seconds: float = 4.0
     warmup_seconds: float = 1.0
     first_warmup_seconds: float = 15.0
+    idle_seconds: float = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One measured window of one peer. `server_cpu_us` is per request; `brokers` led partitions."""
+    """One measured window of one peer; `brokers` led partitions.
+
+    `server_cpu_us` and `server_faults`, page faults without I/O, are per request.
+    """
 
     value: float
     p50_us: float
@@ -58,6 +65,7 @@ class Sample:
     requests_per_s: float
     mb_per_s: float
     server_cpu_us: float | None
+    server_faults: float | None
     brokers: int
 
 
@@ -207,21 +215,20 @@ class Session:
 
     def _sample(self, row: Row, peer: Peer) -> None:
         workload = row.workload
-        cpu_before = peer.cpu_seconds()
+        cpu_before, faults_before = peer.cpu_seconds(), peer.minor_faults()
         result = self._run(workload, self._target(workload, peer))
-        cpu_after = peer.cpu_seconds()
-        # The processor time includes the window's warm-up, which costs the same per request.
+        cpu_after, faults_after = peer.cpu_seconds(), peer.minor_faults()
+        # Both include the window's warm-up, which costs the same per request.
         total = result.requests_per_s * (self._settings.seconds + self._settings.warmup_seconds)
-        cpu = None
-        if cpu_before is not None and cpu_after is not None and total > 0:
-            cpu = (cpu_after - cpu_before) / total * 1e6
+        cpu_s = _each(cpu_before, cpu_after, total)
         sample = Sample(
             value=result.value(workload.metric),
             p50_us=result.latency_us["p50"],
             p99_us=result.latency_us["p99"],
             requests_per_s=result.requests_per_s,
             mb_per_s=result.mb_per_s,
-            server_cpu_us=cpu,
+            server_cpu_us=None if cpu_s is None else cpu_s * 1e6,
+            server_faults=_each(faults_before, faults_after, total),
             brokers=result.brokers,
         )
         row.samples.setdefault(peer.name, []).append(sample)
@@ -234,6 +241,13 @@ class Session:
             seconds=self._settings.seconds,
             warmup_seconds=self._settings.warmup_seconds,
         )
+
+
+def _each(before: float | None, after: float | None, requests: float) -> float | None:
+    """What each request added; None if that is not known."""
+    if before is None or after is None or requests <= 0:
+        return None
+    return (after - before) / requests
 
 
 def topic_configs(workload: Workload) -> dict[str, str]:

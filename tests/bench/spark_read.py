@@ -1,44 +1,60 @@
 """`python -m tests.bench.spark_read`: Spark's batch read of a topic, from Highwater and from Kafka.
 
-All brokers run at the same time, hold the same bytes, and are read in turn by one Spark session
-with its own Kafka connector on two threads. A read counts the records and adds up the sizes of
-their values; both must match the written data. MB are 10^6 bytes of values.
+Each of ours runs beside Apache Kafka, with the same bytes, which one Spark session reads from both in
+turn with its own Kafka connector on two threads. A read counts the records and adds up the sizes of
+their values; both must match the written data. MB are 10^6 bytes of values. Only two brokers run at
+a time: the page cache of a small machine could not hold the data of more.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table
 
 from tests.bench import load
+from tests.bench.command_line import command_of, parser_of, teller
+from tests.bench.document import (
+    DOCUMENT,
+    Section,
+    machine,
+    markdown_table,
+    rich_table,
+    save_json,
+    with_target,
+    write_section,
+)
 from tests.bench.peer import Peer
 from tests.bench.peer_kafka import KAFKA
 from tests.bench.peers import make_peer
 from tests.bench.processes import end_orderly_on_sigterm
 from tests.conformance.topics import make_topic
-from tests.support.maven import CACHE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+MODULE = "tests.bench.spark_read"
+SECTION = Section(name="Spark's batch read", target="bench-spark")
+HEADER = ["broker", "MB/s (median)", "slowest", "fastest", "ratio to Kafka"]
+DEFAULT_PEERS = "combined,services,embedded,kafka"
+# Ratios to Kafka beside which they ran.
+TARGETS: Mapping[str, float] = {"combined": 0.95, "services": 0.7, "embedded": 0.95}
 TOPIC = "spark-read"
 PARTITIONS = 12
 RECORDS_PER_BATCH = 500
 BATCH_BYTES = 512 * 1024  # Records of about 1 KiB, in batches as from a busy producer.
 TOPIC_CONFIGS = {"retention.bytes": "-1", "retention.ms": "-1"}
+QUICK_GIGABYTES = 0.1
 DISK_SLACK_BYTES = 5 * 10**9
 DRIVER_MEMORY = "2g"
 
@@ -62,6 +78,19 @@ class Result:
     def mb_per_s(self) -> float:
         """The median read."""
         return self.value_bytes / median(self.reads_s) / 1e6
+
+    def ratio(self, baseline: Result) -> float:
+        """The median ratio of rates over all pairs of reads."""
+        pairs = zip(self.reads_s, baseline.reads_s, strict=True)
+        return median(theirs / ours for ours, theirs in pairs)
+
+
+def pair_up(names: Sequence[str]) -> list[list[str]]:
+    """The brokers that run at the same time: each with Kafka, if that is among the names."""
+    ours = [name for name in names if name != KAFKA]
+    if KAFKA not in names:
+        return [[name] for name in ours]
+    return [[name, KAFKA] for name in ours] or [[KAFKA]]
 
 
 def measure(
@@ -128,45 +157,50 @@ def read(spark: SparkSession, peer: Peer) -> tuple[float, tuple[int, int]]:
     return time.monotonic() - started, (row["records"], row["bytes"] or 0)
 
 
-def show(results: Sequence[Result]) -> Table:
-    """One line per broker, with the ratio to Kafka if it was measured."""
-    baseline = next((each for each in results if each.name == KAFKA), None)
-    table = Table(title=f"Spark's batch read of {results[0].value_bytes / 1e9:.2f} GB")
-    for column in ("broker", "MB/s (median)", "slowest", "fastest", "ratio to Kafka"):
-        table.add_column(column, justify="left" if column == "broker" else "right")
-    for each in results:
-        ratio = "" if baseline is None else f"{each.mb_per_s / baseline.mb_per_s:.2f}"
-        slowest, fastest = (
-            each.value_bytes / s / 1e6 for s in (max(each.reads_s), min(each.reads_s))
-        )
-        table.add_row(
-            each.name, f"{each.mb_per_s:,.0f}", f"{slowest:,.0f}", f"{fastest:,.0f}", ratio
-        )
-    return table
+def table(pairs: Sequence[Sequence[Result]]) -> list[list[str]]:
+    """One line for each broker of each pair; see HEADER."""
+    lines = []
+    for results in pairs:
+        baseline = next((each for each in results if each.name == KAFKA), None)
+        for each in results:
+            rates = [each.value_bytes / seconds / 1e6 for seconds in each.reads_s]
+            ratio = "-"
+            if baseline is not None and each is not baseline:
+                ratio = with_target(each.ratio(baseline), TARGETS.get(each.name))
+            name = f"{KAFKA} beside {results[0].name}" if each is baseline else each.name
+            lines.append(
+                [name, f"{each.mb_per_s:,.0f}", f"{min(rates):,.0f}", f"{max(rates):,.0f}", ratio]
+            )
+    return lines
+
+
+def markdown(command: str, pairs: Sequence[Sequence[Result]]) -> str:
+    """The section of docs/benchmarks.md."""
+    found = [each for results in pairs for each in results]
+    parts = [f"Command: `{command}`", "", *(f"- {line}" for line in machine())]
+    versions = {each.name: each.version for each in found}
+    parts += [f"- {name}: {version}" for name, version in versions.items()]
+    parts.append(
+        f"- {found[0].records:,} records with {found[0].value_bytes / 1e9:.2f} GB of values in "
+        f"{PARTITIONS} partitions, {len(found[0].reads_s)} measured reads of each broker"
+    )
+    return "\n".join([*parts, "", *markdown_table(HEADER, table(pairs))]) + "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.spark_read", description=__doc__)
-    parser.add_argument("--gigabytes", type=float, default=5.0, help="in each broker (5)")
-    parser.add_argument("--pairs", type=int, default=3, help="measured reads of each broker (3)")
-    parser.add_argument(
-        "--peers",
-        default="embedded,kafka",
-        help="as of tests.bench: embedded, services, kafka, ...",
-    )
-    options = parser.parse_args(arguments)
+    """Returns 0; errors of a broker or of Spark are passed on."""
+    options = _parser().parse_args(arguments)
     console = Console()
-    peers = [make_peer(text) for text in options.peers.split(",")]
-    batches = max(PARTITIONS, round(options.gigabytes * 1e9 / BATCH_BYTES))
-    _check_disk(len(peers) * batches * BATCH_BYTES)
+    pairs = [[make_peer(text) for text in names] for names in pair_up(options.peers.split(","))]
+    gigabytes = QUICK_GIGABYTES if options.quick else options.gigabytes
+    batches = max(PARTITIONS, round(gigabytes * 1e9 / BATCH_BYTES))
+    _check_disk(max(map(len, pairs)) * batches * BATCH_BYTES)
     load.build()
     from highwater.spark.session import open_session
 
+    results = []
     with contextlib.ExitStack() as stack:
         scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="spark-read-"))
-        for peer in peers:
-            stack.callback(peer.stop)
-            peer.start()
         settings = {
             "spark.driver.memory": DRIVER_MEMORY,
             "spark.local.dir": scratch,
@@ -174,16 +208,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
         }
         spark = open_session("spark-read", settings=settings)
         stack.callback(spark.stop)
-        results = measure(spark, peers, batches=batches, pairs=options.pairs, tell=console.print)
-    console.print(show(results))
-    save(results)
+        for peers in pairs:
+            with contextlib.ExitStack() as running:
+                for peer in peers:
+                    running.callback(peer.stop)
+                    peer.start()
+                reads = 1 if options.quick else options.pairs
+                results.append(
+                    measure(spark, peers, batches=batches, pairs=reads, tell=teller(console))
+                )
+    console.print(rich_table("Spark's batch read", HEADER, table(results)))
+    command = command_of(MODULE, arguments)
+    content = {
+        "command": command,
+        "machine": machine(),
+        "pairs": [[asdict(each) for each in found] for found in results],
+    }
+    console.print(f"Every read: {save_json('spark-read-', content)}")
+    if options.write_document:
+        write_section(DOCUMENT, SECTION, markdown(command, results))
     return 0
 
 
-def save(results: Sequence[Result]) -> None:
-    path = CACHE / "bench" / f"spark-read-{time.strftime('%Y%m%d-%H%M%S')}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps([asdict(each) for each in results], indent=1))
+def _parser() -> argparse.ArgumentParser:
+    parser = parser_of(MODULE, __doc__, quick=f"one read of {QUICK_GIGABYTES} GB")
+    parser.add_argument("--gigabytes", type=float, default=5.0, help="in each broker (5)")
+    parser.add_argument("--pairs", type=int, default=5, help="measured reads of each broker (5)")
+    parser.add_argument(
+        "--peers", default=DEFAULT_PEERS, help=f"as of tests.bench ({DEFAULT_PEERS})"
+    )
+    return parser
 
 
 def _check_disk(needed: int) -> None:

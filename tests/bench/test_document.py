@@ -4,15 +4,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import control_plane, failover, restart
+from tests.bench import control_plane, failover, nodes, restart, spark_read
 from tests.bench.__main__ import GROUP_KINDS
-from tests.bench.document import DOCUMENT, Section, markdown_table, with_limit, write_section
+from tests.bench.document import (
+    DOCUMENT,
+    Section,
+    markdown_table,
+    with_limit,
+    with_target,
+    write_section,
+)
 
 SECTIONS = (
     *(kind.section for kind in GROUP_KINDS),
     failover.SECTION,
     restart.SECTION,
+    nodes.SECTION,
     control_plane.SECTION,
+    spark_read.SECTION,
 )
 
 
@@ -52,3 +61,8 @@ def test_tables_and_limits() -> None:
     assert with_limit(1.234, None, ".1f") == "1.2"
     assert with_limit(1.0, 2.0, ".1f") == "1.0 (< 2: reached)"
     assert with_limit(2.0, 2.0, ".1f") == "2.0 (< 2: missed)"
+    assert with_target(0.954, None) == "0.95"
+    assert with_target(0.954, 0.95) == "0.95 (>= 0.95: reached)"
+    assert with_target(0.944, 0.95) == "0.94 (>= 0.95: missed)"
+    assert with_target(1.0, 0.9, at_most=True) == "1.00 (<= 0.9: missed)"
+    assert with_target(0.85, 0.9, at_most=True) == "0.85 (<= 0.9: reached)"

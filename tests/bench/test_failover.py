@@ -72,6 +72,14 @@ def test_peers_with_one_node_have_no_failover(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err == "failover: services has no three nodes\n"
 
 
+def test_every_shape_of_ours_runs_beside_kafka_if_none_is_named() -> None:
+    three = ["combined3", "services3", "kafka3"]
+    assert failover._parser().parse_args([]).peers.split(",") == three
+    restarting = restart._parser().parse_args([])
+    assert restarting.peers.split(",") == ["combined", "services", "kafka"]
+    assert restarting.growth_peers.split(",") == three
+
+
 def test_faults_come_in_order() -> None:
     planned = failover.plan_faults(kills=2, pauses=1, terminations=1)
     assert planned == [Fault.KILL, Fault.KILL, Fault.PAUSE, Fault.TERMINATE]

@@ -121,21 +121,35 @@ def test_all_acks_are_written(server: LimitServer, connection: RawConnection, ac
     assert [limit_client.stamps(batch) for batch in batches] == [(n, 0) for n in range(200)]
 
 
-def test_a_row_of_the_benchmark_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the executable that is measured, and from the start to the removal of its data."""
+@pytest.mark.parametrize("replication", [1, 3])
+def test_a_row_of_the_benchmark_is_measured(
+    monkeypatch: pytest.MonkeyPatch, replication: int
+) -> None:
+    """With the executable that is measured, and from the start to the removal of its data.
+
+    It also runs rows for three nodes, with one replica.
+    """
     monkeypatch.setattr(session, "FREE_DISK_BYTES_MIN", 0)  # It writes a few megabytes.
     peer = LimitServer()
     settings = Settings(pairs=2, seconds=0.2, warmup_seconds=0.1)
     told: list[str] = []
-    found = startup.measure(peer, 1, told.append)
+    found = startup.measure(peer, 1, told.append, idle_seconds=0.1)
     assert found is not None
-    assert found.idle_resident_bytes
+    assert found.idle.resident_bytes
+    assert found.idle.cpu_ms_per_s is not None
+    assert found.idle.cpu_ms_per_s < 500
     peer.start()
     try:
         data_dir = peer.data_dir
-        row = Session([peer], settings, told.append).measure(_workload(name="row", idempotent=True))
+        workload = _workload(name="row", idempotent=True, replication=replication)
+        row = Session([peer], settings, told.append).measure(workload)
         assert row.failures == {}
         assert len(row.samples[peer.name]) == 2
+        for sample in row.samples[peer.name]:
+            assert sample.server_cpu_us is not None
+            assert 0 < sample.server_cpu_us < 1e6
+            assert sample.server_faults is not None
+            assert 0 <= sample.server_faults < 1e3
         assert list(data_dir.iterdir()) == []
         assert peer.end() == 0
     finally:

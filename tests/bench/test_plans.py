@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import subprocess
 import sys
 import time
@@ -18,6 +20,7 @@ from tests.bench.peers import (
     make_peer,
 )
 from tests.bench.session import Row, Sample, Settings, topic_configs
+from tests.bench.startup import Idle, Startup
 from tests.bench.workloads import Workload, all_workloads, select
 
 NAMES = ("embedded", "services", "services3", "kafka", "kafka3")
@@ -37,12 +40,18 @@ def test_rows_run_on_peers_with_as_many_nodes_as_they_need() -> None:
     assert plans_of(NAMES, "*/p12/plain") == [(one, {"p12"})]
     assert plans_of(NAMES, "*") == [(one, {"p1", "p12", "p1000"}), (three, {"rf3"})]
     assert plans_of(("kafka",), "*/rf3/*") == []
-    # The limit has one node.
-    assert plans_of(("services3", "limit", "services"), "*") == [
-        (["limit", "services"], {"p1", "p12", "p1000"}),
-        (["services3"], {"rf3"}),
-    ]
     assert plans_of(("services", "kafka3"), None) == [(["services"], set()), (["kafka3"], set())]
+
+
+def test_the_limit_also_runs_rows_of_three_nodes_beside_those_that_have_them() -> None:
+    one = (["limit", "services"], {"p1", "p12", "p1000"})
+    three = (["services3", "limit"], {"rf3"})
+    assert plans_of(("services3", "limit", "services"), "*") == [one, three]
+    assert plans_of(("services3", "limit"), "*/rf3/*") == [three]
+    # Not by itself, and its start and memory are measured once.
+    assert plans_of(("limit", "services"), "*") == [one]
+    assert plans_of(("limit",), "*/rf3/*") == []
+    assert plans_of(("services3", "limit"), None) == [(["limit"], set()), (["services3"], set())]
 
 
 def test_without_names_the_rows_choose_the_peers() -> None:
@@ -115,7 +124,7 @@ def _row(workload: Workload, **values: float) -> Row:
         row.samples[peer] = [
             Sample(
                 value=value, p50_us=value, p99_us=2 * value, requests_per_s=1.0, mb_per_s=1.0,
-                server_cpu_us=None, brokers=3,
+                server_cpu_us=None, server_faults=None, brokers=3,
             )
         ]  # fmt: skip
     return row
@@ -155,6 +164,74 @@ def test_each_group_has_its_own_kafka() -> None:
     ]
 
 
+def test_processor_time_and_page_faults_stand_beside_the_latencies() -> None:
+    group = report.Group(
+        title="t", section=GROUP_KINDS[0].section, peers=("combined",), baseline=None
+    )
+    row = _row(select(["fetch-1m*/p12/plain"])[0], combined=1_000.0)
+    group.rows.append(row)
+    header, (line,) = report.row_table(group)
+    assert (
+        header[-1]
+        == "combined: p50 us / p99 us / server CPU us per request / page faults per request"
+    )
+    assert line[-1] == "1,000 / 2,000 / - / -"
+    known = [
+        dataclasses.replace(row.samples["combined"][0], server_cpu_us=cpu_us, server_faults=faults)
+        for cpu_us, faults in ((300.0, 0.5), (310.0, 0.254), (320.0, 0.25))
+    ]
+    row.samples["combined"][:] = known
+    assert report.row_table(group)[1][0][-1] == "1,000 / 2,000 / 310.0 / 0.25"
+    saved = report.as_json(report.Results(command="c", settings=Settings(), groups=[group]))
+    assert saved["rows"][0]["samples"]["combined"][1]["server_faults"] == 0.254
+
+
+def test_idempotent_services_are_compared_with_what_they_do_without_sequence_numbers() -> None:
+    group = report.Group(
+        title="t", section=GROUP_KINDS[0].section, peers=("combined", "services", "kafka"),
+        baseline="kafka",
+    )  # fmt: skip
+    load = "produce-1m-4x4/p12"
+    plain, idempotent = select([f"{load}/plain", f"{load}/idempotent"])
+    group.rows.append(_row(idempotent, combined=70.0, services=80.0, kafka=100.0))
+
+    def found() -> dict[str, str]:
+        header, lines = report.row_table(group)
+        return dict(zip(header, lines[0], strict=True))
+
+    assert found()["services / kafka"] == "0.80 (>= 0.9 of plain: not measured)"
+    # The order of the rows does not matter, and the other peers' plain ratios neither.
+    group.rows.append(_row(plain, combined=95.0, services=89.0, kafka=100.0))
+    assert found()["services / kafka"] == "0.80 (>= 0.9 of plain 0.89: missed)"
+    assert found()["combined / kafka"] == "0.70"
+    group.rows[1] = _row(plain, services=88.0, kafka=100.0)
+    assert found()["services / kafka"] == "0.80 (>= 0.9 of plain 0.88: reached)"
+    group.rows[1] = Row(plain, failures={"services": "it broke"})
+    assert found()["services / kafka"] == "0.80 (>= 0.9 of plain: not measured)"
+
+
+def test_targets_of_idempotent_rows() -> None:
+    rows = {row.name: row for row in all_workloads()}
+    for row in rows.values():
+        targets = set(row.targets)
+        match row.name.split("/"):
+            case [_, "p12", "idempotent"]:
+                assert targets == {"embedded"}
+                assert row.plain_shares["services"] == 0.9
+            case [_, "rf3", "idempotent"]:
+                assert targets == {"services3"}
+                assert row.plain_shares["services3"] == 0.9
+            case [_, "p12" | "rf3", "plain"]:
+                assert {"embedded", "combined", "services"} <= targets or {
+                    "combined3", "services3",
+                } == targets  # fmt: skip
+                assert not row.plain_shares
+            case _:
+                assert not targets
+                assert not row.plain_shares
+        assert not rows[row.plain_name].idempotent
+
+
 @pytest.mark.parametrize("names", [("embedded", "limit"), ("embedded", "kafka", "limit")])
 def test_ratios_to_the_limit_stand_beside_those_to_kafka(names: tuple[str, ...]) -> None:
     peers = [make_peer(name) for name in names]
@@ -185,3 +262,22 @@ def test_ratios_to_the_limit_stand_beside_those_to_kafka(names: tuple[str, ...])
     results = report.Results(command="c", settings=Settings(), groups=[group])
     results.versions |= {name: name for name in names}
     assert "| embedded / limit |" in report.markdown(results, group)
+
+
+def test_idleness_stands_beside_the_time_of_a_start() -> None:
+    group = report.Group(
+        title="t", section=GROUP_KINDS[0].section, peers=("embedded", "combined"), baseline=None
+    )
+    idle = Idle(resident_bytes=80_000_000, cpu_ms_per_s=4.25)
+    unknown = Idle(resident_bytes=None, cpu_ms_per_s=None)
+    results = report.Results(command="c", settings=Settings(), groups=[group])
+    results.startups["embedded"] = Startup(first_ack_s=1.2, idle=idle)
+    header, (measured, not_measured) = report.startup_table(results, group)
+    found = dict(zip(header, measured, strict=True))
+    assert found["resident idle, MB"] == "80 (< 130: reached)"
+    assert found["CPU idle, ms per s"] == "4.2"
+    assert not_measured == ["combined", "-", "-", "-", "-"]
+    results.startups["combined"] = Startup(first_ack_s=1.2, idle=unknown)
+    assert report.startup_table(results, group)[1][1] == ["combined", "1.20", "-", "-", "-"]
+    saved = json.loads(json.dumps(report.as_json(results)))
+    assert saved["startups"]["embedded"]["idle"]["cpu_ms_per_s"] == 4.25

@@ -11,6 +11,7 @@ import pytest
 
 from tests.bench.processes import state, wait_until_ended, wait_until_stopped
 from tests.support.maven import REPOSITORY
+from tests.support.measured_process import cpu_seconds, minor_faults, process_tree
 
 
 @pytest.fixture
@@ -40,6 +41,59 @@ def test_a_dead_process_has_ended_before_its_exit_code_is_read(
 def test_a_process_that_keeps_running_raises(sleeper: subprocess.Popen[bytes]) -> None:
     with pytest.raises(TimeoutError, match=f"process {sleeper.pid} did not end within 0.05 s"):
         wait_until_ended(sleeper.pid, 0.05)
+
+
+def test_processor_time_is_that_of_all_threads_and_descendants() -> None:
+    """A shell whose child has used it in a thread; both wait then."""
+    code = (
+        "import threading, time\n"
+        "def work():\n"
+        "    while time.thread_time() < 0.2: pass\n"
+        "thread = threading.Thread(target=work)\n"
+        "thread.start()\n"
+        "thread.join()\n"
+        "print('done', flush=True)\n"
+        "time.sleep(30)\n"
+    )
+    command = ["sh", "-c", '"$@"; exit', "sh", sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as shell:
+        assert shell.stdout is not None
+        assert shell.stdout.readline() == b"done\n"
+        used = cpu_seconds(shell.pid)
+        assert 0.2 < used < 5
+        # Sleeping costs less than one of the steps of /proc/PID/stat.
+        assert cpu_seconds(shell.pid) - used < 0.01
+        pids = set(process_tree(shell.pid)) - {shell.pid}
+        assert len(pids) == 1
+        for pid in (*pids, shell.pid):
+            os.kill(pid, signal.SIGKILL)
+    assert cpu_seconds(shell.pid) == 0  # The tree of a process that has ended is empty.
+
+
+def test_page_faults_are_those_of_all_descendants() -> None:
+    pages = 2_000
+    code = (
+        "import mmap, sys\n"
+        "memory = mmap.mmap(-1, int(sys.argv[1]) * mmap.PAGESIZE)\n"
+        "memory.madvise(mmap.MADV_NOHUGEPAGE)\n"
+        "print('mapped', flush=True)\n"
+        "sys.stdin.readline()\n"
+        "for i in range(0, len(memory), mmap.PAGESIZE): memory[i] = 1\n"
+        "print('touched', flush=True)\n"
+        "sys.stdin.readline()\n"
+    )
+    command = ["sh", "-c", '"$@"; exit', "sh", sys.executable, "-c", code, str(pages)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell:
+        assert shell.stdin is not None
+        assert shell.stdout is not None
+        assert shell.stdout.readline() == b"mapped\n"
+        before = minor_faults(shell.pid)
+        shell.stdin.write(b"\n")
+        shell.stdin.flush()
+        assert shell.stdout.readline() == b"touched\n"
+        # Python itself touches some more.
+        assert pages <= minor_faults(shell.pid) - before < pages + 500
+    assert minor_faults(shell.pid) == 0
 
 
 def test_sigterm_cleans_up() -> None:

@@ -17,7 +17,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.java_tools import java_command
 from tests.support.measured_process import (
-    cpu_seconds,
     resident_bytes,
     tail,
     wait_for_exit,
@@ -194,10 +193,6 @@ class KafkaPeer:
     def resident_bytes(self) -> int:
         """Resident memory of all nodes, bytes."""
         return sum(resident_bytes(pid) for pid in self.pids)
-
-    def cpu_seconds(self) -> float:
-        """Processor time used so far by all nodes."""
-        return sum(cpu_seconds(pid) for pid in self.pids)
 
     def create_topic(
         self, name: str, partitions: int, configs: Mapping[str, str] | None = None
