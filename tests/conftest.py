@@ -79,7 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line(
         "markers",
-        "forms(name, ...): forms of their module in which these tests also run outside `make full`",
+        "quick_forms(name, ...): forms of their module in which these tests also run outside `make full`",
     )
     # kafka-python's way of reading its schemas, at import; nothing in our code can change it.
     config.addinivalue_line("filterwarnings", "ignore:(read_text|open_text) is deprecated")

@@ -25,11 +25,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Runs the tests of a module in the forms that its `FORMS` names.
 
-    All but the first are left to `make full`, unless the test is marked `forms` with their names.
+    All but the first are left to `make full`, unless the test is marked `quick_forms` with their names.
     """
     forms = getattr(metafunc.module, "FORMS", ())
     always = {
-        form for mark in metafunc.definition.iter_markers("forms") for form in mark.args
+        form for mark in metafunc.definition.iter_markers("quick_forms") for form in mark.args
     }.union(forms[:1])
     if forms and "replicated" in metafunc.fixturenames:
         metafunc.parametrize(
