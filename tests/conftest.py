@@ -1,10 +1,13 @@
 """Options, markers and the `cluster` fixture of the whole test tree.
 
-`--cluster embedded,nodes3,gateways2,combined3` names the clusters that cluster tests run on, one after
-the other: one process, three nodes behind a single gateway, three nodes behind two, three nodes that
-are their own gateways. Of the clusters of several processes only the tests marked `core` run outside
-`make full`; with several gateways only those marked `gateways`. `core(version=9)` leaves all other
-versions to `make full` there, where what they add has nothing to do with the cluster.
+`--cluster embedded,nodes3,gateways2,combined3,grpcio3` names the clusters that tests with the fixture
+run on, one after the other: one process, three nodes behind a single gateway, three nodes behind two,
+three nodes that are their own gateways, and again three behind one with grpcio between them. Of the
+clusters of several processes only the tests marked `core` run outside `make full`; with several
+gateways, or with grpcio, only those marked `gateways`. `core(version=9)` leaves all other versions to
+`make full` there, where what they add has nothing to do with the cluster.
+
+Tests in `tests/cluster` that break clusters of their own name its forms in `FORMS`.
 """
 
 from __future__ import annotations
@@ -27,7 +30,12 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("any machine")
 
-_SMALLER_SHARE = {"nodes3": "core", "gateways2": "gateways", "combined3": "gateways"}
+_SMALLER_SHARE = {
+    "nodes3": "core",
+    "gateways2": "gateways",
+    "combined3": "gateways",
+    "grpcio3": "gateways",
+}
 """Cluster -> the mark of the tests that run on it outside `make full`; the mark's keywords are the
 parameters with which they do, all others if it has none."""
 
@@ -36,8 +44,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("highwater")
     group.addoption(
         "--cluster",
-        default="embedded,nodes3,gateways2,combined3",
-        help="where cluster tests run: a list of embedded, nodes3, gateways2, grpcio3, combined3, "
+        default="embedded,nodes3,gateways2,combined3,grpcio3",
+        help="where cluster tests run: a list of embedded, nodes3, gateways2, combined3, grpcio3, "
         "kafka, external",
     )
     group.addoption("--bootstrap", default=None, help="the broker for --cluster external")
@@ -66,7 +74,12 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line(
         "markers",
-        "gateways(parameter=value): cluster tests that also outside `make full` run on several gateways",
+        "gateways(parameter=value): cluster tests that also outside `make full` run on several "
+        "gateways, and over grpcio",
+    )
+    config.addinivalue_line(
+        "markers",
+        "quick_forms(name, ...): forms of their module in which these tests also run outside `make full`",
     )
     # kafka-python's way of reading its schemas, at import; nothing in our code can change it.
     config.addinivalue_line("filterwarnings", "ignore:(read_text|open_text) is deprecated")

@@ -23,18 +23,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Runs the tests of a module in the forms that its `FORMS` names; all but the first in full.
+    """Runs the tests of a module in the forms that its `FORMS` names.
 
-    The marker `forms` names those of one test.
+    The marker `forms` names those of one test. All but the first are left to `make full`, unless the
+    test is marked `quick_forms` with their names.
     """
     forms = getattr(metafunc.module, "FORMS", ())
     if own := metafunc.definition.get_closest_marker("forms"):
         forms = own.args
+    always = {
+        form for mark in metafunc.definition.iter_markers("quick_forms") for form in mark.args
+    }.union(forms[:1])
     if forms and "replicated" in metafunc.fixturenames:
         metafunc.parametrize(
             "replicated",
             [
-                pytest.param(form, marks=pytest.mark.full if form != forms[0] else ())
+                pytest.param(form, marks=() if form in always else pytest.mark.full)
                 for form in forms
             ],
             indirect=True,

@@ -16,8 +16,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from tests.cluster import replicated as three
 from tests.support.cluster_view import view, wait_for_view
-from tests.support.etcd import etcd_missing
 from tests.support.kafka_admin import make_replicated_topic
 from tests.support.partition_logs import assert_identical_logs, log_bytes
 from tests.support.process import free_port_block, wait_until
@@ -25,6 +25,7 @@ from tests.support.replicated_cluster import ReplicatedCluster, Shape
 
 pytestmark = pytest.mark.etcd
 
+FORMS = ("split", "grpcio")
 BYTES_ONLY = 3
 """The node that cannot read its leaders' files."""
 VALUE = b"v" * 100_000
@@ -43,19 +44,16 @@ def metrics_ports() -> dict[int, int]:
 
 @pytest.fixture(scope="module")
 def replicated(
-    tmp_path_factory: pytest.TempPathFactory, metrics_ports: dict[int, int]
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    metrics_ports: dict[int, int],
 ) -> Iterator[ReplicatedCluster]:
-    if why := etcd_missing():
-        pytest.skip(why)
     settings = {f"node-{n}": {"metrics.port": str(port)} for n, port in metrics_ports.items()}
     settings[f"node-{BYTES_ONLY}"]["replica_reads_files"] = "false"
     shape = Shape(controllers=1, etcd_members=1, settings={"controller": SESSIONS, **settings})
-    made = ReplicatedCluster(tmp_path_factory.mktemp("catch-up"), shape)
-    try:
-        made.start()
+    directory = tmp_path_factory.mktemp("catch-up")
+    with three.running(directory, three.in_form(shape, request.param)) as made:
         yield made
-    finally:
-        made.stop()
 
 
 def metric(ports: dict[int, int], node: int, name: str) -> float:

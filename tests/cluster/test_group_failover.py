@@ -18,7 +18,7 @@ from tests.support.replicated_cluster import ReplicatedCluster
 
 pytestmark = [pytest.mark.etcd, pytest.mark.timeout(150)]
 
-FORMS = ("split", "mixed")
+FORMS = ("split", "mixed", "grpcio")
 COMPLAINTS = ("group_shard_crashed", "group_load_failed", "group_task_failed")
 RECOVERY_S_MAX = 30.0
 COMMITS = 15

@@ -23,7 +23,7 @@ from tests.support.replicated_cluster import ReplicatedCluster, Shape
 pytestmark = pytest.mark.etcd
 
 SHAPE = Shape(nodes=4, controllers=1, etcd_members=1)
-FORMS = ("mixed", "split")
+FORMS = ("mixed", "split", "grpcio")
 LEADER, ALL = 1, -1
 PRODUCERS = {"plain": (False, ALL), "idempotent": (True, ALL), "leader-only": (False, LEADER)}
 """Topics, and how producers write to them."""

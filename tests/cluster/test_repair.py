@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from highwater.partition.storage.names import DAMAGE
-from tests.cluster.replicated import ISR_S_MAX, running
+from tests.cluster.replicated import ISR_S_MAX, in_form, running
 from tests.cluster.test_damaged_header import CONFIGS, SHAPE, VALUES, damage, read, write
 from tests.support.cluster_view import view
 from tests.support.kafka_admin import make_replicated_topic
@@ -31,9 +31,9 @@ SCRUBBING = Shape(
 EVERYTHING = list(range(len(VALUES)))
 
 
-@pytest.fixture
-def scrubbed(tmp_path: Path) -> Iterator[ReplicatedCluster]:
-    with running(tmp_path, SCRUBBING) as made:
+@pytest.fixture(params=["split", pytest.param("grpcio", marks=pytest.mark.full)])
+def scrubbed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ReplicatedCluster]:
+    with running(tmp_path, in_form(SCRUBBING, request.param)) as made:
         yield made
 
 

@@ -27,7 +27,7 @@ from tests.support.wire import RawConnection, only
 
 pytestmark = pytest.mark.etcd
 
-FORMS = ("split", "mixed")
+FORMS = ("split", "mixed", "grpcio")
 PARTITIONS = 3
 LATEST = -1
 
@@ -66,6 +66,7 @@ def high_watermark(cluster: ReplicatedCluster, topic: str) -> int:
     return part.offset
 
 
+@pytest.mark.quick_forms("grpcio")
 @pytest.mark.timeout(90)
 def test_acknowledged_records_are_the_same_bytes_on_every_node(whole: ReplicatedCluster):
     topic = topic_of(whole, "bytes", partitions=PARTITIONS)

@@ -212,14 +212,25 @@ class ReplicatedCluster:
 
     @property
     def bootstrap(self) -> str:
-        return f"{_LOOPBACK}:{self._first_port}"
+        host = _LOOPBACK if self.shape.gateways else self.hosts.address(1)
+        return f"{host}:{self._first_port}"
 
     @property
     def bootstraps(self) -> str:
         """The addresses of all gateways, as bootstrap.servers."""
+        alone = [f"{_LOOPBACK}:{port}" for port in self._gateway_ports.values()]
         nodes = range(1, self.shape.combined + 1)
-        ports = [*self._gateway_ports.values(), *(self._shared_port + node for node in nodes)]
-        return ",".join(f"{_LOOPBACK}:{port}" for port in ports)
+        return ",".join([*alone, *(self.own_address(node) for node in nodes)])
+
+    def own_address(self, node_id: int) -> str:
+        """The address of a node's own gateway, if it has one."""
+        return f"{self.hosts.address(node_id)}:{self._shared_port + node_id}"
+
+    def bootstrap_beside(self, node_id: int) -> str:
+        """The address of a gateway that works although this node hangs, or cannot be reached."""
+        if self.shape.gateways:
+            return self.bootstrap
+        return self.own_address(next(other for other in self.node_ids if other != node_id))
 
     @property
     def _first_port(self) -> int:
@@ -249,8 +260,11 @@ class ReplicatedCluster:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        first = self._first_port
-        return tuple(Node(node_id=n, host=_LOOPBACK, port=first + n) for n in self.node_ports)
+        first, alone = self._first_port, self.shape.gateways
+        return tuple(
+            Node(node_id=n, host=_LOOPBACK if alone else self.hosts.address(n), port=first + n)
+            for n in self.node_ports
+        )
 
     def data_dir(self, node_id: int) -> Path:
         return self._data_dirs.get(node_id, self._directory / f"node-{node_id}")
@@ -325,8 +339,8 @@ class ReplicatedCluster:
         for number in self.gateway_ids:
             self._wait_gateway(number)
         for number in range(1, self.shape.combined + 1):
-            port = self._shared_port + number
-            wait_for_port(self.process(f"node-{number}"), _LOOPBACK, port)
+            host, port = self.hosts.address(number), self._shared_port + number
+            wait_for_port(self.process(f"node-{number}"), host, port)
 
     def _wait_gateway(self, number: int) -> None:
         for port in self.gateway_port_block(number):
@@ -432,10 +446,13 @@ class ReplicatedCluster:
         if node_id > self.shape.combined:
             return self.hosts.command(node_id, self._command("partition", name, settings))
         given = self.shape.settings
+        hop = {"hop.transport": self.shape.hop}
         merged = {
-            "partition": {**settings, **given.get("partition", {}), **given.get(name, {})},
+            "partition": {**settings, **hop, **given.get("partition", {}), **given.get(name, {})},
             "gateway": {
                 **self._gateway_settings(self._shared_port),
+                **hop,
+                "host": host,
                 "rack": f"rack-{node_id}",
                 **given.get("gateway", {}),
             },

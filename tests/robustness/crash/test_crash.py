@@ -20,7 +20,8 @@ from tests.support.cluster import Cluster
 from tests.support.process import wait_until
 
 _PARTITIONS = 4
-_ROUNDS = {"embedded": 3, "nodes3": 2, "combined3": 2, "kafka": 2}
+_ROUNDS = {"embedded": 3, "nodes3": 2, "combined3": 2, "grpcio3": 2, "kafka": 2}
+_FULL = {"combined3", "grpcio3"}
 _ROUND_S_MAX = 150
 _SERVING_AGAIN_S_MAX = 30.0
 # What a client retries while a coordinator moves or loads.
@@ -42,7 +43,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(
             "mode",
             [
-                pytest.param(mode, marks=pytest.mark.full if mode == "combined3" else ())
+                pytest.param(mode, marks=pytest.mark.full if mode in _FULL else ())
                 for mode in modes
                 if mode in _ROUNDS
             ],

@@ -5,6 +5,7 @@ F32 to F34 are in the fuzz and quota suites.
 
 from __future__ import annotations
 
+from tests.cluster.replicated import in_form
 from tests.robustness.faults.clock_faults import ClockJump
 from tests.robustness.faults.damage_faults import (
     BitRot,
@@ -34,7 +35,7 @@ from tests.robustness.faults.election_faults import (
     UncleanElection,
 )
 from tests.robustness.faults.exhaustion_faults import FewConnections, FewFiles, FewThreads
-from tests.robustness.faults.fault import Fault
+from tests.robustness.faults.fault import SESSION_S, Fault
 from tests.robustness.faults.group_faults import KillCoordinator
 from tests.robustness.faults.metadata_faults import (
     CompactWhileAway,
@@ -56,6 +57,7 @@ from tests.robustness.faults.network_faults import (
 )
 from tests.robustness.faults.power_faults import PowerCutOfAll, PowerCutOfLast, PowerCutOfOne
 from tests.robustness.faults.process_faults import (
+    GIVE_UP_S,
     ChaseLeader,
     DuplicateNode,
     KillAll,
@@ -70,6 +72,13 @@ from tests.robustness.faults.process_faults import (
 )
 from tests.robustness.faults.proxy_faults import BrokenConnections
 from tests.robustness.faults.restart_faults import RollingRestart
+from tests.support.replicated_cluster import Shape
+
+COMBINED_CLIENTS = {"socket.timeout.ms": int(SESSION_S * 1000)}
+"""A client whose gateway hangs notices it by itself, as with any broker; the library waits for 60 s."""
+COMBINED_PAUSE_S_MAX = SESSION_S + 2 * GIVE_UP_S
+"""When a leader hangs, or hears nothing, that is its clients' gateway: they wait for their own timeout,
+from their last request on, or until they look at the metadata again, and then find the next leader."""
 
 
 def every_fault() -> list[Fault]:
@@ -165,7 +174,37 @@ def _of_all_else() -> list[Fault]:
     ]
 
 
+def combined_faults() -> list[Fault]:
+    """Those in which clients, or nodes, lose a process that is both to them: nodes with gateways."""
+    found: list[Fault] = [
+        KillLeader(),
+        TerminateLeader(),
+        PauseLeader(),
+        CutOffLeader(),
+        MuteLeader(),
+        LeaderWithoutFollowers(),
+        LeaderWithoutController(),
+        LeadersWithoutSession(),
+        PacketLoss(),
+        PacketDisorder(),
+    ]
+    for fault in found:
+        combine(fault)
+    return found
+
+
+def combine(fault: Fault) -> None:
+    """Gives the fault a cluster as `highwater up --nodes 3` makes it, and its limits there."""
+    fault.form = "combined"
+    fault.client_settings = COMBINED_CLIENTS
+    fault.shape = in_form(fault.shape or Shape(), fault.form)
+    if isinstance(fault, PauseLeader | CutOffLeader | MuteLeader | LeaderWithoutController):
+        fault.pause_s_max = COMBINED_PAUSE_S_MAX
+
+
 def name_of(fault: Fault) -> str:
-    """The fault's id, and its variant."""
+    """The fault's id, its variant, and its form if that is not the usual one."""
     variant = [str(getattr(fault, field)) for field in ("how", "who") if hasattr(fault, field)]
+    if fault.form != Fault.form:
+        variant.append(fault.form)
     return "-".join([fault.id, *(word.replace(" ", "-") for word in variant)])

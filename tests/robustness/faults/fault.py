@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tests.robustness.faults.workload import Workload
 from tests.support.cluster_view import Partitions, PartitionView, is_whole, view, wait_for_view
@@ -41,8 +41,12 @@ class Scene:
     def note(self, text: str) -> None:
         self.notes.append(text)
 
+    @property
+    def _bootstrap(self) -> str:
+        return self.cluster.bootstrap_beside(self.victim)
+
     def view(self) -> Partitions:
-        return view(self.cluster.bootstrap, self.topic)
+        return view(self._bootstrap, self.topic)
 
     def partition(self, number: int = 0) -> PartitionView:
         return self.view()[number]
@@ -63,9 +67,7 @@ class Scene:
     def wait(
         self, condition: Callable[[Partitions], bool], timeout_s: float, what: str
     ) -> Partitions:
-        return wait_for_view(
-            self.cluster.bootstrap, self.topic, condition, timeout_s=timeout_s, what=what
-        )
+        return wait_for_view(self._bootstrap, self.topic, condition, timeout_s=timeout_s, what=what)
 
     def wait_led_by_others(self, node: int, timeout_s: float = 30) -> float:
         """Waits until all partitions have leaders other than this node; returns the seconds."""
@@ -122,7 +124,11 @@ class Fault:
     known_failure = ""
     """Why the product does not pass yet; the test is then expected to fail."""
     topic_configs: Mapping[str, str] = {}
+    client_settings: Mapping[str, Any] = {}
+    """Of all clients, where they differ from what the library does by itself."""
     shape: Shape | None = None
+    form = "split"
+    """Which processes the cluster has, see `tests.cluster.replicated.in_form`."""
 
     def probe(self) -> str | None:
         """Why the fault is impossible on this machine, or None."""

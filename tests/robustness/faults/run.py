@@ -53,7 +53,13 @@ def run_in(cluster: ReplicatedCluster, faults: list[Fault], seed: int) -> None:
         partitions=PARTITIONS,
         configs={"min.insync.replicas": "2", **faults[0].topic_configs},
     )
-    workload = Workload(cluster.bootstraps, topic, partitions=PARTITIONS, group=f"group-of-{topic}")
+    workload = Workload(
+        cluster.bootstraps,
+        topic,
+        partitions=PARTITIONS,
+        group=f"group-of-{topic}",
+        settings=faults[0].client_settings,
+    )
     scene = Scene(cluster, topic, workload, random.Random(seed))
     try:
         workload.start()

@@ -1,7 +1,8 @@
 """Faults under load: no acknowledged record lost, none twice, order kept, consumers never back.
 
-`make test` puts one cluster through the three commonest faults; `make full` starts a cluster for
-each fault of the catalogue. What cannot be done on a machine is skipped and says why.
+`make test` puts one cluster through the three commonest faults, and one of nodes that are their own
+gateways through the first of them; `make full` starts a cluster for each fault of the catalogue, and
+for some also one of such nodes. What cannot be done on a machine is skipped and says why.
 """
 
 from __future__ import annotations
@@ -11,7 +12,12 @@ from typing import Any
 
 import pytest
 
-from tests.robustness.faults.catalogue import every_fault, name_of
+from tests.robustness.faults.catalogue import (
+    combine,
+    combined_faults,
+    every_fault,
+    name_of,
+)
 from tests.robustness.faults.fault import Fault
 from tests.robustness.faults.process_faults import KillLeader, PauseLeader, TerminateLeader
 from tests.robustness.faults.run import run_fault, run_in
@@ -53,9 +59,17 @@ def test_a_leader_is_killed_stopped_and_paused(tmp_path: Path, seed: int) -> Non
         cluster.stop()
 
 
+@pytest.mark.timeout(180)
+def test_a_leader_is_killed_with_its_gateway(tmp_path: Path, seed: int) -> None:
+    fault = KillLeader()
+    fault.shape = Shape(controllers=1, etcd_members=1, settings={"controller": _FAST_SESSIONS})
+    combine(fault)
+    run_fault(fault, tmp_path, seed)
+
+
 @pytest.mark.full
 @pytest.mark.timeout(420)
-@pytest.mark.parametrize("fault", [_case(fault) for fault in every_fault()])
+@pytest.mark.parametrize("fault", [_case(fault) for fault in every_fault() + combined_faults()])
 def test_fault(fault: Fault, tmp_path: Path, seed: int) -> None:
     if why := fault.probe():
         pytest.skip(f"{fault.id} {fault.title}: {why}")
@@ -63,7 +77,7 @@ def test_fault(fault: Fault, tmp_path: Path, seed: int) -> None:
 
 
 def test_every_fault_has_a_name_of_its_own() -> None:
-    names = [name_of(fault) for fault in every_fault()]
+    names = [name_of(fault) for fault in every_fault() + combined_faults()]
     assert len(set(names)) == len(names)
 
 

@@ -10,7 +10,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from confluent_kafka import (
@@ -65,21 +65,32 @@ class Workload:
     """Runs from `start` until `finish`, which ends the clients and reads the log."""
 
     def __init__(
-        self, bootstrap: str, topic: str, *, partitions: int, per_tick: int = 1, group: str = ""
+        self,
+        bootstrap: str,
+        topic: str,
+        *,
+        partitions: int,
+        per_tick: int = 1,
+        group: str = "",
+        settings: Mapping[str, Any] | None = None,
     ) -> None:
-        """`per_tick` records for each partition every `TICK_S`; no member without a group."""
+        """`per_tick` records for each partition every `TICK_S`; no member without a group.
+
+        `settings` are those of all clients that differ from what the library does by itself.
+        """
         self.topic = topic
         self.group = group
         self.history = History(partitions)
         self._bootstrap = bootstrap
         self._stop_sending = threading.Event()
         self._stop_reading = threading.Event()
-        self._sender = _Sender(bootstrap, topic, self.history, per_tick, self._stop_sending)
+        self._clients = {"bootstrap.servers": bootstrap, **_PATIENT, **(settings or {})}
+        self._sender = _Sender(self._clients, topic, self.history, per_tick, self._stop_sending)
         self._readers: list[_ConsumerThread] = [
-            _Reader(bootstrap, topic, self.history, self._stop_reading)
+            _Reader(self._clients, topic, self.history, self._stop_reading)
         ]
         if group:
-            member = _Member(bootstrap, topic, self.history, self._stop_reading, group)
+            member = _Member(self._clients, topic, self.history, self._stop_reading, group)
             self._readers.append(member)
         self.started_s = 0.0
         self.ended_s = 0.0
@@ -94,7 +105,7 @@ class Workload:
         assert self.group, "there is no group"
         for _ in range(count):
             member = _Member(
-                self._bootstrap, self.topic, self.history, self._stop_reading, self.group
+                self._clients, self.topic, self.history, self._stop_reading, self.group
             )
             # A new member begins where the group is.
             member.furthest = self._readers[-1].furthest
@@ -194,7 +205,7 @@ class _Sender(threading.Thread):
 
     def __init__(
         self,
-        bootstrap: str,
+        clients: Mapping[str, Any],
         topic: str,
         history: History,
         per_tick: int,
@@ -207,14 +218,13 @@ class _Sender(threading.Thread):
         self._stopping = stopping
         self._producer = Producer(
             {
-                "bootstrap.servers": bootstrap,
+                **clients,
                 "enable.idempotence": True,
                 "acks": "all",
                 "linger.ms": 5,
                 "delivery.timeout.ms": int(DELIVERY_TIMEOUT_S * 1000),
                 "error_cb": self._on_error,
                 "logger": quiet_logger(),
-                **_PATIENT,
             }
         )
 
@@ -298,7 +308,12 @@ class _ConsumerThread(threading.Thread):
     """Polls until it is stopped; `furthest` has its highest position in each partition."""
 
     def __init__(
-        self, name: str, bootstrap: str, history: History, stopping: threading.Event, group: str
+        self,
+        name: str,
+        clients: Mapping[str, Any],
+        history: History,
+        stopping: threading.Event,
+        group: str,
     ) -> None:
         super().__init__(name=name, daemon=True)
         self.next_offsets: dict[int, int] = dict.fromkeys(range(history.partitions), 0)
@@ -310,7 +325,7 @@ class _ConsumerThread(threading.Thread):
         reset = "earliest" if group else "error"  # A reset would hide that records are gone.
         self.consumer = Consumer(
             {
-                "bootstrap.servers": bootstrap,
+                **clients,
                 "group.id": group or "none",
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
@@ -320,7 +335,6 @@ class _ConsumerThread(threading.Thread):
                 "session.timeout.ms": 10_000,
                 "heartbeat.interval.ms": 1_000,
                 "logger": quiet_logger(),
-                **_PATIENT,
             }
         )
 
@@ -376,9 +390,9 @@ class _Reader(_ConsumerThread):
     """Reads every partition from its beginning, on its own."""
 
     def __init__(
-        self, bootstrap: str, topic: str, history: History, stopping: threading.Event
+        self, clients: Mapping[str, Any], topic: str, history: History, stopping: threading.Event
     ) -> None:
-        super().__init__(READER, bootstrap, history, stopping, group="")
+        super().__init__(READER, clients, history, stopping, group="")
         self._topic = topic
 
     def begin(self) -> None:
@@ -396,13 +410,13 @@ class _Member(_ConsumerThread):
 
     def __init__(
         self,
-        bootstrap: str,
+        clients: Mapping[str, Any],
         topic: str,
         history: History,
         stopping: threading.Event,
         group: str,
     ) -> None:
-        super().__init__(MEMBER, bootstrap, history, stopping, group)
+        super().__init__(MEMBER, clients, history, stopping, group)
         self._topic = topic
         self._committed: dict[int, int] = {}
         self._commit_s = time.monotonic() + _COMMIT_EVERY_S

@@ -147,6 +147,10 @@ async def test_unary_calls(node, link, channels):
     request.partitions.add(topic_id=TOPIC, partition=0, current_leader_epoch=-1, timestamp=-1)
     offsets = await link.list_offsets(request, 5.0)
     assert [result.offset for result in offsets.results] == [1]
+    epochs = pb.OffsetsForLeaderEpochRequest()
+    epochs.partitions.add(topic_id=TOPIC, partition=0, current_leader_epoch=-1, leader_epoch=EPOCH)
+    ends = await link.offsets_for_leader_epoch(epochs, 5.0)
+    assert [(end.leader_epoch, end.end_offset) for end in ends.results] == [(EPOCH, 1)]
     described = await link.describe_log_dirs(pb.DescribeLogDirsRequest(), 5.0)
     assert len(described.dirs) == 1
     ranges = RangeClient(channels)

@@ -37,6 +37,7 @@ from highwater.runtime.logging import silent_logger
 from tests.support import controller as support
 from tests.support.controller import FakeNode
 from tests.support.log_batches import append, forget_positions, make_batch
+from tests.unit.hop.sinks import Sink, group_of
 from tests.unit.partition.data_plane.node import Fetched
 from tests.unit.partition.storage.scrubbing.test_scrub import flip
 
@@ -467,3 +468,26 @@ async def test_a_node_among_others_stops_when_they_lead(
     assert topic is not None
     assert [state.leader for state in topic.partitions] == [2, 2]
     assert service.replicas.leader_count == 0, "it knew that before it left"
+
+
+async def test_an_append_without_a_replica_hears_who_leads(
+    controller: ControllerService, service: PartitionService
+) -> None:
+    client = ControllerClient(controller.in_process_endpoints())
+    other = await support.node(client, 2).join()
+    await support.image_when(service.watch, lambda image: image.nodes.get(NodeId(2)))
+    await create_topic(controller, service, partitions=2)
+    assert service.watch.image is not None
+    topic = service.watch.image.topic("orders")
+    assert topic is not None
+    (elsewhere,) = [state for state in topic.partitions if state.leader == other.node_id]
+    for behind, epoch in ((1, elsewhere.leader_epoch), (0, -1)):
+        sink = Sink()
+        known = elsewhere.leader_epoch - behind
+        group = group_of(make_batch(), partition=elsewhere.partition, epoch=known, sink=sink)
+        group.topic_id = topic.topic_id
+        service.plane.append([group])
+        ((_, _, failure),) = sink.results
+        assert failure is not None
+        assert failure.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert failure.leader_epoch == epoch

@@ -1,9 +1,21 @@
 import asyncio
 
 import pytest
+from hpack import Encoder
 
 from highwater.http2.abuse import AbuseLimits
-from highwater.http2.frames import PREFACE, ping_frame, settings_frame
+from highwater.http2.errors import ErrorCode
+from highwater.http2.frames import (
+    END_HEADERS,
+    GOAWAY,
+    HEADERS,
+    PREFACE,
+    RST_STREAM,
+    UINT32,
+    frame,
+    ping_frame,
+    settings_frame,
+)
 from highwater.http2.settings import LocalSettings
 from highwater.model.errors import BindError, PortInUseError
 from highwater.rpc.addresses import TcpAddress, UnixAddress
@@ -12,8 +24,16 @@ from highwater.rpc.errors import RpcError
 from highwater.rpc.server import RpcServer
 from highwater.rpc.status import StatusCode
 from tests.support.certificates import make_certificate, tls_contexts
-from tests.support.http2_wire import frames_of
-from tests.support.rpc_demo import Collected, eventually, run_on_uvloop, scene, start_demo, unary
+from tests.support.http2_wire import REQUEST, frames_of
+from tests.support.rpc_demo import (
+    SERVICE,
+    Collected,
+    eventually,
+    run_on_uvloop,
+    scene,
+    start_demo,
+    unary,
+)
 
 
 async def test_a_second_server_on_the_port_is_refused(server):
@@ -212,6 +232,31 @@ async def test_a_flood_is_answered_with_goaway(demo):
     await server.stop(drain_s=0)
 
 
+async def test_rapid_reset_is_answered_with_goaway(demo):
+    """CVE-2023-44487: no call is open at a time, and all cost us a handler."""
+    limits = AbuseLimits(reset_burst=50, reset_per_s=1.0)
+    server = await start_demo(demo, limits=limits)
+    request, encoder = {**dict(REQUEST), ":path": f"{SERVICE}/Silent"}, Encoder()
+    flood = b"".join(
+        frame(HEADERS, END_HEADERS, number, encoder.encode(request))
+        + frame(RST_STREAM, 0, number, UINT32.pack(ErrorCode.CANCEL))
+        for number in range(1, 401, 2)
+    )
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(PREFACE + settings_frame([]) + flood)
+    received = await asyncio.wait_for(reader.read(), 5)
+    *_, (kind, _, _, payload) = frames_of(received)
+    assert (kind, payload[4:8]) == (GOAWAY, UINT32.pack(ErrorCode.ENHANCE_YOUR_CALM))
+    await eventually(lambda: server.statistics().connections == 0)
+    assert len(demo.calls) == len(demo.ends) == 51, "and nothing of what came later"
+    assert server.calls == 0
+    other = Channel(server.address)
+    assert await unary(other, "Reverse", b"ab") == b"ba"
+    await other.close()
+    writer.close()
+    await server.stop(drain_s=0)
+
+
 async def test_statistics(server, channel):
     await unary(channel, "Reverse", bytes(1000))
     call = Collected(channel, "Echo")
@@ -259,6 +304,7 @@ async def test_a_stalled_client_bounds_what_is_kept_for_it(demo):
         test_a_drain_lets_calls_end_and_refuses_new_ones,
         test_a_drain_ends_with_its_deadline,
         test_a_flood_is_answered_with_goaway,
+        test_rapid_reset_is_answered_with_goaway,
         test_a_stalled_client_bounds_what_is_kept_for_it,
     ],
 )

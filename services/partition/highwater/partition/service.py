@@ -21,7 +21,7 @@ from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.watch import ClusterWatch
 from highwater.model.cluster import ClusterDelta, ClusterImage
 from highwater.model.errors import HighwaterError
-from highwater.model.ids import InstanceId
+from highwater.model.ids import InstanceId, TopicId
 from highwater.model.steps import Steps
 from highwater.model.time import Clock
 from highwater.partition.config import PartitionConfig
@@ -144,6 +144,7 @@ class PartitionService:
             on_damage=self._unreadable,
             may_heal_soon=self._may_heal_soon,
             is_whole=self._is_whole,
+            leader_elsewhere=self._leader_elsewhere,
         )
 
     def _make_logs(self) -> NodeLogs:
@@ -462,6 +463,9 @@ class PartitionService:
 
     def _may_heal_soon(self, replica: PartitionReplica) -> bool:
         return self.repairs.may_heal_soon(replica)
+
+    def _leader_elsewhere(self, topic_id: TopicId, partition: int) -> tuple[int, int]:
+        return self.replicas.leader_of(topic_id, partition)
 
     def _is_whole(self, replica: PartitionReplica) -> bool:
         return self.repairs.is_whole(replica)

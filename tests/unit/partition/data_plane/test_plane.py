@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from highwater.hop.append import OUTCOME_NOT_APPENDED
 from highwater.hop.fetch import SMALL_RANGE
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.data_plane import plane
@@ -442,3 +443,23 @@ class Waiting(RuleBasedStateMachine):
 
 TestWaiting = Waiting.TestCase
 TestWaiting.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+
+
+@pytest.mark.parametrize(
+    ("known", "told"),
+    [
+        ((2, EPOCH + 1), (2, EPOCH + 1)),
+        ((-1, EPOCH + 1), (-1, EPOCH + 1)),
+        # As new as the sender's image: this node may be about to make the replica.
+        ((1, EPOCH), (-1, -1)),
+        ((-1, -1), (-1, -1)),
+    ],
+)
+def test_without_a_replica_appends_hear_of_a_newer_epoch(node, known, told):
+    """A gateway that does not know it yet then keeps them, also if it sent several messages."""
+    node.plane._leader_elsewhere = lambda topic_id, partition: known
+    sink = node.append(make_batch(), partition=5)
+    assert sink.codes == {0: ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    ((_, _, failure),) = sink.results
+    assert (failure.leader, failure.leader_epoch) == told
+    assert failure.outcome == OUTCOME_NOT_APPENDED

@@ -136,3 +136,19 @@ def test_a_failure_in_the_middle_of_a_count_is_counted(f, monkeypatch):
     assert f.replicas.offline == {T.topic_id: [0]}
     finish(steps)
     assert f.replicas.offline == {T.topic_id: [0]}
+
+
+def test_who_leads_a_partition_is_known_as_soon_as_its_replica_is_gone(f):
+    """Appends come between two steps, too."""
+    gone = T
+    for number in (0, 5):
+        gone = moved(gone, number, 2, replicas=(2, 3))
+    assert f.replicas.leader_of(T.topic_id, 0) == (1, 5)
+    for _ in f.replicas.applying(image_with(3, topics=[gone]), 1):
+        for number in (0, 5):
+            left = number not in f.here()
+            assert f.replicas.leader_of(T.topic_id, number) == ((2, 6) if left else (1, 5))
+    assert f.replicas.leader_of(T.topic_id, 5) == (2, 6)
+    f.apply()
+    for number in (0, 6):
+        assert f.replicas.leader_of(T.topic_id, number) == (-1, -1)

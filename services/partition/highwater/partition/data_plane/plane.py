@@ -59,12 +59,14 @@ class DataPlane:
         *,
         may_heal_soon: Callable[[PartitionReplica], bool] = lambda _: False,
         is_whole: Callable[[PartitionReplica], bool] = lambda _: True,
+        leader_elsewhere: Callable[[TopicId, int], tuple[int, int]] = lambda *_: (-1, -1),
     ) -> None:
         """`on_bug` gets unexpected exceptions; the partition then goes offline.
 
         `on_damage` gets unreadable logs; it returns True if it has handled the damage, and the
         partition's state is right. `may_heal_soon` says whether damaged records of a replica may
         soon be readable, `is_whole` whether a replica's log has no known damage.
+        `leader_elsewhere` gives (leader, leader epoch) of a partition as far as the node knows.
         `meters` is a live table of the instances that have limits.
         """
         self.replicas: dict[tuple[TopicId, int], PartitionReplica] = {}
@@ -73,6 +75,7 @@ class DataPlane:
         self._on_damage = on_damage
         self._may_heal_soon = may_heal_soon
         self.is_whole = is_whole
+        self._leader_elsewhere = leader_elsewhere
         self._meters: Mapping[InstanceId, Meter] = {} if meters is None else meters
         self.waiting_fetches = 0
         self.appended_bytes = 0
@@ -88,7 +91,7 @@ class DataPlane:
                 group.throttle_ms = meter.produced(group.nbytes)
             replica = replicas.get((group.topic_id, group.partition))
             if replica is None:
-                group.fail(Failure(ErrorCode.NOT_LEADER_OR_FOLLOWER, "no replica on this node"))
+                group.fail(self._no_replica(group))
             else:
                 try:
                     replica.append(group)
@@ -97,6 +100,23 @@ class DataPlane:
                     self._on_bug(replica, error)
                     if not group.completed:
                         group.fail(unknown(replica.storage_error, str(error)))
+
+    def _no_replica(self, group: AppendGroup) -> Failure:
+        """The failure of a group that came to the wrong node.
+
+        A replica may have been removed before gateways have heard of it. They keep what they sent if
+        they hear of a newer epoch, in which nothing later can overtake it. Of the same epoch they
+        hear nothing: this node may be about to make the replica.
+        """
+        leader, epoch = self._leader_elsewhere(group.topic_id, group.partition)
+        if epoch <= group.leader_epoch:
+            leader = epoch = -1
+        return Failure(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            "no replica on this node",
+            leader=leader,
+            leader_epoch=epoch,
+        )
 
     def fetch(self, work: FetchWork) -> None:
         """Answers at once if possible, else waits for bytes or time (Kafka's DelayedFetch).

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from highwater.model.cluster import ClusterImage, PartitionState, TopicState
-from highwater.model.ids import InstanceId, NodeId, TopicId
+from highwater.model.ids import NO_NODE, InstanceId, NodeId, TopicId
 from highwater.model.steps import Steps, finish
 from highwater.model.time import Clock
 from highwater.partition.core.repair import counts_no_more
@@ -129,6 +129,8 @@ class Replicas:
         self._records: dict[Key, PartitionState] = {}
         """The last applied record of each replica here; while an image is being applied, some
         are newer than their topics in `_topics`."""
+        self._removed: dict[Key, PartitionState] = {}
+        """While an image is being applied: records by which replicas were removed."""
         self._led: set[Key] = set()
         """Partitions of which `roles` was told that they lead here, failed replicas included."""
         self.unusable: set[Key] = set()
@@ -152,6 +154,16 @@ class Replicas:
             if replica.leading and topic is not None:
                 found.setdefault(topic.instance, []).append(replica)
         return found
+
+    def leader_of(self, topic_id: TopicId, partition: int) -> tuple[int, int]:
+        """(leader, leader epoch) of any partition, as far as images were applied; else (-1, -1)."""
+        state = self._removed.get((topic_id, partition))
+        if state is None:
+            topic = self._topics.get(topic_id)
+            if topic is None or partition >= len(topic.partitions):
+                return NO_NODE, -1
+            state = topic.partitions[partition]
+        return state.leader, state.leader_epoch
 
     def registered(self, node_epoch: int) -> None:
         """The controller knows this incarnation of the node by `node_epoch`."""
@@ -180,6 +192,7 @@ class Replicas:
             if before is not None and (defaults_changed or before.configs != topic.configs):
                 yield from self._reconfigure(topic)
             yield
+        self._removed.clear()
         if gone:
             self._roles.topics_deleted(gone)
         yield from self.counting()
@@ -248,6 +261,7 @@ class Replicas:
             if replica is not None and state.partition_epoch > replica.core.isr.partition_epoch:
                 self._log.info("replica_removed", topic=topic.name, partition=state.partition)
                 self._remove(topic, replica)
+                self._removed[key] = state
             return
         if replica is not None and key in self._quarantine:
             replica = self._after_step_back(topic, replica, state)
