@@ -115,12 +115,47 @@ async def w(monkeypatch):
 # ---- a gateway by itself ----
 
 
-async def test_it_has_the_whole_block_also_of_nodes_with_gateways(w):
-    block, listener = await w.opened(NO_NODE, image(2, 2))
-    assert listener.ports == {None: P, 1: P + 1, 2: P + 2}
+async def test_it_has_the_ports_of_all_nodes_without_gateways_of_their_own(w):
+    block, listener = await w.opened(NO_NODE, image(3, 2))
+    assert listener.ports == {None: P, 1: P + 1, 3: P + 3}
     assert listener.accepting
-    block.follow(image(3, 2))
-    await until(lambda: listener.ports.get(3) == P + 3)
+    block.follow(image(4, 2))
+    await until(lambda: listener.ports.get(4) == P + 4)
+
+
+async def test_it_has_a_node_s_port_only_while_the_node_s_gateway_is_gone(w):
+    block, listener = await w.opened(NO_NODE, image(2, 2))
+    block.follow(image(2))
+    await until(lambda: listener.ports.get(2) == P + 2)
+    listener.busy.add(2)
+    block.follow(image(2, 2))
+    assert listener.ports == {None: P, 1: P + 1}
+    await until(lambda: listener.sent_away.count(2) > 2)
+    listener.busy.clear()
+    await asyncio.sleep(0.05)
+    count = len(listener.sent_away)
+    await asyncio.sleep(0.05)
+    assert len(listener.sent_away) == count, "all its clients are gone"
+
+
+async def test_it_does_not_start_without_the_ports_of_nodes_that_have_no_other(w):
+    w.host[P + 1] = w.host[P + 2] = None
+    block, listener = w.block()
+    await block.reserve()
+    with pytest.raises(PortInUseError, match="h:9001"):
+        await block.open(image(3, 2))
+    assert listener.ports == {None: P, 3: P + 3}
+
+
+async def test_later_it_takes_a_port_as_soon_as_that_is_free(w):
+    block, listener = await w.opened(NO_NODE, image(2, 2))
+    w.host[P + 2] = None
+    block.follow(image(2))
+    await until(lambda: [str(error) for error in w.errors] == [str(PortInUseError("h:9002"))])
+    await asyncio.sleep(0.05)
+    assert len(w.errors) == 1
+    del w.host[P + 2]
+    await until(lambda: listener.ports.get(2) == P + 2)
 
 
 async def test_it_does_not_start_without_its_bootstrap_port(w):
@@ -215,16 +250,15 @@ async def test_a_port_is_given_back_to_its_node(w):
 
 @pytest.mark.parametrize("node", [NO_NODE, 1])
 async def test_a_port_that_cannot_be_opened_is_told_once_and_keeps_no_other_back(w, node):
-    w.host[P + 3] = "another listener"
+    w.host[P + 3] = w.host[P + 5] = "another listener"
     block, listener = await w.opened(node, image(2, 1))
     block.follow(image(4, 1))
     await until(lambda: listener.ports.get(4) == P + 4)
-    block.follow(image(5, 1))
-    await until(lambda: listener.ports.get(5) == P + 5)
-    await asyncio.sleep(0.05)
-    assert [str(error) for error in w.errors] == [f"port {P + 3} overlaps"]
-    del w.host[P + 3]
     block.follow(image(6, 1))
+    await until(lambda: listener.ports.get(6) == P + 6)
+    await asyncio.sleep(0.05)
+    assert [str(error) for error in w.errors] == [f"port {P + n} overlaps" for n in (3, 5)]
+    del w.host[P + 3]
     await until(lambda: listener.ports.get(3) == P + 3)
 
 
