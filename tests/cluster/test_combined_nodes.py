@@ -74,6 +74,8 @@ def test_a_client_that_follows_metadata_never_crosses_a_hop(up: Up):
     seen = since(before, scrape(up))
     assert total(seen, "partition_appended_bytes") > 0
     assert total(seen, "gateway_append_groups_sent") == 0
+    assert total(seen, "partition_fetched_bytes") > 0
+    assert total(seen, "gateway_fetches_sent") == 0
 
 
 @COMBINED3
@@ -82,6 +84,7 @@ def test_another_process_takes_over_the_bootstrap_port(up: Up):
     topic = make_replicated_topic(up.bootstrap, "t", partitions=PARTITIONS)
     producer = NumberedProducer(up.bootstrap, topic)
     producer.send(100)
+    assert _holder(up.port, up.pids()) == "node-1"
     for _ in range(3):
         name, started = _holder(up.port, up.pids()), _times_unfenced(up)
         os.kill(up.pids()[name], signal.SIGKILL)

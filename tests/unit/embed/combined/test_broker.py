@@ -182,6 +182,11 @@ def crossings(broker):
     return broker.gateway.links.groups_sent
 
 
+def fetch_crossings(broker):
+    """Fetches that went to other processes."""
+    return broker.gateway.links.fetches_sent
+
+
 async def test_metadata_names_each_node_at_its_own_process(brokers):
     one = await brokers.start(1)
     two = await brokers.start(2)
@@ -217,11 +222,13 @@ async def test_a_client_that_follows_metadata_never_crosses_a_hop(brokers):
             assert (await in_thread(fetch, at, name, partition))[0] == 0
     assert set((await in_thread(leaders, port, "spread")).values()) == {1, 2}
     assert (crossings(one), crossings(two)) == (0, 0)
+    assert (fetch_crossings(one), fetch_crossings(two)) == (0, 0)
     other = port + 3 - led[0]
     assert await in_thread(produce, other, "spread", 0) == (0, 1), "any process takes it"
     assert crossings(one) + crossings(two) == 1
     code, nbytes = await in_thread(fetch, other, "spread", 0)
     assert (code, nbytes) == (0, 2 * len(make_batch()))
+    assert fetch_crossings(one) + fetch_crossings(two) == 1
     text = generate_latest(one.registry).decode()
     assert "highwater_gateway_append_groups_sent_total" in text
     assert "highwater_partition_" in text

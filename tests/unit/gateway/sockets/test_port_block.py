@@ -80,7 +80,7 @@ class World:
         self.blocks = []
         self.errors = []
 
-    def block(self, node=NO_NODE, *, port=P, single_port=False):
+    def block(self, node=NO_NODE, *, port=P, single_port=False, bootstrap_wait_s=0):
         listener = Listener(self.host)
         made = PortBlocks(
             listener,
@@ -88,6 +88,7 @@ class World:
             tasks=self.tasks,
             node_id=NodeId(node),
             single_port=single_port,
+            bootstrap_wait_s=bootstrap_wait_s,
             on_error=self.errors.append,
         )
         self.blocks.append(made)
@@ -224,6 +225,24 @@ async def test_another_process_takes_the_shared_ports_over(w):
     assert second.ports == {2: P + 2}
     first.die()
     await until(lambda: second.ports == {2: P + 2, None: P, 3: P + 3})
+
+
+async def test_at_its_start_a_process_leaves_the_bootstrap_port_to_another(w):
+    both = image(3, 1, 2)
+    _, second = await w.opened(2, both, bootstrap_wait_s=60)
+    await asyncio.sleep(0.05)
+    assert second.ports == {2: P + 2, 3: P + 3}
+    _, first = await w.opened(1, both)
+    assert first.ports == {1: P + 1, None: P}
+    await asyncio.sleep(0.05)
+    first.die()
+    await until(lambda: second.ports.get(None) == P)
+
+
+async def test_if_the_other_does_not_come_it_takes_the_port(w):
+    _, second = await w.opened(2, image(2, 1, 2), bootstrap_wait_s=0.1)
+    assert None not in second.ports
+    await until(lambda: second.ports.get(None) == P)
 
 
 async def test_a_port_is_given_back_to_its_node(w):

@@ -7,7 +7,8 @@ ports apart. Then
 
 - P + n belongs to the process of node n, which must have it;
 - P is shared: a process takes it as soon as it is free, so that another one has it soon after its
-  holder has died.
+  holder has died. Some leave it to others for a while after their start, until one of these has
+  it, so that it is known who is first. It is never given back: a move would refuse clients, who gain nothing by it.
 
 A gateway without a node does not start without P.
 
@@ -49,10 +50,12 @@ class PortBlock:
         tasks: TaskOwner,
         node_id: NodeId = NO_NODE,
         single_port: bool = False,
+        bootstrap_wait_s: float = 0,
         on_error: Callable[[UsageError], None],
     ) -> None:
         """`name` is the listener's; `node_id` is the node in this process; `single_port`: P serves
-        everything. `host` is for error messages.
+        everything. `host` is for error messages. `bootstrap_wait_s`: for how long from `share` on a
+        process with a node waits for another one to take P first.
 
         `on_error` gets why the port of a node cannot be opened. It is tried again, and the same error
         is not told twice until the port was opened.
@@ -65,6 +68,9 @@ class PortBlock:
         self._node_id = node_id
         self._single_port = single_port
         self._has_node = node_id != NO_NODE and not single_port
+        self._bootstrap_wait_s = bootstrap_wait_s if self._has_node else 0
+        self._bootstrap_from_s = 0.0
+        """From when on this process takes P if that is free."""
         self._image: ClusterImage | None = None
         self._retiring: set[NodeId] = set()
         """Nodes whose ports were given back, and whose clients are still connected here."""
@@ -124,6 +130,7 @@ class PortBlock:
         if self._single_port:
             return
         self._is_open = True
+        self._bootstrap_from_s = asyncio.get_running_loop().time() + self._bootstrap_wait_s
         await self._take_free()
         self._following = self._tasks.start(self._follow(), name="ports")
 
@@ -143,8 +150,10 @@ class PortBlock:
     def _has(self, node: NodeId | None) -> bool:
         return self._listener.has_port(self._name, DEFAULT_INSTANCE, node)
 
-    async def _open(self, node: NodeId | None) -> None:
-        await self._listener.open_port(self._name, DEFAULT_INSTANCE, node, self._port + (node or 0))
+    async def _open(self, node: NodeId | None, *, accept: bool = True) -> None:
+        await self._listener.open_port(
+            self._name, DEFAULT_INSTANCE, node, self._port + (node or 0), accept=accept
+        )
 
     async def _open_all(self) -> None:
         errors: list[UsageError] = []
@@ -159,13 +168,7 @@ class PortBlock:
 
     async def _try_own(self) -> bool:
         with contextlib.suppress(PortInUseError):
-            await self._listener.open_port(
-                self._name,
-                DEFAULT_INSTANCE,
-                self._node_id,
-                self._port + self._node_id,
-                accept=False,
-            )
+            await self._open(self._node_id, accept=False)
             return True
         return False
 
@@ -184,7 +187,7 @@ class PortBlock:
     async def _follow(self) -> None:
         """Takes ports when they are free, until it is cancelled."""
         while True:
-            waits = self._retiring or any(not self._has(node) for node in self._wanted())
+            waits = self._retiring or not all(self._has(node) for node in self._wanted())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(RETRY_S if waits else None):
                     await self._changed.wait()
@@ -198,13 +201,26 @@ class PortBlock:
             if self._has(node):
                 continue
             try:
-                await self._open(node)
+                if node is not None or not await self._leaves_bootstrap():
+                    await self._open(node)
             except UsageError as error:
                 self._not_opened(node, error)
                 continue
             self._told.pop(node or NO_NODE, None)
             self._retiring.discard(node or NO_NODE)
         self._give_back()  # Images may have come meanwhile.
+
+    async def _leaves_bootstrap(self) -> bool:
+        """True while this process waits for another one to take P. Raises PortInUseError if one has."""
+        if asyncio.get_running_loop().time() >= self._bootstrap_from_s:
+            return False
+        try:
+            await self._open(None, accept=False)  # Does not keep another process from listening.
+        except PortInUseError:
+            self._bootstrap_from_s = 0
+            raise
+        self._listener.close_port(self._name, DEFAULT_INSTANCE, None)
+        return True
 
     def _not_opened(self, node: NodeId | None, error: UsageError) -> None:
         if self._has_node and isinstance(error, PortInUseError):
