@@ -164,6 +164,7 @@ class _Link:
     takes_appends = True
     open_segment_files = 0
     groups_sent = 0
+    fetches_sent = 0
 
     def __init__(self, state: NodeState) -> None:
         self.state = state

@@ -7,11 +7,15 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from highwater.embed.clients.kafka_client import KafkaClient
+from highwater.model.errors import HighwaterError
 from tests.cluster import replicated as three
 from tests.cluster.runner import HOST, Up
 from tests.cluster.test_metrics import scrape, since, total
@@ -27,12 +31,20 @@ TAKEN_OVER_S_MAX = 2.0
 
 COMBINED3 = pytest.mark.parametrize("up", ["combined3"], indirect=True)
 MIXED = replace(three.SHAPE, combined=2, gateways=1)
+BALANCED = replace(MIXED, balancer=True)
 
 
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicatedCluster]:
     """Nodes 1 and 2 with gateways, node 3 without, and a gateway without a node."""
     with three.running(tmp_path_factory.mktemp("mixed"), MIXED) as made:
+        yield made
+
+
+@pytest.fixture
+def balanced(tmp_path: Path) -> Iterator[ReplicatedCluster]:
+    """The same, each gateway on an address of its own, behind a balancer."""
+    with three.running(tmp_path, BALANCED) as made:
         yield made
 
 
@@ -62,6 +74,8 @@ def test_a_client_that_follows_metadata_never_crosses_a_hop(up: Up):
     seen = since(before, scrape(up))
     assert total(seen, "partition_appended_bytes") > 0
     assert total(seen, "gateway_append_groups_sent") == 0
+    assert total(seen, "partition_fetched_bytes") > 0
+    assert total(seen, "gateway_fetches_sent") == 0
 
 
 @COMBINED3
@@ -70,6 +84,7 @@ def test_another_process_takes_over_the_bootstrap_port(up: Up):
     topic = make_replicated_topic(up.bootstrap, "t", partitions=PARTITIONS)
     producer = NumberedProducer(up.bootstrap, topic)
     producer.send(100)
+    assert _holder(up.port, up.pids()) == "node-1"
     for _ in range(3):
         name, started = _holder(up.port, up.pids()), _times_unfenced(up)
         os.kill(up.pids()[name], signal.SIGKILL)
@@ -159,6 +174,66 @@ def test_without_its_gateway_a_node_is_served_by_another_s(mixed: ReplicatedClus
     mixed.restart_node(1)
     wanted = {1: mixed.shared_port + 1, 2: mixed.shared_port + 2, 3: alone + 3}
     wait_until(lambda: addresses(shared) == wanted, timeout_s=20, what="as it was")
+
+
+@pytest.mark.etcd
+def test_a_balancer_leads_to_a_node_s_own_gateway_while_that_is_there(
+    balanced: ReplicatedCluster,
+):
+    port = balanced.shared_port
+    wanted = {node: port + node for node in (1, 2, 3)}
+    wait_until(
+        lambda: addresses(balanced.bootstrap) == wanted,
+        timeout_s=20,
+        what="every node behind the balancer",
+    )
+    for node, server in ((1, "node-1"), (2, "node-2")):
+        assert _served_by(balanced, port + node, count=12) == {server}
+    assert "gateway-1" in _served_by(balanced, port, count=12)
+    topic = make_replicated_topic(balanced.bootstrap, "t", partitions=PARTITIONS)
+    producer = NumberedProducer(balanced.bootstrap, topic)
+    producer.send(300)
+    balanced.kill_node(1)
+    others = {"gateway-1", "node-2"}
+    wait_until(
+        lambda: bool(found := _served_by(balanced, port + 1, count=4)) and found <= others,
+        timeout_s=20,
+        what="another gateway at node 1's port",
+    )
+    producer.send(300)
+    balanced.restart_node(1)
+    wait_until(
+        lambda: _served_by(balanced, port + 1, count=12) == {"node-1"},
+        timeout_s=20,
+        what="node 1's own gateway at its port",
+    )
+    producer.send(300)
+    producer.flush()
+    assert not producer.errors
+    assert set(read_all(balanced.bootstrap, topic, PARTITIONS)) == producer.acknowledged
+
+
+def _served_by(cluster: ReplicatedCluster, port: int, *, count: int) -> set[str]:
+    """The processes that the balancer's clients of a port have, with so many new ones.
+
+    Empty if one of these gets none.
+    """
+    import psutil
+
+    with ExitStack() as stack:
+        try:
+            for _ in range(count):
+                client = stack.enter_context(KafkaClient(f"{HOST}:{port}", timeout_s=5))
+                assert client.live_brokers()
+        except HighwaterError:
+            return set()
+        relays = psutil.Process(cluster.process("balancer").pid).net_connections("tcp")
+    names = {cluster.gateway_host(name): name for name in ("node-1", "node-2", "gateway-1")}
+    return {
+        names[c.raddr.ip]
+        for c in relays
+        if c.status == psutil.CONN_ESTABLISHED and c.raddr.port == port and c.raddr.ip in names
+    }
 
 
 def _times_unfenced(up: Up) -> int:

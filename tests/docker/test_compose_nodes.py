@@ -38,27 +38,27 @@ def wait_for_nodes(stack, *nodes):
     wait_for(lambda: found() == wanted, PATIENCE_S, stack.describe)
 
 
-def groups_sent(stack):
-    """Groups of batches that went from one node's gateway to another node."""
-    name = "gateway_append_groups_sent_total"
-    return sum(stack.metric(one, name) for one in stack.containers("node"))
+def crossings(stack):
+    """Groups of batches, and fetches, that went from one node's gateway to another node."""
+    names = ("gateway_append_groups_sent_total", "gateway_fetches_sent_total")
+    return [sum(stack.metric(one, name) for one in stack.containers("node")) for name in names]
 
 
 def test_clients_meet_the_process_that_leads(nodes_stack, topic):
     stack = nodes_stack
     wait_for_nodes(stack, 1, 2, 3)
-    before = groups_sent(stack)
+    before = crossings(stack)
     with Writer(stack.bootstrap, topic, pause_s=0) as writer:
         writer.wait_for_more(5_000)
     assert_exactly_once(stack.bootstrap, topic, writer)
-    assert groups_sent(stack) == before
+    assert crossings(stack) == before
 
 
 def test_a_container_of_the_network_meets_each_node_by_the_internal_listener(nodes_stack, topic):
-    before = groups_sent(nodes_stack)
+    before = crossings(nodes_stack)
     hosts = use_the_internal_listener(nodes_stack, topic)
     assert len(set(hosts.values())) == 3, "each node's own container"
-    assert groups_sent(nodes_stack) == before
+    assert crossings(nodes_stack) == before
 
 
 def test_killing_a_node_under_load_loses_nothing(nodes_stack, topic):

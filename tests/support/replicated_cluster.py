@@ -47,6 +47,8 @@ class Shape:
     """Controller n is a third role of node n's process; every node has a gateway then."""
     gateways: int = 1
     """Gateways without a node."""
+    balancer: bool = False
+    """All gateways have the same ports, each on an address of its own, behind a balancer."""
     etcd_members: int = 3
     hop: HopTransport = HopTransport.LOOP
     """Of gateways and nodes, unless `settings` say otherwise for some."""
@@ -120,17 +122,16 @@ class ReplicatedCluster:
         self._environments = dict(environments or {})
         self._etcd: EtcdCluster | None = None
         shape = self.shape
-        blocks = shape.gateways + bool(shape.combined)
+        blocks = 1 if shape.balancer else shape.gateways + bool(shape.combined)
         count = shape.controllers + shape.nodes + blocks * (shape.nodes + 1)
         first = free_port_block(count)
         self.controller_ports = {n: first + n - 1 for n in range(1, shape.controllers + 1)}
         first += shape.controllers
         self.node_ports = {n: first + n - 1 for n in range(1, shape.nodes + 1)}
         first += shape.nodes
-        self._gateway_ports = {
-            n: first + (n - 1) * (shape.nodes + 1) for n in range(1, shape.gateways + 1)
-        }
-        self._shared_port = first + shape.gateways * (shape.nodes + 1)
+        block = 0 if shape.balancer else shape.nodes + 1
+        self._gateway_ports = {n: first + (n - 1) * block for n in range(1, shape.gateways + 1)}
+        self._shared_port = first + shape.gateways * block
         """The bootstrap port of the nodes that have gateways."""
         self._processes: dict[str, ManagedProcess] = {}
         self._killed_epochs: dict[int, int] = {}
@@ -156,6 +157,8 @@ class ReplicatedCluster:
             self._add(f"node-{number}", self.node_command(number))
         for number in self._gateway_ports:
             self._add(f"gateway-{number}", self._gateway_command(number))
+        if shape.balancer:
+            self._add("balancer", self._balancer_command())
         for process in self._processes.values():
             process.start()
         self._wait_gateways()
@@ -260,11 +263,14 @@ class ReplicatedCluster:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        first, alone = self._first_port, self.shape.gateways
-        return tuple(
-            Node(node_id=n, host=_LOOPBACK if alone else self.hosts.address(n), port=first + n)
-            for n in self.node_ports
-        )
+        """Those with a gateway in their process are at its port."""
+        return tuple(self._node(n) for n in self.node_ports)
+
+    def _node(self, node_id: int) -> Node:
+        if node_id > self.shape.combined:
+            return Node(node_id=node_id, host=_LOOPBACK, port=self._first_port + node_id)
+        host = _LOOPBACK if self.shape.balancer else self.gateway_host(f"node-{node_id}")
+        return Node(node_id=node_id, host=host, port=self._shared_port + node_id)
 
     def data_dir(self, node_id: int) -> Path:
         return self._data_dirs.get(node_id, self._directory / f"node-{node_id}")
@@ -331,7 +337,7 @@ class ReplicatedCluster:
         )
 
     def start_gateway(self, number: int) -> None:
-        """Starts a gateway that has ended; returns when it accepts on all its ports."""
+        """Starts a gateway that has ended; returns when it accepts."""
         self.process(f"gateway-{number}").start()
         self._wait_gateway(number)
 
@@ -339,12 +345,23 @@ class ReplicatedCluster:
         for number in self.gateway_ids:
             self._wait_gateway(number)
         for number in range(1, self.shape.combined + 1):
-            host, port = self.hosts.address(number), self._shared_port + number
-            wait_for_port(self.process(f"node-{number}"), host, port)
+            name = f"node-{number}"
+            wait_for_port(self.process(name), self.gateway_host(name), self._shared_port + number)
+        if self.shape.balancer:
+            wait_for_port(self.process("balancer"), _LOOPBACK, self._shared_port)
 
     def _wait_gateway(self, number: int) -> None:
-        for port in self.gateway_port_block(number):
-            wait_for_port(self.process(f"gateway-{number}"), _LOOPBACK, port)
+        """Not for the ports of nodes that have a gateway in their process."""
+        name, first = f"gateway-{number}", self._gateway_ports[number]
+        for node in (0, *range(self.shape.combined + 1, self.shape.nodes + 1)):
+            wait_for_port(self.process(name), self.gateway_host(name), first + node)
+
+    def gateway_host(self, name: str) -> str:
+        """The address that the gateway of a process, such as node-1 or gateway-1, listens on."""
+        kind, _, number = name.partition("-")
+        if self.shape.balancer:
+            return f"127.0.{1 if kind == 'node' else 2}.{number}"
+        return self.hosts.address(int(number)) if kind == "node" else _LOOPBACK
 
     def pause(self, name: str) -> None:
         """Sends SIGSTOP to a process."""
@@ -450,9 +467,8 @@ class ReplicatedCluster:
         merged = {
             "partition": {**settings, **hop, **given.get("partition", {}), **given.get(name, {})},
             "gateway": {
-                **self._gateway_settings(self._shared_port),
+                **self._gateway_settings(name, self._shared_port),
                 **hop,
-                "host": host,
                 "rack": f"rack-{node_id}",
                 **given.get("gateway", {}),
             },
@@ -483,16 +499,31 @@ class ReplicatedCluster:
 
     def _gateway_command(self, number: int) -> list[str]:
         name = f"gateway-{number}"
-        settings = self._gateway_settings(self._gateway_ports[number])
+        settings = self._gateway_settings(name, self._gateway_ports[number])
         return self._command("gateway", name, {**settings, "gateway_id": name})
 
-    def _gateway_settings(self, port: int) -> dict[str, str]:
-        return {
-            "host": _LOOPBACK,
+    def _gateway_settings(self, name: str, port: int) -> dict[str, str]:
+        settings = {
+            "host": self.gateway_host(name),
             "port": str(port),
             "controllers": self._controllers(),
             "auto_create_topics": "false",
         }
+        if self.shape.balancer:
+            settings |= {"advertised_host": _LOOPBACK, "proxy_protocol": "true"}
+        return settings
+
+    def _balancer_command(self) -> list[str]:
+        names = [f"gateway-{n}" for n in self._gateway_ports]
+        names += [f"node-{n}" for n in range(1, self.shape.combined + 1)]
+        settings = {
+            "host": _LOOPBACK,
+            "port": str(self._shared_port),
+            "ports": str(self.shape.nodes + 1),
+            "gateways": json.dumps([self.gateway_host(name) for name in names]),
+            "check_s": "0.2",
+        }
+        return self._command("balancer", "balancer", settings)
 
     def _controllers(self) -> str:
         outside = self.hosts.outside

@@ -71,6 +71,13 @@ class GatewayConfig(ServiceSettings):
     single_port: bool = Field(
         default=False, description="one port for everything, for brokers of one node"
     )
+    bootstrap_wait_s: float = Field(
+        default=0,
+        ge=0,
+        le=60,
+        description="seconds after its start in which a broker (a gateway with a node in its process) "
+        "leaves `port` to others on its host, until one has it; then it takes it when it is free",
+    )
     proxy_protocol: bool = Field(
         default=False,
         description="clients come through a balancer that sends PROXY protocol v2; connections "

@@ -159,6 +159,7 @@ class GatewayService:
             tasks=self._tasks,
             node_id=self._node_id,
             single_port=config.single_port,
+            bootstrap_wait_s=config.bootstrap_wait_s,
             on_error=self._port_not_opened,
         )
         stack.callback(self._ports.close)
@@ -297,6 +298,11 @@ class GatewayService:
             "append_groups_sent",
             "Groups of batches for one partition that went to nodes in other processes.",
             lambda: self.links.groups_sent,
+        )
+        readings.counter(
+            "fetches_sent",
+            "Fetch requests, or parts of them, that went to nodes in other processes.",
+            lambda: self.links.fetches_sent,
         )
         return readings
 

@@ -2,11 +2,13 @@
 
 import asyncio
 import socket
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 
 import pytest
-from prometheus_client import generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 
+from highwater.balancer.config import BalancerConfig
+from highwater.balancer.service import BalancerService
 from highwater.embed.clients.kafka_client import KafkaClient
 from highwater.embed.clients.readiness_probe import ask
 from highwater.embed.combined.broker import CombinedBroker
@@ -16,6 +18,7 @@ from highwater.kafka.messages.fetch import (
     FetchRequestFetchPartition,
     FetchRequestFetchTopic,
 )
+from highwater.kafka.messages.metadata import API_KEY as METADATA
 from highwater.kafka.messages.produce import (
     ProduceRequest,
     ProduceRequestPartitionProduceData,
@@ -78,6 +81,16 @@ class Brokers:
 
     async def start(self, node, **settings):
         made = self.make(node, **settings)
+        self.stack.push_async_callback(made.stop)
+        await made.start()
+        return made
+
+    async def balanced(self, *hosts):
+        """A balancer on HOST before gateways that have the same ports on these addresses."""
+        config = BalancerConfig(
+            host=HOST, port=self.port, ports=5, gateways=hosts, check_s=0.05, idle_s_max=60
+        )
+        made = BalancerService(config, registry=CollectorRegistry(), log=silent_logger())
         self.stack.push_async_callback(made.stop)
         await made.start()
         return made
@@ -169,6 +182,11 @@ def crossings(broker):
     return broker.gateway.links.groups_sent
 
 
+def fetch_crossings(broker):
+    """Fetches that went to other processes."""
+    return broker.gateway.links.fetches_sent
+
+
 async def test_metadata_names_each_node_at_its_own_process(brokers):
     one = await brokers.start(1)
     two = await brokers.start(2)
@@ -204,11 +222,13 @@ async def test_a_client_that_follows_metadata_never_crosses_a_hop(brokers):
             assert (await in_thread(fetch, at, name, partition))[0] == 0
     assert set((await in_thread(leaders, port, "spread")).values()) == {1, 2}
     assert (crossings(one), crossings(two)) == (0, 0)
+    assert (fetch_crossings(one), fetch_crossings(two)) == (0, 0)
     other = port + 3 - led[0]
     assert await in_thread(produce, other, "spread", 0) == (0, 1), "any process takes it"
     assert crossings(one) + crossings(two) == 1
     code, nbytes = await in_thread(fetch, other, "spread", 0)
     assert (code, nbytes) == (0, 2 * len(make_batch()))
+    assert fetch_crossings(one) + fetch_crossings(two) == 1
     text = generate_latest(one.registry).decode()
     assert "highwater_gateway_append_groups_sent_total" in text
     assert "highwater_partition_" in text
@@ -325,6 +345,41 @@ async def test_a_node_without_a_gateway_is_served_by_another_s(brokers):
         1: (HOST, brokers.port + 1),
         2: (HOST, brokers.port + 2),
     }
+
+
+def ask_often(port, count=8):
+    """Metadata over so many connections, which are open at once."""
+    with ExitStack() as stack:
+        clients = [stack.enter_context(KafkaClient(f"{HOST}:{port}")) for _ in range(count)]
+        for client in clients:
+            assert client.metadata([]).brokers
+
+
+def metadata_answered(broker):
+    return broker.gateway.meters.apis[METADATA].requests
+
+
+async def test_a_balancer_leads_to_the_node_s_own_gateway_while_that_is_there(brokers):
+    behind = {"advertised_host": HOST, "proxy_protocol": True}
+    alone = await brokers.start(9, roles=("gateway",), host="127.0.0.2", **behind)
+    one = await brokers.start(1, host="127.0.0.3", **behind)
+    await brokers.known(one, alone, nodes=1)
+    balancer = await brokers.balanced("127.0.0.2", "127.0.0.3")
+    await until(lambda: len(balancer.pool.up) == 2)
+    await in_thread(ask_often, brokers.port + 1)
+    assert (metadata_answered(one), metadata_answered(alone)) == (8, 0)
+    await in_thread(ask_often, brokers.port)
+    by_bootstrap = metadata_answered(alone)
+    assert 0 < by_bootstrap < 8, "that port leads to every gateway"
+    await one.stop()
+    await until(lambda: alone.gateway._listener.has_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, 1))
+    await in_thread(ask_often, brokers.port + 1)
+    assert metadata_answered(alone) == by_bootstrap + 8
+    again = await brokers.start(1, host="127.0.0.3", **behind)
+    await brokers.known(again, alone, nodes=1)
+    await until(lambda: len(balancer.pool.up) == 2)
+    await in_thread(ask_often, brokers.port + 1)
+    assert (metadata_answered(again), metadata_answered(alone)) == (8, by_bootstrap + 8)
 
 
 async def test_a_member_s_failure_ends_the_process(brokers):

@@ -55,6 +55,13 @@ def test_no_two_processes_get_the_same_port(tmp_path, monkeypatch, flags):
     assert len(chosen) == len(set(chosen)) >= 4 + 2 + 5
 
 
+def test_the_first_node_gets_the_bootstrap_port(tmp_path):
+    _, plan = plan_of(tmp_path, nodes=3)
+    waits = {spec.name: spec.overrides.get("gateway.bootstrap_wait_s") for spec in plan.processes}
+    assert waits["node-1"] == 0
+    assert waits["node-2"] == waits["node-3"] > 1
+
+
 @pytest.mark.parametrize("nodes", [1, 2, 3, 5])
 def test_the_group_metadata_topic_waits_for_enough_nodes(tmp_path, nodes):
     options, plan = plan_of(tmp_path, nodes=nodes, separate=True)

@@ -29,6 +29,7 @@ class Link:
         self.takes_appends = True
         self.open_segment_files = 0
         self.groups_sent = 0
+        self.fetches_sent = 0
         self.closed = False
         self.gatherer = AppendGatherer(lambda flush: None, lambda groups: None, owner)
         self.append = self.gatherer.append

@@ -17,6 +17,7 @@ class Link:
         self.takes_appends = True
         self.open_segment_files = 0
         self.groups_sent = 0
+        self.fetches_sent = 0
         self.expired = []
         self.fenced = False
 
@@ -132,16 +133,21 @@ async def test_close_closes_all(links, opened):
     assert links.link_to(1) is None
 
 
-async def test_groups_of_links_that_are_closed_stay_counted(links, opened):
+async def test_what_went_to_links_that_are_closed_stays_counted(links, opened):
     links.apply(image_of([node_state(1), node_state(2)]))
     opened[0].groups_sent, opened[1].groups_sent = 3, 4
-    assert links.groups_sent == 7
+    opened[0].fetches_sent, opened[1].fetches_sent = 5, 6
+
+    def sent():
+        return links.groups_sent, links.fetches_sent
+
+    assert sent() == (7, 11)
     links.apply(image_of([node_state(2)]))
-    assert links.groups_sent == 7, "between the image and the end of the link"
+    assert sent() == (7, 11), "between the image and the end of the link"
     links.routes_followed()
-    assert links.groups_sent == 7
+    assert sent() == (7, 11)
     await links.close()
-    assert links.groups_sent == 7
+    assert sent() == (7, 11)
 
 
 async def test_a_member_in_this_process_is_fenced_but_never_opened_or_replaced(links, opened):

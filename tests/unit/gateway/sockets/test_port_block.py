@@ -80,7 +80,7 @@ class World:
         self.blocks = []
         self.errors = []
 
-    def block(self, node=NO_NODE, *, port=P, single_port=False):
+    def block(self, node=NO_NODE, *, port=P, single_port=False, bootstrap_wait_s=0):
         listener = Listener(self.host)
         made = PortBlocks(
             listener,
@@ -88,6 +88,7 @@ class World:
             tasks=self.tasks,
             node_id=NodeId(node),
             single_port=single_port,
+            bootstrap_wait_s=bootstrap_wait_s,
             on_error=self.errors.append,
         )
         self.blocks.append(made)
@@ -115,12 +116,47 @@ async def w(monkeypatch):
 # ---- a gateway by itself ----
 
 
-async def test_it_has_the_whole_block_also_of_nodes_with_gateways(w):
-    block, listener = await w.opened(NO_NODE, image(2, 2))
-    assert listener.ports == {None: P, 1: P + 1, 2: P + 2}
+async def test_it_has_the_ports_of_all_nodes_without_gateways_of_their_own(w):
+    block, listener = await w.opened(NO_NODE, image(3, 2))
+    assert listener.ports == {None: P, 1: P + 1, 3: P + 3}
     assert listener.accepting
-    block.follow(image(3, 2))
-    await until(lambda: listener.ports.get(3) == P + 3)
+    block.follow(image(4, 2))
+    await until(lambda: listener.ports.get(4) == P + 4)
+
+
+async def test_it_has_a_node_s_port_only_while_the_node_s_gateway_is_gone(w):
+    block, listener = await w.opened(NO_NODE, image(2, 2))
+    block.follow(image(2))
+    await until(lambda: listener.ports.get(2) == P + 2)
+    listener.busy.add(2)
+    block.follow(image(2, 2))
+    assert listener.ports == {None: P, 1: P + 1}
+    await until(lambda: listener.sent_away.count(2) > 2)
+    listener.busy.clear()
+    await asyncio.sleep(0.05)
+    count = len(listener.sent_away)
+    await asyncio.sleep(0.05)
+    assert len(listener.sent_away) == count, "all its clients are gone"
+
+
+async def test_it_does_not_start_without_the_ports_of_nodes_that_have_no_other(w):
+    w.host[P + 1] = w.host[P + 2] = None
+    block, listener = w.block()
+    await block.reserve()
+    with pytest.raises(PortInUseError, match="h:9001"):
+        await block.open(image(3, 2))
+    assert listener.ports == {None: P, 3: P + 3}
+
+
+async def test_later_it_takes_a_port_as_soon_as_that_is_free(w):
+    block, listener = await w.opened(NO_NODE, image(2, 2))
+    w.host[P + 2] = None
+    block.follow(image(2))
+    await until(lambda: [str(error) for error in w.errors] == [str(PortInUseError("h:9002"))])
+    await asyncio.sleep(0.05)
+    assert len(w.errors) == 1
+    del w.host[P + 2]
+    await until(lambda: listener.ports.get(2) == P + 2)
 
 
 async def test_it_does_not_start_without_its_bootstrap_port(w):
@@ -191,6 +227,24 @@ async def test_another_process_takes_the_shared_ports_over(w):
     await until(lambda: second.ports == {2: P + 2, None: P, 3: P + 3})
 
 
+async def test_at_its_start_a_process_leaves_the_bootstrap_port_to_another(w):
+    both = image(3, 1, 2)
+    _, second = await w.opened(2, both, bootstrap_wait_s=60)
+    await asyncio.sleep(0.05)
+    assert second.ports == {2: P + 2, 3: P + 3}
+    _, first = await w.opened(1, both)
+    assert first.ports == {1: P + 1, None: P}
+    await asyncio.sleep(0.05)
+    first.die()
+    await until(lambda: second.ports.get(None) == P)
+
+
+async def test_if_the_other_does_not_come_it_takes_the_port(w):
+    _, second = await w.opened(2, image(2, 1, 2), bootstrap_wait_s=0.1)
+    assert None not in second.ports
+    await until(lambda: second.ports.get(None) == P)
+
+
 async def test_a_port_is_given_back_to_its_node(w):
     first, at_first = await w.opened(1, image(2, 1))
     assert at_first.ports[2] == P + 2
@@ -215,16 +269,15 @@ async def test_a_port_is_given_back_to_its_node(w):
 
 @pytest.mark.parametrize("node", [NO_NODE, 1])
 async def test_a_port_that_cannot_be_opened_is_told_once_and_keeps_no_other_back(w, node):
-    w.host[P + 3] = "another listener"
+    w.host[P + 3] = w.host[P + 5] = "another listener"
     block, listener = await w.opened(node, image(2, 1))
     block.follow(image(4, 1))
     await until(lambda: listener.ports.get(4) == P + 4)
-    block.follow(image(5, 1))
-    await until(lambda: listener.ports.get(5) == P + 5)
-    await asyncio.sleep(0.05)
-    assert [str(error) for error in w.errors] == [f"port {P + 3} overlaps"]
-    del w.host[P + 3]
     block.follow(image(6, 1))
+    await until(lambda: listener.ports.get(6) == P + 6)
+    await asyncio.sleep(0.05)
+    assert [str(error) for error in w.errors] == [f"port {P + n} overlaps" for n in (3, 5)]
+    del w.host[P + 3]
     await until(lambda: listener.ports.get(3) == P + 3)
 
 

@@ -21,6 +21,9 @@ from highwater.runtime.settings import load_settings
 
 LOOPBACK: Final = "127.0.0.1"
 
+BOOTSTRAP_WAIT_S: Final = 5.0
+"""For the first node to start, which takes a second: its gateway is to have the bootstrap port."""
+
 _Config = ControllerConfig | QuotaConfig | PartitionConfig | GatewayConfig
 
 _CONFIGS: Final[Mapping[str, type[_Config]]] = {
@@ -100,7 +103,12 @@ def make_plan(options: UpOptions, data_dir: DataDir) -> ClusterPlan:
     }
     if options.combined:
         own += [
-            _Own(f"node-{node}", "broker", {"port": ports[0]}, partition=settings)
+            _Own(
+                f"node-{node}",
+                "broker",
+                {"port": ports[0], "bootstrap_wait_s": BOOTSTRAP_WAIT_S if node > 1 else 0},
+                partition=settings,
+            )
             for node, settings in nodes.items()
         ]
     else:

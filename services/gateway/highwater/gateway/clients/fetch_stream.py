@@ -64,6 +64,8 @@ class FetchStream:
         self._waiting: dict[int, FetchWork] = {}
         self._pieces: dict[int, tuple[Answer, list[memoryview]]] = {}
         self._last_id = 0
+        self.fetches_sent = 0
+        """Fetches that were written."""
         self._outstanding = 0
         self._fenced = False
         self._rests = False
@@ -123,6 +125,7 @@ class FetchStream:
                 works.append(work)
                 if work.memory is None:
                     copied_bytes_max = 0
+        self.fetches_sent += len(works)
         return encode_request(works, cancelled, readable, copied_bytes_max)
 
     def _received(self, message: Message) -> None:

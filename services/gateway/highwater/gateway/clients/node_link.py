@@ -105,6 +105,11 @@ class GrpcNodeLink:
         return self._append.groups_sent
 
     @property
+    def fetches_sent(self) -> int:
+        """Fetches that were written to the stream so far."""
+        return self._fetch.fetches_sent
+
+    @property
     def takes_appends(self) -> bool:
         """True while the stream of appends is open."""
         return self._append.stream.is_open

@@ -46,6 +46,11 @@ class OpenLink(MemberLink, Protocol):
         """Groups of appends that were written to it so far."""
         ...
 
+    @property
+    def fetches_sent(self) -> int:
+        """Fetches that were written to it so far."""
+        ...
+
 
 class NodeLinks:
     """One link per node and incarnation. A node in this process is added by `add_local`, or by
@@ -66,7 +71,8 @@ class NodeLinks:
         self._replaced: list[OpenLink] = []
         """Links to be closed; routes may still name them."""
         self._groups_sent = 0
-        """Of links that are closed."""
+        self._fetches_sent = 0
+        """Both of links that are closed."""
         self._closing = TaskOwner(on_failure)
 
     def add_local(self, link: NodeLink) -> None:
@@ -93,6 +99,12 @@ class NodeLinks:
         links = (*self._links.values(), *self._replaced)
         return self._groups_sent + sum(link.groups_sent for link in links)
 
+    @property
+    def fetches_sent(self) -> int:
+        """Fetches that went to nodes in other processes."""
+        links = (*self._links.values(), *self._replaced)
+        return self._fetches_sent + sum(link.fetches_sent for link in links)
+
     def is_lost(self, link: NodeLink) -> bool:
         """True if no answer can be expected: the link is closed, fenced or broken."""
         present = self._members.get(link.node_id) or self._links.get(link.node_id)
@@ -118,6 +130,7 @@ class NodeLinks:
         """Closes former links and ends requests to fenced nodes, once no route names them."""
         for link in self._replaced:
             self._groups_sent += link.groups_sent
+            self._fetches_sent += link.fetches_sent
             self._closing.start(link.close(), name=f"close-link-{link.state.node_id}")
         self._replaced.clear()
         for node_id, present in self._present():
@@ -135,7 +148,7 @@ class NodeLinks:
     async def close(self) -> None:
         """Closes all links."""
         links = [*self._members.values(), *self._links.values(), *self._replaced]
-        self._groups_sent = self.groups_sent
+        self._groups_sent, self._fetches_sent = self.groups_sent, self.fetches_sent
         self._members.clear()
         self._links.clear()
         self._replaced.clear()

@@ -6,13 +6,16 @@ processes that are a node and its gateway: all of them may have the same P, sinc
 ports apart. Then
 
 - P + n belongs to the process of node n, which must have it;
-- P, and the ports of nodes without a gateway in their process, are shared: a process takes them as
-  soon as they are free, so that another one has them soon after their holder has died;
-- a process that holds the port of a node gives it back when that node's own gateway registers, and
-  closes the connections that came by it as soon as no write of theirs can be in doubt: their
-  clients meant that node.
+- P is shared: a process takes it as soon as it is free, so that another one has it soon after its
+  holder has died. Some leave it to others for a while after their start, until one of these has
+  it, so that it is known who is first. It is never given back: a move would refuse clients, who gain nothing by it.
 
-A gateway without a node has its whole block from the start, or does not start.
+A gateway without a node does not start without P.
+
+Both kinds have the ports of nodes without a gateway in their process. They have those of other nodes
+only while the node's own gateway is gone: they give such a port back when that gateway registers, and
+close the connections that came by it as soon as no write of theirs can be in doubt: their clients
+meant that node. So behind a balancer, too, a node's port leads to its own gateway, wherever that is.
 """
 
 import asyncio
@@ -28,7 +31,7 @@ from highwater.model.listener_names import DEFAULT_LISTENER
 from highwater.runtime.tasks import TaskOwner
 
 RETRY_S: Final = 0.2
-"""Between two tries to take a shared port."""
+"""Between two tries to take a port that another process has."""
 OWN_PORT_WAIT_S: Final = 3.0
 """For another process to give the node's port back. It does so with the image that has this gateway."""
 OWN_PORT_LOOK_S: Final = 0.02
@@ -47,13 +50,15 @@ class PortBlock:
         tasks: TaskOwner,
         node_id: NodeId = NO_NODE,
         single_port: bool = False,
+        bootstrap_wait_s: float = 0,
         on_error: Callable[[UsageError], None],
     ) -> None:
         """`name` is the listener's; `node_id` is the node in this process; `single_port`: P serves
-        everything. `host` is for error messages.
+        everything. `host` is for error messages. `bootstrap_wait_s`: for how long from `share` on a
+        process with a node waits for another one to take P first.
 
-        `on_error` gets why a port of a node that has come later cannot be opened. It is tried again
-        with every image, and the same error is not told twice in a row.
+        `on_error` gets why the port of a node cannot be opened. It is tried again, and the same error
+        is not told twice until the port was opened.
         """
         self._listener = listener
         self._name = name
@@ -62,17 +67,19 @@ class PortBlock:
         self._tasks = tasks
         self._node_id = node_id
         self._single_port = single_port
-        self._shares = node_id != NO_NODE and not single_port
+        self._has_node = node_id != NO_NODE and not single_port
+        self._bootstrap_wait_s = bootstrap_wait_s if self._has_node else 0
+        self._bootstrap_from_s = 0.0
+        """From when on this process takes P if that is free."""
         self._image: ClusterImage | None = None
         self._retiring: set[NodeId] = set()
         """Nodes whose ports were given back, and whose clients are still connected here."""
         self._changed = asyncio.Event()
-        self._opening = asyncio.Lock()
         self._is_open = False
-        self._sharing: asyncio.Task[None] | None = None
+        self._following: asyncio.Task[None] | None = None
         self._on_error = on_error
-        self._told = ""
-        """The error that `on_error` got last."""
+        self._told: dict[NodeId, str] = {}
+        """The errors that `on_error` got, by the nodes of ports that are still not open."""
 
     @property
     def port(self) -> int:
@@ -82,14 +89,14 @@ class PortBlock:
     @property
     def own_port(self) -> int:
         """A port that no other gateway on this host has."""
-        return self._port + self._node_id if self._shares else self._port
+        return self._port + self._node_id if self._has_node else self._port
 
     async def reserve(self) -> None:
         """Binds the port that the gateway needs, before it registers.
 
         Raises PortInUseError, BindError, UsageError.
         """
-        if not self._shares:
+        if not self._has_node:
             self._port = await self._listener.open_port(
                 self._name, DEFAULT_INSTANCE, None, self._port, accept=False
             )
@@ -102,85 +109,66 @@ class PortBlock:
         await self._try_own()
 
     async def open(self, image: ClusterImage) -> None:
-        """Binds what belongs to this gateway alone. Raises PortInUseError, BindError, ConfigError."""
+        """Binds what the gateway does not start without: the port of its node or, without a node,
+        those of nodes that have no gateway of their own.
+
+        Raises PortInUseError, BindError, ConfigError.
+        """
         self._image = image
+        if not self._has_node:
+            await self._open_all()
+            return
         deadline_s = asyncio.get_running_loop().time() + OWN_PORT_WAIT_S
-        while self._shares and not self._has(self._node_id):
+        while not self._has(self._node_id):
             if not await self._try_own():
                 if asyncio.get_running_loop().time() > deadline_s:
                     raise PortInUseError(f"{self._host}:{self._port + self._node_id}")
                 await asyncio.sleep(OWN_PORT_LOOK_S)
-        if not self._shares:
-            await self._open_missing()
 
     async def share(self) -> None:
-        """Follows the images from now on; with a node, takes shared ports when they are free."""
+        """Follows the images from now on, and takes ports when they are free."""
+        if self._single_port:
+            return
         self._is_open = True
-        if self._shares:
-            await self._take_shared()
-            self._sharing = self._tasks.start(self._share(), name="shared-ports")
+        self._bootstrap_from_s = asyncio.get_running_loop().time() + self._bootstrap_wait_s
+        await self._take_free()
+        self._following = self._tasks.start(self._follow(), name="ports")
 
     def close(self) -> None:
         """Opens nothing more; the listener closes what is open."""
         self._is_open = False
-        if self._sharing is not None:
-            self._sharing.cancel()
+        if self._following is not None:
+            self._following.cancel()
 
     def follow(self, image: ClusterImage) -> None:
         """Applies a new image."""
         self._image = image
-        if not self._is_open:
-            return
-        if self._shares:
+        if self._is_open:
             self._give_back()
             self._changed.set()
-        elif self._missing():
-            self._tasks.start(self._open_new(), name="open-ports")
 
     def _has(self, node: NodeId | None) -> bool:
         return self._listener.has_port(self._name, DEFAULT_INSTANCE, node)
 
-    # ---- a gateway by itself ----
+    async def _open(self, node: NodeId | None, *, accept: bool = True) -> None:
+        await self._listener.open_port(
+            self._name, DEFAULT_INSTANCE, node, self._port + (node or 0), accept=accept
+        )
 
-    def _missing(self) -> list[NodeId]:
-        nodes = () if self._image is None or self._single_port else self._image.nodes
-        return sorted(node for node in nodes if not self._has(node))
-
-    async def _open_new(self) -> None:
-        try:
-            await self._open_missing()
-        except UsageError as error:
-            self._tell(error)
-
-    def _tell(self, error: UsageError) -> None:
-        if str(error) != self._told:
-            self._told = str(error)
-            self._on_error(error)
-
-    async def _open_missing(self) -> None:
-        async with self._opening:  # The next image may come while ports are being opened.
-            errors: list[UsageError] = []
-            for node in self._missing():
-                try:
-                    await self._listener.open_port(
-                        self._name, DEFAULT_INSTANCE, node, self._port + node
-                    )
-                except UsageError as error:
-                    errors.append(error)  # The other ports can be opened all the same.
-            if errors:
-                raise errors[0]
-
-    # ---- a gateway with a node ----
+    async def _open_all(self) -> None:
+        errors: list[UsageError] = []
+        for node in self._wanted():
+            try:
+                if not self._has(node):
+                    await self._open(node)
+            except UsageError as error:
+                errors.append(error)  # The other ports can be opened all the same.
+        if errors:
+            raise errors[0]
 
     async def _try_own(self) -> bool:
         with contextlib.suppress(PortInUseError):
-            await self._listener.open_port(
-                self._name,
-                DEFAULT_INSTANCE,
-                self._node_id,
-                self._port + self._node_id,
-                accept=False,
-            )
+            await self._open(self._node_id, accept=False)
             return True
         return False
 
@@ -189,38 +177,57 @@ class PortBlock:
         gateways = {} if self._image is None else self._image.gateways
         return {gateway.node_id for gateway in gateways.values()} - {self._node_id}
 
-    def _shared(self) -> list[NodeId | None]:
-        """What a shared port may stand for: bootstrap, and nodes without a gateway of their own."""
+    def _wanted(self) -> list[NodeId | None]:
+        """What ports may stand for: bootstrap, and nodes without a gateway of their own."""
+        if self._single_port:
+            return [None]
         nodes = set() if self._image is None else set(self._image.nodes)
         return [None, *sorted(nodes - self._served_elsewhere() - {self._node_id})]
 
-    async def _share(self) -> None:
-        """Takes shared ports when they are free, until it is cancelled."""
+    async def _follow(self) -> None:
+        """Takes ports when they are free, until it is cancelled."""
         while True:
-            waits = self._retiring or any(not self._has(node) for node in self._shared())
+            waits = self._retiring or not all(self._has(node) for node in self._wanted())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(RETRY_S if waits else None):
                     await self._changed.wait()
             self._changed.clear()
             away = self._listener.send_away
             self._retiring = {node for node in self._retiring if not away(self._name, node)}
-            await self._take_shared()
+            await self._take_free()
 
-    async def _take_shared(self) -> None:
-        for node in self._shared():
+    async def _take_free(self) -> None:
+        for node in self._wanted():
             if self._has(node):
                 continue
             try:
-                await self._listener.open_port(
-                    self._name, DEFAULT_INSTANCE, node, self._port + (node or 0)
-                )
-            except PortInUseError:
+                if node is not None or not await self._leaves_bootstrap():
+                    await self._open(node)
+            except UsageError as error:
+                self._not_opened(node, error)
                 continue
-            except UsageError as error:  # Such as a port of another listener.
-                self._tell(error)
-                continue
+            self._told.pop(node or NO_NODE, None)
             self._retiring.discard(node or NO_NODE)
         self._give_back()  # Images may have come meanwhile.
+
+    async def _leaves_bootstrap(self) -> bool:
+        """True while this process waits for another one to take P. Raises PortInUseError if one has."""
+        if asyncio.get_running_loop().time() >= self._bootstrap_from_s:
+            return False
+        try:
+            await self._open(None, accept=False)  # Does not keep another process from listening.
+        except PortInUseError:
+            self._bootstrap_from_s = 0
+            raise
+        self._listener.close_port(self._name, DEFAULT_INSTANCE, None)
+        return True
+
+    def _not_opened(self, node: NodeId | None, error: UsageError) -> None:
+        if self._has_node and isinstance(error, PortInUseError):
+            return  # Another process of the host serves it.
+        if self._told.get(node or NO_NODE) != str(error):
+            self._told[node or NO_NODE] = str(error)
+            self._on_error(error)
 
     def _give_back(self) -> None:
         for node in self._served_elsewhere():

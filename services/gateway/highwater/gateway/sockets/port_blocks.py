@@ -23,11 +23,12 @@ class PortBlocks:
         tasks: TaskOwner,
         node_id: NodeId = NO_NODE,
         single_port: bool = False,
+        bootstrap_wait_s: float = 0,
         on_error: Callable[[UsageError], None],
     ) -> None:
         """`ports`: by the listener's name the address that it binds, with the bootstrap port.
 
-        `node_id`, `single_port` and `on_error` are those of `PortBlock`.
+        `node_id`, `single_port`, `bootstrap_wait_s` and `on_error` are those of `PortBlock`.
         """
         self._listener = listener
         self._blocks: Final = {
@@ -39,6 +40,7 @@ class PortBlocks:
                 tasks=tasks,
                 node_id=node_id,
                 single_port=single_port,
+                bootstrap_wait_s=bootstrap_wait_s,
                 on_error=on_error,
             )
             for name, (host, port) in ports.items()
