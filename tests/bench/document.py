@@ -104,7 +104,16 @@ def machine() -> list[str]:
             f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
         ),
         f"read-ahead: {', '.join(read_ahead) or 'unknown'}",
+        f"TCP congestion control: {_congestion_control()}",
     ]
+
+
+def _congestion_control() -> str:
+    """Of new sockets, also on loopback, where BBR paces what is sent."""
+    try:
+        return Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
+    except OSError:
+        return "unknown"
 
 
 def _field(path: str, name: str) -> str | None:

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import pytest
 
+from highwater.gateway.core.frame_input import SETTLED_FRAME_BYTES
 from highwater.gateway.core.shared_input import LARGE_FRAME
 from tests.support.resident_memory import LINUX_ONLY, resident
 from tests.unit.gateway.core.session_world import FETCH, PRODUCE, World, request
@@ -40,6 +41,21 @@ def test_a_large_frame_in_pieces_is_received_whole(step):
     assert frames == [data[28 : 28 + size], data[-20:]]
     assert peer.session.frames_received == 3
     assert peer.world.budget.used == 20 + size + 20
+
+
+@pytest.mark.parametrize(
+    ("size", "settled"), [(SETTLED_FRAME_BYTES, True), (SETTLED_FRAME_BYTES - 1, False)]
+)
+def test_work_of_a_very_large_frame_does_not_wait_for_the_end_of_the_turn(size, settled):
+    peer = World(budget_bytes=1 << 20).connect()
+    turn, done = peer.world.shared.turn, []
+    peer.handler.produce = lambda _session, frame: turn.defer(lambda: done.append(len(frame)))
+    data = request(PRODUCE, 1, 20) + request(PRODUCE, 2, size)
+    with_first, rest = data[:1000], data[1000:]
+    peer.feed(with_first)
+    assert done == []
+    peer.feed(rest)
+    assert done == ([20, size] if settled else [])
 
 
 def test_a_large_frame_received_in_one_read_needs_no_buffer_of_its_own():

@@ -75,6 +75,38 @@ def test_after_a_failure_the_other_work_and_writes_are_done():
     assert loop.soon == []
 
 
+def test_work_can_be_settled_before_the_end_of_the_turn():
+    loop, done = Loop(), []
+    turn = Turn(loop.soon.append, lambda: 7)
+    turn.flush_later(Writer("write", done))
+    turn.defer(lambda: turn.defer(lambda: done.append("later")))
+    turn.defer(lambda: done.append("work"))
+    turn.settle()
+    assert done == ["work"]
+    loop.run()
+    assert done == ["work", "later", "write"]
+    turn.settle()
+    assert loop.soon == []
+
+
+def test_a_failure_of_settled_work_is_the_loops_and_the_rest_is_done_with_the_turn():
+    loop, done = Loop(), []
+    turn = Turn(loop.soon.append, lambda: 7)
+
+    def fail():
+        raise ZeroDivisionError
+
+    turn.defer(fail)
+    turn.defer(lambda: done.append("work"))
+    turn.settle()
+    assert done == []
+    end_of_turn, failure = loop.soon
+    end_of_turn()
+    assert done == ["work"]
+    with pytest.raises(ZeroDivisionError):
+        failure()
+
+
 def test_a_turn_can_be_used_again():
     loop, done = Loop(), []
     turn = Turn(loop.soon.append, lambda: 7)

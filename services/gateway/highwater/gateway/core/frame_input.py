@@ -14,6 +14,10 @@ from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.core.turn import NS_PER_MS
 from highwater.model.uncleared_memory import uncleared
 
+SETTLED_FRAME_BYTES: Final = 256 * 1024
+"""Frames of this size do not wait for the end of the turn: their checksum is computed, and their
+batches are written, while they are still in the processor's cache (1 MiB: 0.9 of the processor time)."""
+
 SCARCE_READ: Final = 4 * 1024
 """Bytes per read while the memory budget is exhausted."""
 HEADER_MIN: Final = 8
@@ -197,6 +201,8 @@ class FrameInput:
             self._large = None
             self.frames_received += 1
             self._owner.start_one(large)
+            if self._large_size >= SETTLED_FRAME_BYTES:
+                self._shared.turn.settle()
 
     def close(self) -> None:
         """The socket is gone: returns the memory of begun frames."""

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final, Protocol
 
 NS_PER_MS: Final = 1_000_000
@@ -80,6 +81,17 @@ class Turn:
             self._armed = True
             self._call_soon(self._run)
 
+    def settle(self) -> None:
+        """Runs the work that was deferred so far now; replies leave at the end of the turn."""
+        work, self._work = iter(self._work), []
+        try:
+            for run in work:
+                run()
+        except Exception as error:  # noqa: BLE001 - not of the caller, who reads another connection.
+            self._call_soon(partial(_raise, error))
+        finally:
+            self._work[:0] = work
+
     def flush_later(self, session: Flushable) -> None:
         """Lets `session` write at the end of this turn."""
         self._sessions.append(session)
@@ -125,6 +137,11 @@ class Turn:
             if self._work or self._sessions or self._continued:
                 self._armed = True
                 self._call_soon(self._run)
+
+
+def _raise(error: Exception) -> None:
+    """For the loop, which reports it."""
+    raise error
 
 
 def _ignore(_now_ns: int) -> None:
