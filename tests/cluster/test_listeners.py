@@ -1,4 +1,4 @@
-"""Two gateways with two listeners each: a client learns only addresses of the one it came by."""
+"""Gateways with two listeners each: a client learns only addresses of the one it came by."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer
@@ -27,7 +28,6 @@ from tests.support.wire import RawConnection, only
 pytestmark = pytest.mark.etcd
 
 NODES = (1, 2, 3)
-GATEWAYS = (1, 2)
 OUTSIDE, INSIDE = "127.0.0.1", "127.0.0.2"
 PARTITIONS = 6
 PATIENCE_S = 40.0
@@ -65,51 +65,77 @@ class Seen:
         self.addresses |= {name for name in names if name.rpartition(":")[0]}
 
 
-@pytest.fixture(scope="module")
-def inside_ports() -> dict[int, int]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gateways:
+    """A running cluster whose gateways have the listener `internal` beside the default one."""
+
+    cluster: ReplicatedCluster
+    ways: dict[str, Way]
+
+
+def split(directory: Path) -> Iterator[Gateways]:
+    """Two gateways without nodes, each with blocks of its own."""
     block = len(NODES) + 1
-    first = free_port_block(block * len(GATEWAYS), INSIDE)
-    return {number: first + (number - 1) * block for number in GATEWAYS}
-
-
-@pytest.fixture(scope="module")
-def gateways(
-    tmp_path_factory: pytest.TempPathFactory, inside_ports: dict[int, int]
-) -> Iterator[ReplicatedCluster]:
+    first = free_port_block(2 * block, INSIDE)
+    inside = (first, first + block)
     shape = Shape(
         nodes=len(NODES),
         controllers=1,
-        gateways=len(GATEWAYS),
+        gateways=2,
         etcd_members=1,
         settings={
             "controller": three.FAST_SESSIONS,
-            **{
-                f"gateway-{number}": {
-                    "listeners.Internal.host": INSIDE,
-                    "listeners.Internal.port": str(port),
-                }
-                for number, port in inside_ports.items()
-            },
+            "gateway-1": internal(inside[0]),
+            "gateway-2": internal(inside[1]),
         },
     )
-    with three.running(tmp_path_factory.mktemp("listeners"), shape) as made:
-        yield made
+    with three.running(directory, shape) as made:
+        outside = tuple(made.gateway_port_block(number)[0] for number in made.gateway_ids)
+        yield Gateways(cluster=made, ways=both_ways(outside, inside))
+
+
+def combined(directory: Path) -> Iterator[Gateways]:
+    """Every node has a gateway in its process; they share a block of each listener."""
+    inside = free_port_block(len(NODES) + 1, INSIDE)
+    shape = Shape(
+        nodes=len(NODES),
+        combined=len(NODES),
+        controllers=1,
+        gateways=0,
+        etcd_members=1,
+        settings={"controller": three.FAST_SESSIONS, "gateway": internal(inside)},
+    )
+    with three.running(directory, shape) as made:
+        yield Gateways(cluster=made, ways=both_ways((made.shared_port,), (inside,)))
+
+
+def internal(port: int) -> dict[str, str]:
+    return {"listeners.Internal.host": INSIDE, "listeners.Internal.port": str(port)}
+
+
+def both_ways(outside: tuple[int, ...], inside: tuple[int, ...]) -> dict[str, Way]:
+    return {
+        "default": Way(host=OUTSIDE, ports=outside),
+        "internal": Way(host=INSIDE, ports=inside),
+    }
+
+
+@pytest.fixture(scope="module", params=[split, combined])
+def gateways(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Gateways]:
+    yield from request.param(tmp_path_factory.mktemp("listeners"))
 
 
 @pytest.fixture(params=["default", "internal"])
-def way(
-    request: pytest.FixtureRequest, gateways: ReplicatedCluster, inside_ports: dict[int, int]
-) -> Way:
-    if request.param == "internal":
-        return Way(host=INSIDE, ports=tuple(inside_ports.values()))
-    ports = tuple(gateways.gateway_port_block(number)[0] for number in GATEWAYS)
-    return Way(host=OUTSIDE, ports=ports)
+def way(request: pytest.FixtureRequest, gateways: Gateways) -> Way:
+    return gateways.ways[request.param]
 
 
 @pytest.fixture
-def topic(gateways: ReplicatedCluster) -> str:
+def topic(gateways: Gateways) -> str:
     return make_replicated_topic(
-        gateways.bootstrap, "t", partitions=PARTITIONS, configs={"min.insync.replicas": "2"}
+        gateways.cluster.bootstrap, "t", partitions=PARTITIONS, configs={"min.insync.replicas": "2"}
     )
 
 
@@ -154,7 +180,7 @@ def test_kafka_python_produces_and_consumes(way: Way, topic: str):
 
 
 def test_librdkafka_stays_on_its_listener_while_leaders_move(
-    gateways: ReplicatedCluster, way: Way, topic: str
+    gateways: Gateways, way: Way, topic: str
 ):
     seen = Seen()
     acknowledged: list[bytes] = []
@@ -195,8 +221,8 @@ def test_librdkafka_stays_on_its_listener_while_leaders_move(
 
     try:
         send_and_read(200)
-        victim = view(gateways.bootstrap, topic)[0].leader
-        gateways.kill_node(victim)
+        victim = view(gateways.cluster.bootstrap, topic)[0].leader
+        gateways.cluster.kill_node(victim)
         wait_for_view(
             way.bootstrap,
             topic,
@@ -205,7 +231,7 @@ def test_librdkafka_stays_on_its_listener_while_leaders_move(
             what="leaders on the other nodes",
         )
         send_and_read(200)
-        gateways.restart_node(victim)
+        gateways.cluster.restart_node(victim)
         send_and_read(200)
         time.sleep(0.3)  # The last statistics.
         producer.poll(0)
@@ -215,17 +241,15 @@ def test_librdkafka_stays_on_its_listener_while_leaders_move(
     assert errors == []
     assert len(seen.addresses & way.addresses) >= len(NODES)
     assert seen.addresses <= way.all_addresses
-    three.heal(gateways)
+    three.heal(gateways.cluster)
 
 
-def test_a_broker_shows_all_of_its_listeners(
-    gateways: ReplicatedCluster, way: Way, inside_ports: dict[int, int]
-):
+def test_a_broker_shows_all_of_its_listeners(gateways: Gateways, way: Way):
     resource = ConfigResource(ConfigResource.Type.BROKER, "2")
     admin = AdminClient({"bootstrap.servers": way.bootstrap})
     config = admin.describe_configs([resource])[resource].result(PATIENCE_S)["advertised.listeners"]
-    outside = {number: gateways.gateway_port_block(number)[0] for number in GATEWAYS}
+    ports = zip(gateways.ways["default"].ports, gateways.ways["internal"].ports, strict=True)
     assert config.value in {
-        f"PLAINTEXT://{OUTSIDE}:{outside[number] + 2},INTERNAL://{INSIDE}:{inside_ports[number] + 2}"
-        for number in GATEWAYS
+        f"PLAINTEXT://{OUTSIDE}:{outside + 2},INTERNAL://{INSIDE}:{inside + 2}"
+        for outside, inside in ports
     }

@@ -215,9 +215,9 @@ async def test_a_port_in_use_keeps_no_other_port_from_opening(no_gateway):
         await until(lambda: lines.errors)
     in_use = f"address 127.0.0.1:{first + 3} is already in use by another process"
     overlap = f"port {first + 4} is the bootstrap port of internal and node 4 of default"
-    assert lines.errors[0] == ("port_not_opened", in_use), "one line, not one for each image"
     await node(no_gateway.client, 5).join()
-    await until(lambda: overlap in lines.errors[-1][1])
+    await until(lambda: any(overlap in text for _, text in lines.errors))
+    assert lines.errors.count(("port_not_opened", in_use)) == 1, "not one for each image or try"
 
 
 async def test_what_is_held_for_new_leaders_is_waited_for_but_not_for_ever(gateways, monkeypatch):

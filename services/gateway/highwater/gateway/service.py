@@ -174,7 +174,7 @@ class GatewayService:
         except TimeoutError:
             raise HighwaterError("the controller sent no metadata in time") from None
         assert self.routing.image is not None  # Requests need it.
-        await self._ports.open(self.routing.image)
+        await self._ports.open(self.routing.image, self._gateway_state().gateway_id)
         self._expirer = self._loop.call_later(EXPIRE_S, self._expire)
         stack.callback(self._stop_expiring)
         for name, one in config.all_listeners.items():

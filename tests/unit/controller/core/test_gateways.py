@@ -4,7 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from highwater.controller.core.gateways import assign_gateways, host_of, malformed_gateway
+from highwater.controller.core.gateways import (
+    assign_gateways,
+    host_of,
+    malformed_gateway,
+    overlaps_met,
+)
 from highwater.model.cluster import GatewayListener, GatewayState
 from highwater.model.ids import GatewayId, NodeId
 from tests.support.controller_images import node_state
@@ -84,6 +89,44 @@ def test_other_nodes_get_gateways_without_a_node_if_they_are_as_near() -> None:
     assert set(assign_gateways(nodes, of_nodes(far, a=99)).values()) == {"c"}
     near = gateways(("a", "host1", ""), ("c", "z", ""))
     assert assign_gateways([node_state(1)], of_nodes(near, a=99)) == {1: "a"}, "same host first"
+
+
+def on_ports(**ports: int) -> dict[GatewayId, GatewayState]:
+    """Gateways of one host, by their bootstrap ports."""
+    made = gateways(*((name, "h", "") for name in ports))
+    return {name: replace(one, port=ports[name]) for name, one in made.items()}
+
+
+def test_a_node_does_not_get_a_gateway_whose_port_for_it_is_in_another_one_s_block() -> None:
+    nodes = [node_state(n) for n in range(1, 41)]
+    chosen = assign_gateways(nodes, on_ports(a=9000, b=9004))
+    assert {chosen[NodeId(n)] for n in range(4, 41)} == {"b"}
+    apart = assign_gateways(nodes, on_ports(a=9000, b=9041))
+    assert set(apart.values()) == {"a", "b"}
+    own = of_nodes(on_ports(a=9000, b=9004), a=7)
+    assert assign_gateways([node_state(7)], own) == {7: "b"}, "also its own"
+
+
+def test_nodes_whose_gateways_share_a_block_keep_them() -> None:
+    shared = of_nodes(on_ports(a=9000, b=9000, c=9000), a=1, b=2, c=3)
+    nodes = [node_state(n) for n in (1, 2, 3)]
+    assert assign_gateways(nodes, shared) == {1: "a", 2: "b", 3: "c"}
+    assert overlaps_met([NodeId(3)], shared.values()) == ()
+
+
+def test_a_node_that_no_gateway_has_a_port_of_its_own_for_gets_one_nevertheless() -> None:
+    found = on_ports(a=9000, b=9004)
+    found[GatewayId("a")] = replace(found[GatewayId("a")], listeners=(listener("in", port=9304),))
+    found[GatewayId("b")] = replace(found[GatewayId("b")], listeners=(listener("in", port=9300),))
+    assert assign_gateways([node_state(5)], found)[NodeId(5)] in found
+
+
+def test_overlaps_count_when_there_is_such_a_node() -> None:
+    found = on_ports(a=9000, b=9004)
+    assert overlaps_met([NodeId(3), NodeId(1)], found.values()) == ()
+    assert overlaps_met([], found.values()) == ()
+    (met,) = overlaps_met([NodeId(4), NodeId(1)], found.values())
+    assert (met.gateway_id, met.other) == ("a", "b")
 
 
 def test_no_gateway() -> None:

@@ -185,6 +185,39 @@ async def test_gateways_are_assigned_and_forgotten(
     assert beat.error.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
+class Warnings:
+    """A log that keeps warnings."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str]] = []
+
+    def warning(self, event: str, *, reason: str) -> None:
+        self.told.append((event, reason))
+
+    def info(self, event: str, **values: object) -> None:
+        pass
+
+
+async def test_blocks_of_gateways_that_overlap_are_told_and_not_refused(
+    controller: ControllerService, client: ControllerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Warnings()
+    assert controller.active is not None
+    monkeypatch.setattr(controller.active.members, "_log", log)
+    for name, port in (("a", 9092), ("b", 9094)):
+        state = gateway_state(name, port=port)
+        answer = await client.register_gateway(pb.RegisterGatewayRequest(gateway=state))
+        assert answer.error.error_code == 0
+    await node(client, 1).register()
+    assert log.told == [], "no node's port is in both"
+    for number in (2, 3):
+        await FakeNode(client, f"127.0.0.1:{9400 + number}", f"i{number}").register()
+    ((event, reason),) = log.told
+    assert event == "gateway_ports_overlap"
+    assert "gateway a (127.0.0.1:9092)" in reason
+    assert "gateway b" in reason
+
+
 async def test_a_change_is_answered_when_members_have_applied_it(client: ControllerClient) -> None:
     one = await node(client, 1).join()
     await client.register_gateway(pb.RegisterGatewayRequest(gateway=gateway_state("g1")))

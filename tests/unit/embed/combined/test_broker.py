@@ -34,7 +34,7 @@ from tests.support.process import free_port_block
 from tests.support.wire import ConnectionEnded, RawConnection, only
 from tests.unit.gateway.clients.partition_node import until
 
-HOST = "127.0.0.1"
+HOST, INSIDE = "127.0.0.1", "127.0.0.2"
 TIMES = {
     "session_timeout_ms": 60_000,
     "heartbeat_interval_ms": 50,
@@ -128,8 +128,8 @@ def leaders(port, name):
         return {p.partition_index: p.leader_id for p in topic.partitions}
 
 
-def addresses(port):
-    with KafkaClient(f"{HOST}:{port}") as client:
+def addresses(port, host=HOST):
+    with KafkaClient(f"{host}:{port}") as client:
         return {b.node_id: (b.host, b.port) for b in client.metadata([]).brokers}
 
 
@@ -247,6 +247,42 @@ async def test_shared_ports_go_to_the_process_that_is_left(brokers):
     await brokers.known(again, two, nodes=2)
     await until(lambda: not two.gateway._listener.has_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, 1))
     assert (await in_thread(addresses, brokers.port))[1] == (HOST, brokers.port + 1)
+
+
+def bound(broker, listener):
+    """The nodes whose ports of a listener the broker has; None is bootstrap."""
+    has = broker.gateway._listener.has_port
+    return {n for n in (None, 1, 2, 3) if has(listener, DEFAULT_INSTANCE, n)}
+
+
+async def test_the_ports_of_every_listener_are_taken_over_and_given_back(brokers):
+    inside = free_port_block(4, INSIDE)
+    listeners = {"internal": {"host": INSIDE, "port": inside}}
+    one = await brokers.start(1, listeners=listeners)
+    two = await brokers.start(2, listeners=listeners)
+    await brokers.start(3, roles=("partition",))
+    await brokers.known(one, two, nodes=3)
+    both = (DEFAULT_LISTENER, "internal")
+    for name in both:
+        await until(lambda of=name: bound(one, of) | bound(two, of) == {None, 1, 2, 3})
+        assert not bound(one, name) & bound(two, name)
+        assert (1 in bound(one, name), 2 in bound(two, name)) == (True, True)
+    at_internal = {n: (INSIDE, inside + n) for n in (1, 2, 3)}
+    assert await in_thread(addresses, inside + 3, INSIDE) == at_internal
+    await one.stop()
+    for name in both:
+        await until(lambda of=name: bound(two, of) == {None, 1, 2, 3})
+    with await in_thread(RawConnection, INSIDE, inside + 1) as left:
+        again = await brokers.start(1, listeners=listeners)
+        await brokers.known(again, two, nodes=3)
+        for name in both:
+            await until(lambda of=name: 1 in bound(again, of) and 1 not in bound(two, of))
+            assert bound(two, name) == {None, 2, 3}
+        # Who came by the port of node 1 meant that node.
+        await in_thread(left.wait_for_close)
+    assert await in_thread(addresses, inside, INSIDE) == at_internal
+    outside = {n: (HOST, brokers.port + n) for n in (1, 2, 3)}
+    assert await in_thread(addresses, brokers.port) == outside
 
 
 async def test_a_node_needs_its_own_port(brokers):

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from highwater.controller.core.gateways import assign_gateways
 from highwater.gateway.sockets import port_block as module
 from highwater.gateway.sockets.port_blocks import PortBlocks
 from highwater.model.cluster import GatewayState
@@ -69,7 +70,20 @@ def image(count, *own):
         )
         for n in own
     }
-    return replace(image_with(count), gateways=gateways)
+    shown = replace(image_with(count), gateways=gateways)
+    return replace(shown, node_gateways=assign_gateways(shown.nodes.values(), gateways))
+
+
+def beside(count, other_port, *, own_port=P, node=NO_NODE):
+    """Nodes from 1 on, the gateway "me" and, with the same advertised host, another one."""
+    gateways = {
+        GatewayId(name): GatewayState(
+            gateway_id=GatewayId(name), host="h", port=port, single_port=False, node_id=NodeId(of)
+        )
+        for name, port, of in (("me", own_port, node), ("other", other_port, NO_NODE))
+    }
+    shown = replace(image_with(count), gateways=gateways)
+    return replace(shown, node_gateways=assign_gateways(shown.nodes.values(), gateways))
 
 
 class World:
@@ -94,10 +108,10 @@ class World:
         self.blocks.append(made)
         return made, listener
 
-    async def opened(self, node, shown, **more):
+    async def opened(self, node, shown, *, gateway_id="me", **more):
         made, listener = self.block(node, **more)
         await made.reserve()
-        await made.open(shown)
+        await made.open(shown, gateway_id)
         return made, listener
 
 
@@ -144,7 +158,7 @@ async def test_it_does_not_start_without_the_ports_of_nodes_that_have_no_other(w
     block, listener = w.block()
     await block.reserve()
     with pytest.raises(PortInUseError, match="h:9001"):
-        await block.open(image(3, 2))
+        await block.open(image(3, 2), "me")
     assert listener.ports == {None: P, 3: P + 3}
 
 
@@ -197,7 +211,7 @@ async def test_it_opens_its_node_bootstrap_and_nodes_without_gateways(w):
     await block.reserve()
     assert block.own_port == P + 2
     assert listener.ports == {2: P + 2}, "before it registers, only what it must have"
-    await block.open(image(4, 2, 3))
+    await block.open(image(4, 2, 3), "me")
     assert listener.ports == {2: P + 2, None: P, 1: P + 1, 4: P + 4}
     block.follow(image(5, 2, 3))
     await until(lambda: listener.ports.get(5) == P + 5)
@@ -214,7 +228,7 @@ async def test_it_does_not_start_without_its_node_s_port(w):
     block, _ = w.block(1)
     await block.reserve()
     with pytest.raises(PortInUseError, match="h:9001"):
-        await block.open(image(1, 1))
+        await block.open(image(1, 1), "me")
 
 
 async def test_another_process_takes_the_shared_ports_over(w):
@@ -252,7 +266,7 @@ async def test_a_port_is_given_back_to_its_node(w):
     second, at_second = w.block(2)
     await second.reserve()
     assert at_second.ports == {}, "the first has it"
-    opening = asyncio.create_task(second.open(image(2, 1, 2)))
+    opening = asyncio.create_task(second.open(image(2, 1, 2), "me"))
     await asyncio.sleep(0.05)
     assert not opening.done()
     first.follow(image(2, 1, 2))
@@ -287,3 +301,40 @@ async def test_an_image_that_comes_while_ports_are_opened_counts(w):
     await asyncio.sleep(0)
     block.follow(image(3, 1, 2, 3))
     await until(lambda: listener.ports == {1: P + 1, None: P})
+
+
+# ---- blocks that overlap ----
+
+
+async def test_a_block_ends_where_that_of_another_gateway_begins(w):
+    block, listener = await w.opened(NO_NODE, beside(2, P + 3))
+    assert listener.ports == {None: P, 1: P + 1, 2: P + 2}
+    assert w.errors == []
+    for count in (4, 5):
+        block.follow(beside(count, P + 3))
+        await asyncio.sleep(0.05)
+    assert listener.ports == {None: P, 1: P + 1, 2: P + 2}
+    (error,) = w.errors
+    assert str(error).startswith("ports from 9003 on of listener default of gateway me (h:9000)")
+    block.follow(image(5))
+    await until(lambda: listener.ports.get(5) == P + 5)
+
+
+async def test_ports_go_to_a_gateway_whose_block_begins_later(w):
+    block, listener = await w.opened(NO_NODE, image(5))
+    assert listener.ports[5] == P + 5
+    block.follow(beside(5, P + 4))
+    assert sorted(listener.ports.values()) == [P, P + 1, P + 2, P + 3]
+    await until(lambda: {4, 5} <= set(listener.sent_away))
+    _, at_other = await w.opened(NO_NODE, beside(5, P, own_port=P + 4), port=P + 4)
+    assert at_other.ports == {None: P + 4} | {n: P + 4 + n for n in range(1, 6)}
+
+
+async def test_a_node_whose_own_gateway_has_not_its_port_is_served_by_others(w):
+    shown = beside(3, P + 2, node=2)
+    _, listener = await w.opened(2, shown)
+    assert listener.ports == {2: P + 2, None: P, 1: P + 1}
+    assert len(w.errors) == 1
+    w.host.clear()  # The other one is on another machine, behind the same address.
+    _, at_other = await w.opened(NO_NODE, shown, gateway_id="other", port=P + 2)
+    assert at_other.ports == {None: P + 2, 1: P + 3, 2: P + 4, 3: P + 5}

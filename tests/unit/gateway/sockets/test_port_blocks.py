@@ -40,7 +40,7 @@ async def test_every_listener_gets_its_ports_before_any_accepts():
     own = {(DEFAULT_LISTENER, 1): 9001, ("internal", 1): 19001}
     assert listener.ports == own
     assert not listener.accepting
-    await blocks.open(image_with(1))
+    await blocks.open(image_with(1), "g")
     assert listener.ports == own | {(DEFAULT_LISTENER, None): 9000, ("internal", None): 19000}
     assert (blocks.port(DEFAULT_LISTENER), blocks.port("internal")) == (9000, 19000)
     assert blocks.own_port == 9001

@@ -5,13 +5,18 @@ is fenced: no other gateway serves the node's port meanwhile. Other nodes get a 
 host first, then one in the same rack, then any; among those a gateway without a node of its own, as
 the others have their node's work.
 
+No node gets a gateway whose port for it is in the block of another one on the same advertised host (see
+`highwater.model.block_overlaps`), unless that is so with every gateway.
+
 Among several, rendezvous hashing chooses: if a gateway joins or leaves, only the nodes that it
 gets or had move.
 """
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
+from highwater.model.block_overlaps import BlockOverlap, block_overlaps
 from highwater.model.cluster import GatewayState, NodeState
 from highwater.model.ids import NO_NODE, GatewayId, NodeId
 from highwater.model.listener_names import invalid_listener_names
@@ -42,10 +47,29 @@ def assign_gateways(
         for gateway_id, gateway in sorted(gateways.items())
         if gateway.node_id != NO_NODE
     }
-    return {
-        node.node_id: own.get(node.node_id) or _gateway_of(node, gateways.values())
-        for node in nodes
-    }
+    overlaps: defaultdict[GatewayId, list[BlockOverlap]] = defaultdict(list)
+    for overlap in block_overlaps(gateways.values()):
+        overlaps[overlap.gateway_id].append(overlap)
+
+    def serves(gateway_id: GatewayId, node: NodeId) -> bool:
+        return not any(each.takes(node) for each in overlaps.get(gateway_id, ()))
+
+    found = {}
+    for node in nodes:
+        chosen = own.get(node.node_id)
+        if chosen is None or not serves(chosen, node.node_id):
+            able = [g for name, g in gateways.items() if serves(name, node.node_id)]
+            chosen = _gateway_of(node, able or gateways.values())
+        found[node.node_id] = chosen
+    return found
+
+
+def overlaps_met(
+    nodes: Iterable[NodeId], gateways: Iterable[GatewayState]
+) -> tuple[BlockOverlap, ...]:
+    """The overlaps of blocks that take a port from some gateway for one of these nodes."""
+    highest = max(nodes, default=NO_NODE)
+    return tuple(each for each in block_overlaps(gateways) if each.takes(highest))
 
 
 def host_of(address: str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+from highwater.controller.core.gateways import overlaps_met
 from highwater.controller.core.liveness import SessionTable
 from highwater.controller.core.membership import (
     ElectionRules,
@@ -25,6 +26,7 @@ from highwater.controller.image.writer import MetadataWriter
 from highwater.controller.members.absent_nodes import IsRefused, close_ended
 from highwater.controller.store.port import StoreUnavailableError
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.block_overlaps import BlockOverlap
 from highwater.model.cluster import ClusterDelta, ClusterImage, GatewayState, NodeState
 from highwater.model.errors import LimitExceededError
 from highwater.model.ids import NO_NODE, GatewayId, NodeId
@@ -104,6 +106,8 @@ class Members:
         self.gateways: SessionTable[GatewayId] = SessionTable(
             session_timeout_ms=times[0], stream_grace_ms=times[1]
         )
+        self._overlaps: tuple[BlockOverlap, ...] = ()
+        """Of gateways' blocks of ports; those that the log has."""
         self._registering = asyncio.Lock()
         self._superseded: dict[NodeId, int] = {}
         """Node epochs of incarnations that a registration replaces, from its first of two commits
@@ -154,6 +158,7 @@ class Members:
         await self._writer.commit(decide)
         self.gateways.open(gateway.gateway_id, epoch=0, now_ms=self._clock.monotonic_ms())
         self._log.info("gateway_registered", gateway=gateway.gateway_id)
+        self._tell_overlaps()
 
     async def heartbeat(self, beat: NodeHeartbeat) -> HeartbeatResult:
         """Keeps a node's session; unfences the node once it has applied its registration."""
@@ -293,7 +298,17 @@ class Members:
         self._log.info(
             "node_registered", node=node_id, node_epoch=node.node_epoch, tail_lost=not whole
         )
+        self._tell_overlaps()
         return node
+
+    def _tell_overlaps(self) -> None:
+        """To refuse a gateway would not help: it may be the one that was there first."""
+        image = self._writer.image
+        met = overlaps_met(image.nodes, image.gateways.values())
+        for overlap in met:
+            if overlap not in self._overlaps:
+                self._log.warning("gateway_ports_overlap", reason=str(overlap))
+        self._overlaps = met
 
     def _unknown_node(self, node_id: NodeId, node_epoch: int) -> Refusal | None:
         node = self._writer.image.nodes.get(node_id)

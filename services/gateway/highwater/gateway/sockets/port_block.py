@@ -1,7 +1,8 @@
 """The ports of one listener of a gateway: its block is the bootstrap port P, and P + n for every node n.
 
 Node ids begin with 1, so no two ports of a block are the same. Blocks of gateways on one host must not
-overlap: their bootstrap ports differ by more than the highest node id. There is one exception, for
+overlap: their bootstrap ports differ by more than the highest node id. If they overlap nevertheless, a
+block ends where the next one begins (`highwater.model.block_overlaps`). There is one exception, for
 processes that are a node and its gateway: all of them may have the same P, since ids keep their own
 ports apart. Then
 
@@ -24,8 +25,9 @@ from collections.abc import Callable
 from typing import Final
 
 from highwater.gateway.sockets.listener import Listener
+from highwater.model.block_overlaps import BlockOverlap
 from highwater.model.cluster import ClusterImage
-from highwater.model.errors import PortInUseError, UsageError
+from highwater.model.errors import ConfigError, PortInUseError, UsageError
 from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, NodeId
 from highwater.model.listener_names import DEFAULT_LISTENER
 from highwater.runtime.tasks import TaskOwner
@@ -58,7 +60,8 @@ class PortBlock:
         process with a node waits for another one to take P first.
 
         `on_error` gets why the port of a node cannot be opened. It is tried again, and the same error
-        is not told twice until the port was opened.
+        is not told twice until the port was opened. It also gets that another gateway's block begins in
+        this one, once there is a node whose port is in both.
         """
         self._listener = listener
         self._name = name
@@ -72,6 +75,7 @@ class PortBlock:
         self._bootstrap_from_s = 0.0
         """From when on this process takes P if that is free."""
         self._image: ClusterImage | None = None
+        self._overlap: BlockOverlap | None = None
         self._retiring: set[NodeId] = set()
         """Nodes whose ports were given back, and whose clients are still connected here."""
         self._changed = asyncio.Event()
@@ -80,6 +84,7 @@ class PortBlock:
         self._on_error = on_error
         self._told: dict[NodeId, str] = {}
         """The errors that `on_error` got, by the nodes of ports that are still not open."""
+        self._told_overlap: BlockOverlap | None = None
 
     @property
     def port(self) -> int:
@@ -108,13 +113,13 @@ class PortBlock:
         # If it is taken, perhaps by a process that serves it until this gateway is there.
         await self._try_own()
 
-    async def open(self, image: ClusterImage) -> None:
+    async def open(self, image: ClusterImage, overlap: BlockOverlap | None) -> None:
         """Binds what the gateway does not start without: the port of its node or, without a node,
-        those of nodes that have no gateway of their own.
+        those of nodes that have no gateway of their own. `overlap` is this block's, if there is one.
 
         Raises PortInUseError, BindError, ConfigError.
         """
-        self._image = image
+        self._image, self._overlap = image, overlap
         if not self._has_node:
             await self._open_all()
             return
@@ -140,9 +145,9 @@ class PortBlock:
         if self._following is not None:
             self._following.cancel()
 
-    def follow(self, image: ClusterImage) -> None:
+    def follow(self, image: ClusterImage, overlap: BlockOverlap | None) -> None:
         """Applies a new image."""
-        self._image = image
+        self._image, self._overlap = image, overlap
         if self._is_open:
             self._give_back()
             self._changed.set()
@@ -173,9 +178,18 @@ class PortBlock:
         return False
 
     def _served_elsewhere(self) -> set[NodeId]:
-        """Nodes that have a gateway in their own process."""
-        gateways = {} if self._image is None else self._image.gateways
-        return {gateway.node_id for gateway in gateways.values()} - {self._node_id}
+        """Nodes that clients are told to reach at the gateway in the node's process, and those whose
+        ports are in another gateway's block.
+        """
+        if self._image is None:
+            return set()
+        gateways, overlap = self._image.gateways, self._overlap
+        return {
+            node
+            for node, gateway_id in self._image.node_gateways.items()
+            if ((one := gateways.get(gateway_id)) is not None and one.node_id == node)
+            or (overlap is not None and overlap.takes(node))
+        } - {self._node_id}
 
     def _wanted(self) -> list[NodeId | None]:
         """What ports may stand for: bootstrap, and nodes without a gateway of their own."""
@@ -197,6 +211,7 @@ class PortBlock:
             await self._take_free()
 
     async def _take_free(self) -> None:
+        self._tell_overlap()
         for node in self._wanted():
             if self._has(node):
                 continue
@@ -228,6 +243,14 @@ class PortBlock:
         if self._told.get(node or NO_NODE) != str(error):
             self._told[node or NO_NODE] = str(error)
             self._on_error(error)
+
+    def _tell_overlap(self) -> None:
+        overlap, nodes = self._overlap, () if self._image is None else self._image.nodes
+        if overlap is None or not any(overlap.takes(node) for node in nodes):
+            self._told_overlap = None
+        elif overlap != self._told_overlap:
+            self._told_overlap = overlap
+            self._on_error(ConfigError(str(overlap)))
 
     def _give_back(self) -> None:
         for node in self._served_elsewhere():

@@ -5,9 +5,10 @@ from typing import Final
 
 from highwater.gateway.sockets.listener import Listener
 from highwater.gateway.sockets.port_block import PortBlock
-from highwater.model.cluster import ClusterImage
+from highwater.model.block_overlaps import BlockOverlap, block_overlaps
+from highwater.model.cluster import ClusterImage, GatewayState
 from highwater.model.errors import UsageError
-from highwater.model.ids import NO_NODE, NodeId
+from highwater.model.ids import NO_NODE, GatewayId, NodeId
 from highwater.model.listener_names import DEFAULT_LISTENER
 from highwater.runtime.tasks import TaskOwner
 
@@ -31,6 +32,10 @@ class PortBlocks:
         `node_id`, `single_port`, `bootstrap_wait_s` and `on_error` are those of `PortBlock`.
         """
         self._listener = listener
+        self._gateway_id = GatewayId("")
+        self._gateways: Mapping[GatewayId, GatewayState] = {}
+        self._overlaps: dict[str, BlockOverlap] = {}
+        """This gateway's among `_gateways`."""
         self._blocks: Final = {
             name: PortBlock(
                 listener,
@@ -63,18 +68,33 @@ class PortBlocks:
         for block in self._blocks.values():
             await block.reserve()
 
-    async def open(self, image: ClusterImage) -> None:
-        """Listens on everything. Raises PortInUseError, BindError, ConfigError."""
-        for block in self._blocks.values():
-            await block.open(image)
+    async def open(self, image: ClusterImage, gateway_id: str) -> None:
+        """Listens on everything. Raises PortInUseError, BindError, ConfigError.
+
+        `gateway_id` is the one that this gateway has registered with.
+        """
+        self._gateway_id = GatewayId(gateway_id)
+        for name, block in self._blocks.items():
+            await block.open(image, self._overlaps_in(image).get(name))
         await self._listener.start_accepting()
         for block in self._blocks.values():
             await block.share()
 
     def follow(self, image: ClusterImage) -> None:
         """Applies a new image."""
-        for block in self._blocks.values():
-            block.follow(image)
+        for name, block in self._blocks.items():
+            block.follow(image, self._overlaps_in(image).get(name))
+
+    def _overlaps_in(self, image: ClusterImage) -> dict[str, BlockOverlap]:
+        """By the names of listeners."""
+        if image.gateways != self._gateways:
+            self._gateways = image.gateways
+            self._overlaps = {
+                each.listener: each
+                for each in block_overlaps(image.gateways.values())
+                if each.gateway_id == self._gateway_id
+            }
+        return self._overlaps
 
     def close(self) -> None:
         """Opens nothing more; the listener closes what is open."""
