@@ -43,6 +43,7 @@ from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.heartbeat import HeartbeatLoop, Heartbeats, InLoopHeartbeats
 from highwater.metadata.watch import ClusterWatch, Watcher
+from highwater.model.authorization import AllowAll
 from highwater.model.cluster import ClusterDelta, ClusterImage, NodeState
 from highwater.model.errors import HighwaterError, UsageError
 from highwater.model.ids import NO_NODE, TopicId
@@ -222,6 +223,7 @@ class GatewayService:
                 request_bytes_max=config.request_bytes_max,
                 idle_ms_max=int(config.idle_s_max * 1000),
             ),
+            authorizer=AllowAll(),
             clock=self._clock,
             log=self._log,
         )

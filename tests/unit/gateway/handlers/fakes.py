@@ -23,6 +23,8 @@ from highwater.kafka.framing import (
 )
 from highwater.kafka.registry import request_codec
 from highwater.metadata.convert import topic_from_pb, topic_to_pb
+from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import AllowAll, Authorizer, Requester, Resource
 from highwater.model.cluster import (
     ClusterDelta,
     ClusterImage,
@@ -271,6 +273,18 @@ class FakeController:
         )
 
 
+class DenySome:
+    """An authorizer that denies what it is told, and notes everything that it is asked."""
+
+    def __init__(self, *denied: tuple[AclOperation, Resource]) -> None:
+        self.denied = set(denied)
+        self.asked: list[tuple[Requester, AclOperation, Resource]] = []
+
+    def allows(self, who: Requester, operation: AclOperation, resource: Resource) -> bool:
+        self.asked.append((who, operation, resource))
+        return (operation, resource) not in self.denied
+
+
 class FakeBackend:
     """A gateway as handlers see it."""
 
@@ -281,6 +295,7 @@ class FakeBackend:
         self.routing.apply(self.image)
         self.controller = FakeController(self)
         self.settings = HandlerSettings(**{"request_timeout_ms": 2_000, **settings})
+        self.authorizer: Authorizer = AllowAll()
         self.clock = FakeClock()
         self.shared = SharedState()
         self.log = silent_logger()

@@ -7,6 +7,7 @@ from highwater.gateway.routing.table import RoutingTable
 from highwater.hop.ports import NodeLink
 from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.watch import ClusterWatch
+from highwater.model.authorization import Authorizer
 from highwater.model.cluster import ClusterImage
 from highwater.model.ids import NodeId
 from highwater.model.time import Clock
@@ -25,12 +26,14 @@ class GatewayBackend:
         controller: ControllerClient,
         watch: ClusterWatch,
         settings: HandlerSettings,
+        authorizer: Authorizer,
         clock: Clock,
         log: Logger,
     ) -> None:
         self.routing = routing
         self.controller = controller
         self.settings = settings
+        self.authorizer = authorizer
         self.clock = clock
         self.shared = SharedState()
         self.log = log

@@ -9,6 +9,8 @@ from highwater.gateway.routing.client import ClientInfo, Peer
 from highwater.gateway.routing.table import RoutingTable
 from highwater.hop.ports import NodeLink
 from highwater.metadata.controller_client import ControllerClient
+from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import Authorizer, Resource
 from highwater.model.cluster import ClusterImage
 from highwater.model.ids import NodeId
 from highwater.model.time import Clock
@@ -41,6 +43,7 @@ class Backend(Protocol):
     routing: RoutingTable
     controller: ControllerClient
     settings: HandlerSettings
+    authorizer: Authorizer
     clock: Clock
     shared: SharedState
     """`SharedState()`, made with the gateway."""
@@ -78,6 +81,10 @@ class RequestContext:
     def peer(self) -> Peer:
         """The client's address and the port that it connected to."""
         return self.client.peer
+
+    def allows(self, operation: AclOperation, resource: Resource) -> bool:
+        """True if the client may do that to the resource."""
+        return self.backend.authorizer.allows(self.client.requester, operation, resource)
 
     def warn(self, event: str, *, kind: str = "", **values: object) -> None:
         """Logs an event of this request, within the limit for lines that clients cause."""

@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from highwater.gateway.core.session import Session
 from highwater.gateway.routing.table import TopicRoutes
+from highwater.model.authorization import ANONYMOUS, Requester
 from highwater.model.ids import InstanceId, NodeId
 from highwater.model.listener_names import DEFAULT_LISTENER
 
@@ -26,12 +27,13 @@ class Peer:
 class ClientInfo:
     """A session's peer; `topics` is the live table of its instance."""
 
-    __slots__ = ("instance", "peer", "told_revision", "topics")
+    __slots__ = ("instance", "peer", "requester", "told_revision", "topics")
 
     def __init__(
         self, peer: Peer, topics: dict[bytes, TopicRoutes], told_revision: int = -1
     ) -> None:
         self.peer = peer
+        self.requester = Requester(ANONYMOUS, peer.instance, peer.host)
         self.told_revision = told_revision
         """The image that this client's brokers are of: at its last Metadata, or as it connected."""
         self.instance: InstanceId = peer.instance
