@@ -19,6 +19,7 @@ from highwater.balancer.sockets.health import HealthChecks
 from highwater.balancer.sockets.relay import Relay
 from highwater.model.errors import BindError, PortInUseError
 from highwater.runtime.health import Readiness
+from highwater.runtime.listening import start_listening
 from highwater.runtime.log_limit import LogLimit
 from highwater.runtime.logging import Logger
 from highwater.runtime.metrics import MetricsServer
@@ -118,8 +119,14 @@ class BalancerService:
         host, port = self._config.host, self._config.port + offset
         try:
             server = await self._loop.create_server(
-                partial(self._accept, offset), host, port, backlog=BACKLOG, reuse_address=True
+                partial(self._accept, offset),
+                host,
+                port,
+                backlog=BACKLOG,
+                reuse_address=True,
+                start_serving=False,
             )
+            await start_listening(server, f"{host}:{port}")
         except OSError as error:
             # uvloop changes the message of the error.
             if error.errno == errno.EADDRINUSE or "in use" in str(error):

@@ -2,14 +2,17 @@
 
 import asyncio
 import socket
+from contextlib import ExitStack
 
 import pytest
+import uvloop
 
+from highwater.gateway.sockets import listener as module
 from highwater.model.errors import BindError, ConfigError, PortInUseError
 from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.model.listener_names import DEFAULT_LISTENER
 from tests.unit.gateway.clients.partition_node import until
-from tests.unit.gateway.sockets.listener_world import closed
+from tests.unit.gateway.sockets.listener_world import World, closed
 
 
 async def test_the_error_names_a_port_that_is_in_use(world):
@@ -35,6 +38,46 @@ async def test_the_error_names_both_listeners_whose_blocks_overlap(world, accept
         await world.listener.open_port("everywhere", DEFAULT_INSTANCE, None, port)
     elsewhere = await world.listener.open_port("elsewhere", DEFAULT_INSTANCE, 7, port)
     assert elsewhere == port, "another address may have the same block"
+
+
+class LostRaces:
+    """A loop on which another process listens on every port that a server has just bound."""
+
+    def __init__(self, loop, rivals):
+        self._loop = loop
+        self._rivals = rivals
+
+    async def create_server(self, *arguments, **options):
+        server = await self._loop.create_server(*arguments, **options)
+        rival = self._rivals.enter_context(socket.socket())
+        rival.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        rival.bind(server.sockets[0].getsockname())
+        rival.listen()
+        return server
+
+    def __getattr__(self, name):
+        return getattr(self._loop, name)
+
+
+async def _lose_the_race_for_a_port():
+    world = World()
+    await world.listen()
+    loop = asyncio.get_running_loop()
+    try:
+        with ExitStack() as rivals, pytest.MonkeyPatch.context() as patched:
+            patched.setattr(module.asyncio, "get_running_loop", lambda: LostRaces(loop, rivals))
+            with pytest.raises(PortInUseError):
+                await world.listener.open_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, 7, 0)
+        assert not world.listener.has_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, 7)
+        await world.listener.open_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, 7, 0)
+        world.listener.close_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, 7)
+    finally:
+        await world.listener.close(drain_s=0)
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_a_port_that_another_process_takes_meanwhile_is_in_use(run):
+    run(_lose_the_race_for_a_port())
 
 
 async def test_ports_end_at_65535(world):

@@ -16,6 +16,7 @@ from highwater.gateway.sockets.outbox import SenderPool
 from highwater.gateway.sockets.preface import Preface
 from highwater.model.errors import BindError, ConfigError, PortInUseError
 from highwater.model.ids import InstanceId, NodeId
+from highwater.runtime.listening import start_listening
 from highwater.runtime.log_limit import LogLimit
 from highwater.runtime.logging import Logger
 from highwater.runtime.proxy_protocol import ProxiedClient
@@ -115,8 +116,11 @@ class Listener:
                 port,
                 backlog=BACKLOG,
                 reuse_address=True,
-                start_serving=accept,
+                start_serving=False,
             )
+            bound = int(server.sockets[0].getsockname()[1])
+            if accept:
+                await start_listening(server, f"{host}:{bound}")
         except OSError as error:
             address = f"{host}:{port}"
             # uvloop replaces the reason's text; the errno stays.
@@ -126,8 +130,8 @@ class Listener:
         self._servers[key] = server
         if self._sweeper is None:
             self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop)
-        self._ports[key] = int(server.sockets[0].getsockname()[1])
-        return self._ports[key]
+        self._ports[key] = bound
+        return bound
 
     def has_port(self, listener: str, instance: InstanceId, node: NodeId | None) -> bool:
         """True if the listener has a port for that (instance, node)."""
@@ -278,13 +282,9 @@ class Listener:
 
     async def start_accepting(self) -> None:
         """Accepts on all ports from now on. Raises PortInUseError."""
-        for server in self._servers.values():
-            try:
-                await server.start_serving()
-            except OSError:
-                # Another process bound the port at the same time, and listened first.
-                host, port = server.sockets[0].getsockname()[:2]
-                raise PortInUseError(f"{host}:{port}") from None
+        for key, server in self._servers.items():
+            host = self._addresses[key[0]].host
+            await start_listening(server, f"{host}:{self._ports[key]}")
 
     async def stop_accepting(self) -> None:
         """Closes the listening sockets; connections stay open."""
