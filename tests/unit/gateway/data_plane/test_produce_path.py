@@ -16,6 +16,7 @@ from highwater.hop.append import OUTCOME_APPENDED, Failure
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.framing import encode_request_header
 from highwater.kafka.messages import produce
+from highwater.model.authorization import AllowAll
 from highwater.model.cluster import GatewayListener, GatewayState
 from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.model.listener_names import DEFAULT_LISTENER
@@ -67,7 +68,7 @@ class World:
         self.peer = Peer(instance=DEFAULT_INSTANCE, node=None, host="", port=0)
         self.session = Session(shared=self.shared, handler=self, wire=self.wire, client=self)
         self.wire.session = self.session
-        self.produce = ProducePath().start
+        self.produce = ProducePath(AllowAll()).start
         self.muted = []
         self.wire.unmute_after = self.muted.append
 

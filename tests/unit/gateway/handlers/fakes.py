@@ -24,7 +24,7 @@ from highwater.kafka.framing import (
 from highwater.kafka.registry import request_codec
 from highwater.metadata.convert import topic_from_pb, topic_to_pb
 from highwater.model.acl_operations import AclOperation
-from highwater.model.authorization import AllowAll, Authorizer, Requester, Resource
+from highwater.model.authorization import AllowAll, Authorizer, Requester, Resource, ResourceType
 from highwater.model.cluster import (
     ClusterDelta,
     ClusterImage,
@@ -274,15 +274,27 @@ class FakeController:
 
 
 class DenySome:
-    """An authorizer that denies what it is told, and notes everything that it is asked."""
+    """An authorizer that denies what it is told, and notes everything that it is asked.
 
-    def __init__(self, *denied: tuple[AclOperation, Resource]) -> None:
+    To deny an operation on every resource of a type, tell it the type instead of a resource.
+    """
+
+    allows_all = False
+
+    def __init__(self, *denied: tuple[AclOperation, Resource | ResourceType]) -> None:
         self.denied = set(denied)
-        self.asked: list[tuple[Requester, AclOperation, Resource]] = []
+        self.asked: list[tuple[Requester, AclOperation, Resource | ResourceType]] = []
 
     def allows(self, who: Requester, operation: AclOperation, resource: Resource) -> bool:
         self.asked.append((who, operation, resource))
-        return (operation, resource) not in self.denied
+        kinds = (operation, resource), (operation, resource.resource_type)
+        return self.denied.isdisjoint(kinds)
+
+    def allows_any(
+        self, who: Requester, operation: AclOperation, resource_type: ResourceType
+    ) -> bool:
+        self.asked.append((who, operation, resource_type))
+        return (operation, resource_type) not in self.denied
 
 
 class FakeBackend:

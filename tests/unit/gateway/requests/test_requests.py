@@ -7,6 +7,7 @@ import pytest
 from highwater.gateway.data_plane.fetch_path import FetchPath
 from highwater.gateway.data_plane.produce_path import ProducePath
 from highwater.gateway.requests.requests import Requests
+from highwater.model.authorization import AllowAll
 from highwater.runtime.log_limit import LINES_PER_WINDOW
 from tests.unit.gateway.core.session_world import World
 from tests.unit.gateway.handlers.fakes import FakeBackend
@@ -34,8 +35,8 @@ def test_refusals_close_each_connection_and_log_ten_a_second(frame):
     backend = FakeBackend()
     meters = world.shared.meters
     requests = Requests(
-        produce=ProducePath(),
-        fetch=FetchPath(),
+        produce=ProducePath(AllowAll()),
+        fetch=FetchPath(AllowAll()),
         backend=backend,
         meters=meters,
         tasks=Tasks(),
@@ -71,8 +72,8 @@ def test_a_bug_in_an_answer_ends_its_connection_and_gives_back_its_memory(monkey
     peer = world.connect()
     peer.session.client = SimpleNamespace(peer=None)
     peer.session.handler = Requests(
-        produce=ProducePath(),
-        fetch=FetchPath(),
+        produce=ProducePath(AllowAll()),
+        fetch=FetchPath(AllowAll()),
         backend=FakeBackend(),
         meters=meters,
         tasks=Tasks(),
@@ -91,8 +92,8 @@ def test_a_reply_that_fails_ends_its_connection_and_is_counted():
     log = SimpleNamespace(error=lambda event, **values: lines.append((event, values["exc_info"])))
     meters = world.shared.meters
     requests = Requests(
-        produce=ProducePath(),
-        fetch=FetchPath(),
+        produce=ProducePath(AllowAll()),
+        fetch=FetchPath(AllowAll()),
         backend=FakeBackend(),
         meters=meters,
         tasks=Tasks(),
