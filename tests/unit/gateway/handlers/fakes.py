@@ -297,6 +297,14 @@ class DenySome:
         return (operation, resource_type) not in self.denied
 
 
+def a_topic(name: str) -> Resource:
+    return Resource(ResourceType.TOPIC, name)
+
+
+def a_group(group_id: str) -> Resource:
+    return Resource(ResourceType.GROUP, group_id)
+
+
 class FakeBackend:
     """A gateway as handlers see it."""
 
@@ -316,6 +324,11 @@ class FakeBackend:
 
     def link_to(self, node_id: NodeId) -> FakeLink | None:
         return self.links.get(node_id)
+
+    def deny(self, *denied: tuple[AclOperation, Resource | ResourceType]) -> DenySome:
+        """Clients may not do this from now on."""
+        self.authorizer = authorizer = DenySome(*denied)
+        return authorizer
 
     def change(self, **changes: Any) -> None:
         """Publishes the next image, as the watch would."""

@@ -2,11 +2,14 @@ import pytest
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.find_coordinator import FindCoordinatorRequest
+from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import ResourceType
 from highwater.model.errors import UnreachableError
 from highwater.runtime.log_limit import VALUE_CHARS_MAX
 from tests.unit.gateway.handlers.fakes import (
     Client,
     FakeBackend,
+    a_group,
     group_topic,
     image_of,
     node,
@@ -141,3 +144,29 @@ async def test_huge_transactional_ids_are_logged_shortened():
     [(event, values)] = lines
     assert event == "transactions_not_served"
     assert [len(one) for one in values["transactional_ids"]] == [VALUE_CHARS_MAX]
+
+
+@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize(
+    ("key_type", "resource_type", "code"),
+    [
+        (0, ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        (1, ResourceType.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+    ],
+)
+async def test_who_may_not_describe_it_gets_no_coordinator(version, key_type, resource_type, code):
+    if version == 0 and key_type:
+        return
+    backend = FakeBackend()
+    backend.deny((AclOperation.DESCRIBE, resource_type))
+    response = await Client(backend).call(ask(version, "x", key_type=key_type), version)
+    assert results(response, version) == [(code, -1, "", -1)]
+    assert backend.controller.requests == [], "the topic of groups is not made for it"
+
+
+async def test_other_groups_are_told():
+    backend = FakeBackend(image_of(group_topic([3, 2, 1])))
+    backend.deny((AclOperation.DESCRIBE, a_group("hidden")))
+    response = await Client(backend).call(ask(4, "hidden", "readers", "hidden"), 4)
+    denied = (ErrorCode.GROUP_AUTHORIZATION_FAILED, -1, "", -1)
+    assert results(response, 4) == [denied, (0, 2, "10.1.1.1", 9094), denied]
