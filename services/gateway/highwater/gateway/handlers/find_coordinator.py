@@ -67,10 +67,11 @@ async def handle(
 ) -> FindCoordinatorResponse:
     """The leader of each group's partition, with the address of its gateway."""
     keys = request.coordinator_keys if context.api_version >= BATCHES_FROM else [request.key]
-    denials = {key: denial for key in keys if (denial := _denial(context, request.key_type, key))}
+    each = dict.fromkeys(keys)
+    denials = {key: denial for key in each if (denial := _denial(context, request.key_type, key))}
     refusal: _Found | None = None
     topic: TopicState | None = None
-    if len(denials) < len(keys):
+    if len(denials) < len(each):
         refusal = _refusal(context, request)
         topic = None if refusal is not None else await group_metadata_topic(context)
     return _response(
