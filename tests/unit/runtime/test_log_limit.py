@@ -1,10 +1,12 @@
-"""Log lines caused by clients: ten per second and name, the rest counted, values cut."""
+"""Log lines caused by clients: ten per second and name, none twice a minute, values cut."""
 
 import pytest
 
 from highwater.runtime.log_limit import (
     LEFT_OUT_EVENT,
     LINES_PER_WINDOW,
+    LINES_REMEMBERED,
+    REPEAT_MS,
     VALUE_CHARS_MAX,
     VALUE_ITEMS_MAX,
     WINDOW_MS,
@@ -49,31 +51,31 @@ def test_a_second_has_ten_lines_and_the_next_says_how_many_were_left_out(log):
 
 
 def test_ten_lines_a_second_are_all_written_and_nothing_is_counted(log):
-    for _ in range(5):
+    for second in range(5):
         for n in range(LINES_PER_WINDOW):
-            log.write(n=n)
+            log.write(n=(second, n))
         log.now_ms += WINDOW_MS
     assert log.events == ["refused"] * 5 * LINES_PER_WINDOW
 
 
 def test_names_and_kinds_have_limits_of_their_own(log):
-    for _ in range(50):
-        log.write("refused")
-        log.write("failed")
-        log.write("failed", kind="unforeseen")
+    for n in range(50):
+        log.write("refused", n=n)
+        log.write("failed", n=n)
+        log.write("failed", kind="unforeseen", n=n)
     assert log.events.count("refused") == LINES_PER_WINDOW
     assert log.events.count("failed") == 2 * LINES_PER_WINDOW
-    assert all(values == {} for _, values in log.lines)
+    assert all(set(values) == {"n"} for _, values in log.lines)
 
 
 def test_the_count_of_a_flood_that_ended_comes_with_another_name(log):
     log.write("failed")
-    for _ in range(50):
-        log.write("refused")
+    for n in range(50):
+        log.write("refused", n=n)
     log.now_ms += 3 * WINDOW_MS
     log.lines.clear()
-    log.write("failed")
-    log.write("refused")
+    log.write("failed", n=50)
+    log.write("refused", n=50)
     assert log.events == [LEFT_OUT_EVENT, "failed", "refused"]
     assert log.lines[0][1] == {"of": "refused", "lines": 40, "within_ms": 3 * WINDOW_MS}
 
@@ -90,3 +92,40 @@ def test_values_are_cut(log):
     assert values["ids"][-1] == f"and {5_000 - VALUE_ITEMS_MAX} more"
     assert values["n"] == 7
     assert values["exc_info"] is error
+
+
+def test_a_line_that_is_repeated_is_written_once_a_minute_with_their_number(log):
+    for _ in range(661):  # As a client wrote that asked twice a second until it was stopped.
+        log.write("not_served", client="c", ids=["payments"])
+        log.now_ms += 500
+    assert log.events == ["not_served"] * 6
+    counts = [values.get("repeated") for _, values in log.lines]
+    assert counts == [None, 119, 119, 119, 119, 119]
+
+
+def test_other_values_and_other_errors_are_other_lines(log):
+    for _ in range(3):
+        log.write(client="a")
+        log.write(client="b")
+        log.write("failed", exc_info=KeyError("a"))
+        log.write("failed", exc_info=KeyError("b"))
+        log.write("failed", kind="unforeseen", exc_info=KeyError("b"))
+    assert log.events == ["refused"] * 2 + ["failed"] * 3
+
+
+def test_repetitions_do_not_take_the_place_of_other_lines(log):
+    for _ in range(100):
+        log.write(n=0)
+    log.write(n=1)
+    assert log.lines == [("refused", {"n": 0}), ("refused", {"n": 1})]
+    log.now_ms += REPEAT_MS
+    log.write(n=1)
+    log.write(n=0)
+    assert log.lines[2:] == [("refused", {"n": 1}), ("refused", {"n": 0, "repeated": 99})]
+
+
+def test_the_oldest_lines_are_forgotten(log):
+    events = [f"event-{n}" for n in range(LINES_REMEMBERED + 1)]
+    for event in (*events, events[0], events[-1]):
+        log.write(event)
+    assert log.events == [*events, events[0]]

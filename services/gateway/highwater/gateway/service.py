@@ -228,8 +228,8 @@ class GatewayService:
             log=self._log,
         )
         requests = Requests(
-            produce=ProducePath(),
-            fetch=FetchPath(),
+            produce=ProducePath(backend.authorizer),
+            fetch=FetchPath(backend.authorizer),
             backend=backend,
             meters=self.meters,
             tasks=self._tasks,

@@ -3,6 +3,7 @@
 Handlers ask `RequestContext.allows`; what answers is the `Authorizer` of the gateway.
 """
 
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final, NamedTuple, Protocol
 
@@ -53,16 +54,68 @@ class Requester(NamedTuple):
 
 
 class Authorizer(Protocol):
-    """Decides what clients may do. Called on the loop for every request: it must not block."""
+    """Decides what clients may do. Called on the loop for every request: it must not block.
+
+    What one operation implies is its business, not the handlers' (Kafka: `StandardAuthorizerData`):
+    READ, WRITE, DELETE and ALTER imply DESCRIBE, and ALTER_CONFIGS implies DESCRIBE_CONFIGS.
+
+    Produce and Fetch do not ask for a request that has the shape of the connection's last one, all
+    of whose topics were allowed (`Session.tail`, `Session.fetch_shape`).
+    """
+
+    @property
+    def allows_all(self) -> bool:
+        """True if nothing is ever denied: then nobody needs to ask, or to decode what to ask for."""
+        ...
 
     def allows(self, who: Requester, operation: AclOperation, resource: Resource) -> bool:
         """True if the operation is allowed."""
+        ...
+
+    def allows_any(
+        self, who: Requester, operation: AclOperation, resource_type: ResourceType
+    ) -> bool:
+        """True if it is allowed on at least one resource of that type, which need not exist yet.
+
+        Kafka: `Authorizer.authorizeByResourceType`.
+        """
         ...
 
 
 class AllowAll:
     """The `Authorizer` of a cluster without ACLs."""
 
+    allows_all: Final = True
+
     def allows(self, who: Requester, operation: AclOperation, resource: Resource) -> bool:  # noqa: ARG002 - the port's.
         """Always True."""
         return True
+
+    def allows_any(
+        self,
+        who: Requester,  # noqa: ARG002 - the port's.
+        operation: AclOperation,  # noqa: ARG002
+        resource_type: ResourceType,  # noqa: ARG002
+    ) -> bool:
+        """Always True."""
+        return True
+
+
+def denied_names(
+    authorizer: Authorizer,
+    who: Requester,
+    operation: AclOperation,
+    resource_type: ResourceType,
+    names: Iterable[str],
+) -> frozenset[str]:
+    """Those of the resources that the client may not do that to; each name is asked about once."""
+    if authorizer.allows_all:
+        return _NO_NAMES
+    return frozenset(
+        name
+        for name in dict.fromkeys(names)
+        if not authorizer.allows(who, operation, Resource(resource_type, name))
+    )
+
+
+_NO_NAMES: Final[frozenset[str]] = frozenset()

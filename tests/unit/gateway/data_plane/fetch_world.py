@@ -13,6 +13,7 @@ from highwater.gateway.routing.client import ClientInfo, Peer
 from highwater.gateway.routing.table import RoutingTable
 from highwater.kafka.framing import encode_request_header
 from highwater.kafka.messages import fetch
+from highwater.model.authorization import AllowAll
 from highwater.model.ids import DEFAULT_INSTANCE
 from tests.support.controller_images import image_of, topic_state
 from tests.unit.gateway.core.session_world import Wire
@@ -53,7 +54,7 @@ class World:
         client = ClientInfo(peer, routing.topics_of(DEFAULT_INSTANCE))
         self.session = Session(shared=self.shared, handler=self, wire=self.wire, client=client)
         self.wire.session = self.session
-        self.fetch = FetchPath().start
+        self.fetch = FetchPath(AllowAll()).start
 
     def send(self, frame):
         data = len(frame).to_bytes(4, "big") + frame

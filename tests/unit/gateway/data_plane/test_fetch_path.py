@@ -4,13 +4,15 @@ import gc
 
 import pytest
 
-from highwater.gateway.data_plane.fetch_path import RESPONSE_BYTES_MAX
+from highwater.gateway.data_plane.fetch_path import RESPONSE_BYTES_MAX, FetchPath
 from highwater.hop.fetch import SMALL_RANGE, FetchedPartition, FetchWork
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.framing import encode_request_header
 from highwater.kafka.messages import fetch
+from highwater.model.acl_operations import AclOperation
 from tests.unit.gateway.core.shape_frames import fetch_frame
 from tests.unit.gateway.data_plane.fetch_world import stored, two_nodes, world
+from tests.unit.gateway.handlers.fakes import DenySome, a_topic
 from tests.unit.gateway.wires import Segment
 
 
@@ -310,3 +312,47 @@ def test_every_failed_partition_is_counted_by_its_code(w):
         ErrorCode.OFFSET_OUT_OF_RANGE: 3,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 1,
     }
+
+
+@VERSIONS
+def test_a_denied_topic_is_refused_each_time_and_no_node_is_asked(w, version):
+    authorizer = DenySome((AclOperation.READ, a_topic("orders")), (AclOperation.READ, a_topic("x")))
+    w.fetch = FetchPath(authorizer).start
+    for n, name in enumerate(["orders", "orders", "x"]):
+        w.send(fetch_frame(version, correlation_id=n, topic=name))
+        assert not any(link.works for link in w.links.values())
+        assert w.session.fetch_shape is None, "no shape of it is remembered"
+        assert w.reply(version) == (n, [(0, 29, -1, b"")])
+    assert len(authorizer.asked) == 3
+
+
+@VERSIONS
+def test_an_allowed_topic_is_asked_for_once(w, version):
+    authorizer = DenySome()
+    w.fetch = FetchPath(authorizer).start
+    for n in range(3):
+        w.send(fetch_frame(version, correlation_id=n, fetch_offset=50 + n))
+        w.links[1].answer(FetchedPartition(0, 60, 60, 0))
+        assert w.reply(version) == (n, [(0, 0, 60, b"")])
+    assert [one for _, _, one in authorizer.asked] == [a_topic("orders")]
+
+
+def test_what_is_allowed_in_the_same_request_is_fetched(w):
+    w.fetch = FetchPath(DenySome((AclOperation.READ, a_topic("hidden")))).start
+    request = fetch.FetchRequest(
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        topics=[
+            fetch.FetchRequestFetchTopic(
+                topic=name,
+                partitions=[fetch.FetchRequestFetchPartition(partition_max_bytes=1000)],
+            )
+            for name in ("hidden", "orders")
+        ],
+    )
+    w.send(bytearray(encode_request_header(1, 11, 5, "c") + fetch.encode_request(request, 11)))
+    (work,) = w.links[1].works
+    assert (len(work.partitions), work.max_wait_ms) == (1, 0), "the refusal does not wait"
+    w.links[1].answer(FetchedPartition(0, 60, 60, 0))
+    assert w.reply(11) == (5, [(0, 29, -1, b""), (0, 0, 60, b"")])

@@ -16,12 +16,15 @@ from highwater.hop.append import OUTCOME_APPENDED, Failure
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.framing import encode_request_header
 from highwater.kafka.messages import produce
+from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import AllowAll
 from highwater.model.cluster import GatewayListener, GatewayState
 from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.model.listener_names import DEFAULT_LISTENER
 from tests.support.controller_images import image_of, node_state, topic_state
 from tests.unit.gateway.core.session_world import Wire
 from tests.unit.gateway.core.shape_frames import produce_frame
+from tests.unit.gateway.handlers.fakes import DenySome, a_topic
 from tests.unit.hop.sinks import group_of
 
 
@@ -67,7 +70,7 @@ class World:
         self.peer = Peer(instance=DEFAULT_INSTANCE, node=None, host="", port=0)
         self.session = Session(shared=self.shared, handler=self, wire=self.wire, client=self)
         self.wire.session = self.session
-        self.produce = ProducePath().start
+        self.produce = ProducePath(AllowAll()).start
         self.muted = []
         self.wire.unmute_after = self.muted.append
 
@@ -412,3 +415,56 @@ def test_requests_that_close_the_connection_count_as_refused(w):
     w.send(produce_frame(9)[:20])
     assert w.shared.meters.refused == 1
     assert w.shared.meters.produce.requests == 0
+
+
+@VERSIONS
+@pytest.mark.parametrize("acks", [1, 0])
+def test_a_denied_topic_is_refused_each_time_and_nothing_is_sent(w, version, acks):
+    authorizer = DenySome((AclOperation.WRITE, a_topic("orders")))
+    w.produce = ProducePath(authorizer).start
+    for n in range(3):
+        w.send(produce_frame(version, correlation_id=n, acks=acks, records=bytes(70)))
+        assert w.link.batches == []
+        assert w.session.tail is None, "no shape of it is remembered"
+        assert len(authorizer.asked) == n + 1
+        if acks == 0:
+            w.run()
+            assert w.wire.closed is not None
+            return
+        assert w.replies(version) == [(n, [("orders", 0, 29, -1)])]
+
+
+@VERSIONS
+def test_an_allowed_topic_is_asked_for_once(w, version):
+    authorizer = DenySome((AclOperation.WRITE, a_topic("other")))
+    w.produce = ProducePath(authorizer).start
+    for n in range(3):
+        w.send(produce_frame(version, correlation_id=n, records=bytes(70)))
+        w.link.answer(base_offset=70 + n)
+        assert w.replies(version) == [(n, [("orders", 0, 0, 70 + n)])]
+    assert [one for _, _, one in authorizer.asked] == [a_topic("orders")]
+    w.send(produce_frame(version, topic="other", records=bytes(70)))
+    assert w.replies(version) == [(1, [("other", 0, 29, -1)])]
+
+
+@VERSIONS
+def test_what_is_allowed_in_the_same_request_is_appended(w, version):
+    w.produce = ProducePath(DenySome((AclOperation.WRITE, a_topic("other")))).start
+    request = produce.ProduceRequest(
+        acks=-1,
+        timeout_ms=1000,
+        topic_data=[
+            produce.ProduceRequestTopicProduceData(
+                name=name,
+                partition_data=[
+                    produce.ProduceRequestPartitionProduceData(index=0, records=bytes(70))
+                ],
+            )
+            for name in ("other", "orders")
+        ],
+    )
+    header = encode_request_header(0, version, 8, "client")
+    w.send(bytearray(header + produce.encode_request(request, version)))
+    assert len(w.link.batches) == 1
+    w.link.answer(base_offset=70)
+    assert w.replies(version) == [(8, [("other", 0, 29, -1), ("orders", 0, 0, 70)])]

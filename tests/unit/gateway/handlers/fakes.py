@@ -24,7 +24,7 @@ from highwater.kafka.framing import (
 from highwater.kafka.registry import request_codec
 from highwater.metadata.convert import topic_from_pb, topic_to_pb
 from highwater.model.acl_operations import AclOperation
-from highwater.model.authorization import AllowAll, Authorizer, Requester, Resource
+from highwater.model.authorization import AllowAll, Authorizer, Requester, Resource, ResourceType
 from highwater.model.cluster import (
     ClusterDelta,
     ClusterImage,
@@ -274,15 +274,35 @@ class FakeController:
 
 
 class DenySome:
-    """An authorizer that denies what it is told, and notes everything that it is asked."""
+    """An authorizer that denies what it is told, and notes everything that it is asked.
 
-    def __init__(self, *denied: tuple[AclOperation, Resource]) -> None:
+    To deny an operation on every resource of a type, tell it the type instead of a resource.
+    """
+
+    allows_all = False
+
+    def __init__(self, *denied: tuple[AclOperation, Resource | ResourceType]) -> None:
         self.denied = set(denied)
-        self.asked: list[tuple[Requester, AclOperation, Resource]] = []
+        self.asked: list[tuple[Requester, AclOperation, Resource | ResourceType]] = []
 
     def allows(self, who: Requester, operation: AclOperation, resource: Resource) -> bool:
         self.asked.append((who, operation, resource))
-        return (operation, resource) not in self.denied
+        kinds = (operation, resource), (operation, resource.resource_type)
+        return self.denied.isdisjoint(kinds)
+
+    def allows_any(
+        self, who: Requester, operation: AclOperation, resource_type: ResourceType
+    ) -> bool:
+        self.asked.append((who, operation, resource_type))
+        return (operation, resource_type) not in self.denied
+
+
+def a_topic(name: str) -> Resource:
+    return Resource(ResourceType.TOPIC, name)
+
+
+def a_group(group_id: str) -> Resource:
+    return Resource(ResourceType.GROUP, group_id)
 
 
 class FakeBackend:
@@ -304,6 +324,11 @@ class FakeBackend:
 
     def link_to(self, node_id: NodeId) -> FakeLink | None:
         return self.links.get(node_id)
+
+    def deny(self, *denied: tuple[AclOperation, Resource | ResourceType]) -> DenySome:
+        """Clients may not do this from now on."""
+        self.authorizer = authorizer = DenySome(*denied)
+        return authorizer
 
     def change(self, **changes: Any) -> None:
         """Publishes the next image, as the watch would."""

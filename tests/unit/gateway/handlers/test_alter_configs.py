@@ -6,7 +6,15 @@ from highwater.kafka.messages.alter_configs import (
     AlterConfigsRequestAlterableConfig,
     AlterConfigsRequestAlterConfigsResource,
 )
-from tests.unit.gateway.handlers.fakes import Client, FakeBackend, image_of, topic, topic_id
+from highwater.model.acl_operations import AclOperation
+from tests.unit.gateway.handlers.fakes import (
+    Client,
+    FakeBackend,
+    a_topic,
+    image_of,
+    topic,
+    topic_id,
+)
 
 VERSIONS = range(3)
 
@@ -54,3 +62,18 @@ async def test_validate_only_changes_nothing():
     backend = FakeBackend(image_of(topic("orders")))
     await Client(backend).call(ask(("retention.ms", "1"), validate_only=True), 2)
     assert backend.controller.requests[0].validate_only
+
+
+async def test_what_is_denied_is_not_altered_and_the_rest_is():
+    backend = FakeBackend(image_of(topic("orders"), topic("clicks")))
+    backend.deny((AclOperation.ALTER_CONFIGS, a_topic("clicks")))
+    wanted = ask(("retention.ms", "1000"))
+    denied = ask(("retention.ms", "1000"), resource=(2, "clicks"))
+    request = AlterConfigsRequest([*denied.resources, *wanted.resources])
+    response = await Client(backend).call(request, 2)
+    assert [(one.resource_name, one.error_code) for one in response.responses] == [
+        ("clicks", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        ("orders", 0),
+    ]
+    [change] = backend.controller.requests[0].changes
+    assert change.topic_id == topic_id("orders")

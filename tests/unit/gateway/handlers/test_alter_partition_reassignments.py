@@ -8,6 +8,8 @@ from highwater.kafka.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequestReassignablePartition,
     AlterPartitionReassignmentsRequestReassignableTopic,
 )
+from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import THE_CLUSTER
 from highwater.model.errors import UnreachableError
 from tests.unit.gateway.handlers.fakes import (
     OTHER,
@@ -112,3 +114,13 @@ async def test_a_controller_that_cannot_be_reached(version):
 def test_the_api_table_row():
     row = APIS[ApiKey.ALTER_PARTITION_REASSIGNMENTS]
     assert (row.min_version, row.max_version) == (0, 1)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_who_may_not_alter_the_cluster_moves_nothing(version):
+    backend = backend_with()
+    backend.deny((AclOperation.ALTER, THE_CLUSTER))
+    response = await Client(backend).call(ask(("orders", {0: [2]})), version)
+    denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert (response.error_code, codes(response)) == (denied, {("orders", 0): denied})
+    assert backend.controller.requests == []

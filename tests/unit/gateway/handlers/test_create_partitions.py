@@ -6,10 +6,12 @@ from highwater.kafka.messages.create_partitions import (
     CreatePartitionsRequestCreatePartitionsAssignment,
     CreatePartitionsRequestCreatePartitionsTopic,
 )
+from highwater.model.acl_operations import AclOperation
 from highwater.model.ids import GROUP_METADATA_TOPIC
 from tests.unit.gateway.handlers.fakes import (
     Client,
     FakeBackend,
+    a_topic,
     group_topic,
     image_of,
     topic,
@@ -97,3 +99,16 @@ async def test_a_topic_deleted_meanwhile_is_an_unknown_name(version):
     backend.controller.errors[topic_id("orders")] = (ErrorCode.UNKNOWN_TOPIC_ID, "no such id")
     response = await Client(backend).call(ask(GROW("orders", 5, None)), version)
     assert codes(response) == [("orders", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_topic_that_may_not_be_altered_does_not_grow(version):
+    backend = FakeBackend(image_of(topic("orders"), topic("clicks")))
+    authorizer = backend.deny((AclOperation.ALTER, a_topic("clicks")))
+    twice = GROW("twice", 5, None)
+    request = ask(GROW("clicks", 5, None), GROW("orders", 5, None), twice, twice)
+    response = await Client(backend).call(request, version)
+    assert codes(response) == [("clicks", 29), ("orders", 0), ("twice", 42)]
+    [asked] = backend.controller.requests
+    assert [one.topic_id for one in asked.topics] == [topic_id("orders")]
+    assert [one for _, _, one in authorizer.asked] == [a_topic("clicks"), a_topic("orders")]

@@ -7,9 +7,11 @@ from highwater.kafka.messages.create_topics import (
     CreateTopicsRequestCreatableTopic,
     CreateTopicsRequestCreatableTopicConfig,
 )
+from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import THE_CLUSTER, ResourceType
 from highwater.model.errors import UnreachableError
 from highwater.model.topic_config_table import TOPIC_CONFIGS
-from tests.unit.gateway.handlers.fakes import OTHER, Client, FakeBackend, topic_id
+from tests.unit.gateway.handlers.fakes import OTHER, Client, FakeBackend, a_topic, topic_id
 
 VERSIONS = range(2, 8)
 NEW = CreateTopicsRequestCreatableTopic
@@ -135,3 +137,32 @@ async def test_an_empty_request_makes_no_call():
     backend = FakeBackend()
     assert codes(await Client(backend).call(ask(), 7)) == []
     assert backend.controller.requests == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_only_topics_that_may_be_created_are(version):
+    backend = FakeBackend()
+    backend.deny((AclOperation.CREATE, THE_CLUSTER), (AclOperation.CREATE, a_topic("clicks")))
+    response = await Client(backend).call(ask(NEW("clicks", 1, 1), NEW("orders", 1, 1)), version)
+    assert codes(response) == [("clicks", ErrorCode.TOPIC_AUTHORIZATION_FAILED), ("orders", 0)]
+    [asked] = backend.controller.requests
+    assert [wish.name for wish in asked.topics] == ["orders"]
+
+
+async def test_who_may_create_in_the_cluster_may_create_every_topic():
+    backend = FakeBackend()
+    backend.deny((AclOperation.CREATE, ResourceType.TOPIC))
+    assert codes(await Client(backend).call(ask(NEW("clicks", 1, 1)), 7)) == [("clicks", 0)]
+
+
+@pytest.mark.parametrize("version", [5, 6, 7])
+async def test_configs_that_may_not_be_described_are_not_told(version):
+    backend = FakeBackend()
+    backend.deny((AclOperation.DESCRIBE_CONFIGS, a_topic("clicks")))
+    response = await Client(backend).call(ask(NEW("clicks", 2, 1), NEW("orders", 2, 1)), version)
+    hidden, told = response.topics
+    assert (hidden.error_code, hidden.configs) == (0, [])
+    assert hidden.topic_config_error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert (hidden.num_partitions, hidden.replication_factor) == (-1, -1)
+    assert (told.topic_config_error_code, told.num_partitions) == (0, 2)
+    assert told.configs

@@ -2,9 +2,11 @@ import pytest
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import delete_groups as codec
+from highwater.model.acl_operations import AclOperation
 from tests.unit.gateway.handlers.fakes import (
     Client,
     FakeBackend,
+    a_group,
     group_topic,
     image_of,
     request_of,
@@ -51,3 +53,17 @@ async def test_an_unreachable_coordinator_fails_its_groups(version):
         ("b", 68),
         ("c", 69),
     ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_groups_that_may_not_be_deleted(version):
+    backend = FakeBackend(image_of(group_topic()))
+    backend.coordinate(deleted)
+    backend.deny((AclOperation.DELETE, a_group("c")))
+    response = await Client(backend).call(codec.DeleteGroupsRequest(list("cca")), version)
+    assert [(r.group_id, r.error_code) for r in response.results] == [
+        ("a", 0),
+        ("c", ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    ]
+    [(_, call)] = backend.coordinator_calls()
+    assert request_of(call).groups_names == ["a"]

@@ -5,11 +5,14 @@ from highwater.kafka.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsRequestDeleteTopicState,
 )
+from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import THE_CLUSTER, ResourceType
 from highwater.model.errors import UnreachableError
 from tests.unit.gateway.handlers.fakes import (
     OTHER,
     Client,
     FakeBackend,
+    a_topic,
     group_topic,
     image_of,
     topic,
@@ -127,3 +130,51 @@ async def test_without_a_controller_clients_look_for_it_again(version):
     backend.controller.raises = UnreachableError("no controller")
     response = await Client(backend).call(ask(version, "orders"), version)
     assert codes(response) == [("orders", ErrorCode.NOT_CONTROLLER)]
+
+
+DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+NOT_THE_CLUSTER = (AclOperation.DELETE, THE_CLUSTER)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_topics_that_may_not_be_deleted(version):
+    backend = backend_of()
+    backend.deny(
+        NOT_THE_CLUSTER,
+        (AclOperation.DELETE, a_topic("clicks")),
+        (AclOperation.DELETE, a_topic("nothing")),
+        (AclOperation.DESCRIBE, a_topic("hidden")),
+    )
+    names = ["clicks", "orders", "nothing", "hidden"]
+    response = await Client(backend).call(ask(version, *names), version)
+    assert codes(response) == [
+        ("clicks", DENIED),
+        ("orders", 0),
+        ("nothing", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("hidden", DENIED),
+    ]
+    [asked] = backend.controller.requests
+    assert list(asked.topic_ids) == [topic_id("orders")]
+
+
+async def test_an_id_tells_the_name_only_to_those_who_may_know_it():
+    backend = backend_of()
+    backend.deny(
+        NOT_THE_CLUSTER,
+        (AclOperation.DELETE, ResourceType.TOPIC),
+        (AclOperation.DESCRIBE, a_topic("clicks")),
+    )
+    states = [STATE(None, topic_id(name)) for name in ("orders", "clicks", "no such topic")]
+    response = await Client(backend).call(DeleteTopicsRequest(states, timeout_ms=500), 6)
+    assert [(r.name, r.topic_id, r.error_code) for r in response.responses] == [
+        ("orders", topic_id("orders"), DENIED),
+        (None, topic_id("clicks"), DENIED),
+        (None, topic_id("no such topic"), ErrorCode.UNKNOWN_TOPIC_ID),
+    ]
+    assert backend.controller.requests == []
+
+
+async def test_who_may_delete_in_the_cluster_may_delete_every_topic():
+    backend = backend_of()
+    backend.deny((AclOperation.DELETE, ResourceType.TOPIC))
+    assert codes(await Client(backend).call(ask(6, "orders"), 6)) == [("orders", 0)]

@@ -2,6 +2,8 @@ import pytest
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.describe_cluster import DescribeClusterRequest
+from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import THE_CLUSTER
 from tests.unit.gateway.handlers.fakes import Client, FakeBackend, image_of, node, with_listener
 
 
@@ -51,3 +53,20 @@ async def test_the_addresses_are_those_of_the_clients_listener(version):
         response = await Client(backend, listener=listener).call(DescribeClusterRequest(), version)
         assert [(b.broker_id, b.host, b.port) for b in response.brokers] == told
         assert response.controller_id == (2 if told else -1)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_authorized_operations_are_those_of_the_authorizer(version):
+    backend = FakeBackend()
+    backend.deny((AclOperation.CREATE, THE_CLUSTER), (AclOperation.ALTER, THE_CLUSTER))
+    response = await Client(backend).call(DescribeClusterRequest(True), version)
+    assert response.cluster_authorized_operations == 0b1_1111_0000_0000
+
+
+async def test_without_describe_there_are_brokers_but_no_operations():
+    backend = FakeBackend()
+    authorizer = backend.deny((AclOperation.DESCRIBE, THE_CLUSTER))
+    response = await Client(backend).call(DescribeClusterRequest(True), 1)
+    assert (response.error_code, len(response.brokers)) == (0, 3)
+    assert response.cluster_authorized_operations == 0
+    assert len(authorizer.asked) == 1

@@ -7,6 +7,8 @@ from highwater.kafka.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsRequestDescribeConfigsResource,
 )
+from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import THE_CLUSTER
 from highwater.model.broker_config import BROKER_CONFIGS
 from highwater.model.config_type import ConfigSource, ConfigType
 from highwater.model.topic_config_table import TOPIC_CONFIGS
@@ -14,6 +16,7 @@ from tests.unit.gateway.handlers.fakes import (
     OTHER,
     Client,
     FakeBackend,
+    a_topic,
     image_of,
     node,
     topic,
@@ -184,3 +187,21 @@ async def test_sensitive_values_are_hidden(monkeypatch):
     [config] = response.results[0].configs
     assert (config.value, config.is_sensitive) == (None, True)
     assert [synonym.value for synonym in config.synonyms] == [None]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_configs_that_may_not_be_described(version):
+    backend = backend_of()
+    backend.deny(
+        (AclOperation.DESCRIBE_CONFIGS, THE_CLUSTER),
+        (AclOperation.DESCRIBE_CONFIGS, a_topic("nothing")),
+    )
+    request = ask((BROKER, "1"), (TOPIC, "nothing"), (TOPIC, "orders"), (BROKER, ""))
+    response = await Client(backend).call(request, version)
+    assert [(one.resource_name, one.error_code) for one in response.results] == [
+        ("1", ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+        ("nothing", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        ("orders", 0),
+        ("", ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+    ]
+    assert [bool(one.configs) for one in response.results] == [False, False, True, False]

@@ -1,9 +1,12 @@
 import pytest
 
+from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import describe_groups as codec
+from highwater.model.acl_operations import AclOperation
 from tests.unit.gateway.handlers.fakes import (
     Client,
     FakeBackend,
+    a_group,
     group_topic,
     image_of,
     request_of,
@@ -56,3 +59,24 @@ async def test_an_unreachable_coordinator_fails_its_groups(version):
         ("b", 0, "Stable"),
         ("c", 0, "Stable"),
     ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_groups_that_may_not_be_described(version):
+    backend = FakeBackend(image_of(group_topic()))
+    backend.coordinate(described)
+    backend.deny((AclOperation.DESCRIBE, a_group("b")), (AclOperation.DELETE, a_group("c")))
+    request = codec.DescribeGroupsRequest(list("abcb"), version >= 3)
+    response = await Client(backend).call(request, version)
+    denied = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert [(g.group_id, g.error_code, g.group_state) for g in response.groups] == [
+        ("a", 0, "Stable"),
+        ("b", denied, ""),
+        ("c", 0, "Stable"),
+        ("b", denied, ""),
+    ]
+    asked = [group_id for _, c in backend.coordinator_calls() for group_id in request_of(c).groups]
+    assert sorted(asked) == ["a", "c"]
+    if version >= 3:
+        operations = [group.authorized_operations for group in response.groups]
+        assert operations == [3400, -(2**31), 3400 - (1 << AclOperation.DELETE), -(2**31)]

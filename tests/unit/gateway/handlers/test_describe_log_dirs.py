@@ -3,6 +3,8 @@ import pytest
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import describe_log_dirs as codec
+from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import THE_CLUSTER
 from highwater.model.errors import UnreachableError
 from tests.unit.gateway.handlers.fakes import OTHER, Client, FakeBackend, image_of, topic
 
@@ -92,3 +94,13 @@ async def test_other_brokers_are_described_beside_an_unreachable_one(backend):
     response = await Client(backend).call(codec.DescribeLogDirsRequest(None), 4)
     assert response.error_code == ErrorCode.BROKER_NOT_AVAILABLE
     assert [one.log_dir for one in response.results] == ["/data/1", "/broken", "/data/3", "/broken"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_without_the_cluster_nothing_is_listed(backend, version):
+    backend.deny((AclOperation.DESCRIBE, THE_CLUSTER))
+    response = await Client(backend).call(codec.DescribeLogDirsRequest(None), version)
+    assert response.results == []
+    denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert response.error_code == (denied if version >= 3 else 0)
+    assert not any(link.asked for link in backend.links.values())

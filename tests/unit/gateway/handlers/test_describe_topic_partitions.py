@@ -6,11 +6,14 @@ from highwater.kafka.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequestCursor,
     DescribeTopicPartitionsRequestTopicRequest,
 )
+from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import ResourceType
 from highwater.model.ids import NodeId
 from tests.unit.gateway.handlers.fakes import (
     OTHER,
     Client,
     FakeBackend,
+    a_topic,
     image_of,
     node,
     partition,
@@ -151,3 +154,36 @@ async def test_a_leader_without_the_clients_listener_is_not_told(listener, found
     partitions = response.topics[0].partitions
     assert [(p.error_code, p.leader_id, list(p.offline_replicas)) for p in partitions] == found
     assert [p.leader_epoch for p in partitions] == [5, 6]
+
+
+DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+async def test_named_topics_that_may_not_be_described_come_last():
+    backend = three_topics()
+    backend.deny((AclOperation.DESCRIBE, a_topic("a")), (AclOperation.DESCRIBE, a_topic("none")))
+    response = await Client(backend).call(ask("none", "a", "b"), 0)
+    assert [(t.name, t.error_code, t.topic_id) for t in response.topics] == [
+        ("b", 0, topic_id("b")),
+        ("a", DENIED, bytes(16)),
+        ("none", DENIED, bytes(16)),
+    ]
+    assert [t.topic_authorized_operations for t in response.topics[1:]] == [-(2**31)] * 2
+
+
+async def test_all_topics_are_those_that_may_be_described():
+    backend = three_topics()
+    backend.deny((AclOperation.DESCRIBE, a_topic("b")))
+    cursor = DescribeTopicPartitionsRequestCursor("b", 1)
+    assert pages(await Client(backend).call(ask(), 0)) == [("a", [0, 1, 2]), ("c", [0])]
+    assert pages(await Client(backend).call(ask(cursor=cursor), 0)) == [("c", [0])]
+    first = await Client(backend).call(ask(limit=3), 0)
+    assert (first.next_cursor.topic_name, first.next_cursor.partition_index) == ("c", 0)
+
+
+async def test_authorized_operations_also_of_topics_that_do_not_exist():
+    backend = three_topics()
+    backend.deny((AclOperation.WRITE, ResourceType.TOPIC))
+    response = await Client(backend).call(ask("a", "nothing"), 0)
+    assert [(t.name, t.error_code) for t in response.topics] == [("a", 0), ("nothing", 3)]
+    assert [t.topic_authorized_operations for t in response.topics] == [0b1101_1110_1000] * 2

@@ -7,6 +7,8 @@ from highwater.kafka.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersRequestTopicPartitions,
 )
+from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import THE_CLUSTER
 from highwater.model.errors import UnreachableError
 from tests.unit.gateway.handlers.fakes import (
     OTHER,
@@ -110,3 +112,14 @@ async def test_a_controller_that_cannot_be_reached(version):
 def test_the_api_table_row():
     row = APIS[ApiKey.ELECT_LEADERS]
     assert (row.min_version, row.max_version) == (0, 2)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_who_may_not_alter_the_cluster_elects_nobody(version):
+    backend = backend_with()
+    backend.deny((AclOperation.ALTER, THE_CLUSTER))
+    response = await Client(backend).call(ask(("orders", (0,))), version)
+    denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert response.error_code == (denied if version >= 1 else 0)
+    assert codes(response) == {("orders", 0): denied}
+    assert backend.controller.requests == []

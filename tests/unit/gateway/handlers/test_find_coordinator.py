@@ -1,12 +1,17 @@
+from types import SimpleNamespace
+
 import pytest
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.find_coordinator import FindCoordinatorRequest
+from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import ResourceType
 from highwater.model.errors import UnreachableError
 from highwater.runtime.log_limit import VALUE_CHARS_MAX
 from tests.unit.gateway.handlers.fakes import (
     Client,
     FakeBackend,
+    a_group,
     group_topic,
     image_of,
     node,
@@ -141,3 +146,57 @@ async def test_huge_transactional_ids_are_logged_shortened():
     [(event, values)] = lines
     assert event == "transactions_not_served"
     assert [len(one) for one in values["transactional_ids"]] == [VALUE_CHARS_MAX]
+
+
+async def test_a_client_that_asks_again_and_again_for_transactions_does_not_fill_the_log():
+    backend = FakeBackend()
+    lines = []
+    backend.log = SimpleNamespace(warning=lambda event, **values: lines.append((event, values)))
+    client = Client(backend)
+    for _ in range(240):
+        await client.call(ask(4, "payments", key_type=1), 4)
+        backend.clock.now_ms += 500
+    assert [event for event, _ in lines] == ["transactions_not_served"] * 2
+    assert [values.get("repeated") for _, values in lines] == [None, 119]
+
+
+@pytest.mark.parametrize(
+    ("version", "key_type", "resource_type", "code"),
+    [
+        *(
+            (version, 0, ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            for version in range(5)
+        ),
+        *(
+            (
+                version,
+                1,
+                ResourceType.TRANSACTIONAL_ID,
+                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            )
+            for version in range(1, 5)
+        ),
+    ],
+)
+async def test_who_may_not_describe_it_gets_no_coordinator(version, key_type, resource_type, code):
+    backend = FakeBackend()
+    backend.deny((AclOperation.DESCRIBE, resource_type))
+    response = await Client(backend).call(ask(version, "x", key_type=key_type), version)
+    assert results(response, version) == [(code, -1, "", -1)]
+    assert backend.controller.requests == [], "the topic of groups is not made for it"
+
+
+async def test_a_denied_group_that_is_named_twice_is_asked_about_once():
+    backend = FakeBackend()
+    authorizer = backend.deny((AclOperation.DESCRIBE, a_group("hidden")))
+    response = await Client(backend).call(ask(4, "hidden", "hidden"), 4)
+    assert [one.error_code for one in response.coordinators] == [30, 30]
+    assert (len(authorizer.asked), backend.controller.requests) == (1, [])
+
+
+async def test_other_groups_are_told():
+    backend = FakeBackend(image_of(group_topic([3, 2, 1])))
+    backend.deny((AclOperation.DESCRIBE, a_group("hidden")))
+    response = await Client(backend).call(ask(4, "hidden", "readers", "hidden"), 4)
+    denied = (ErrorCode.GROUP_AUTHORIZATION_FAILED, -1, "", -1)
+    assert results(response, 4) == [denied, (0, 2, "10.1.1.1", 9094), denied]

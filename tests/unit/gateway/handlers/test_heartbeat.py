@@ -2,9 +2,11 @@ import pytest
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from highwater.model.acl_operations import AclOperation
 from tests.unit.gateway.handlers.fakes import (
     Client,
     FakeBackend,
+    a_group,
     echo,
     group_topic,
     image_of,
@@ -40,3 +42,12 @@ async def test_errors_of_the_call(version, code, told):
     backend = FakeBackend(image_of(group_topic()))
     backend.coordinate(refuse(code))
     assert (await Client(backend).call(BEAT, version)).error_code == told
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_group_that_may_not_be_read_gets_no_heartbeat(version):
+    backend = FakeBackend(image_of(group_topic()))
+    backend.deny((AclOperation.READ, a_group("readers")))
+    response = await Client(backend).call(BEAT, version)
+    assert response.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert backend.coordinator_calls() == []

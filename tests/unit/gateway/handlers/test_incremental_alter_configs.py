@@ -6,6 +6,8 @@ from highwater.kafka.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
+from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import THE_CLUSTER
 from highwater.model.errors import UnreachableError
 from tests.unit.gateway.handlers.fakes import Client, FakeBackend, image_of, topic, topic_id
 
@@ -120,3 +122,17 @@ async def test_validate_only_changes_nothing():
     backend = backend_of()
     await Client(backend).call(ask(("retention.ms", SET, "1"), validate_only=True), 1)
     assert backend.controller.requests[0].validate_only
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_configs_of_brokers_need_the_cluster(version):
+    backend = backend_of()
+    backend.deny((AclOperation.ALTER_CONFIGS, THE_CLUSTER))
+    changes = ask(("retention.ms", SET, "1")), ask(("node.id", SET, "1"), resource=(BROKER, "1"))
+    request = IncrementalAlterConfigsRequest([one.resources[0] for one in changes])
+    response = await Client(backend).call(request, version)
+    assert [one.error_code for one in response.responses] == [
+        0,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ]
+    assert change_of(backend).topic_id == topic_id("orders")

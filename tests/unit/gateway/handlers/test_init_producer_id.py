@@ -2,6 +2,8 @@ import pytest
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.init_producer_id import InitProducerIdRequest
+from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import THE_CLUSTER, Resource, ResourceType
 from highwater.model.errors import UnreachableError
 from tests.unit.gateway.handlers.fakes import Client, FakeBackend
 
@@ -48,3 +50,35 @@ async def test_a_refusal_of_the_controller_is_retriable_too():
     backend.controller.errors["producer ids"] = (ErrorCode.STALE_BROKER_EPOCH, "")
     answer = await Client(backend).call(InitProducerIdRequest(None), 4)
     assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("denied", "code"),
+    [
+        ([(AclOperation.IDEMPOTENT_WRITE, THE_CLUSTER)], 0),
+        ([(AclOperation.WRITE, ResourceType.TOPIC)], 0),
+        (
+            [
+                (AclOperation.IDEMPOTENT_WRITE, THE_CLUSTER),
+                (AclOperation.WRITE, ResourceType.TOPIC),
+            ],
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ),
+    ],
+)
+async def test_who_may_write_any_topic_may_be_idempotent(version, denied, code):
+    backend = FakeBackend()
+    backend.deny(*denied)
+    answer = await Client(backend).call(InitProducerIdRequest(None), version)
+    assert answer.error_code == code
+    assert bool(backend.controller.requests) == (code == 0)
+
+
+async def test_a_transactional_id_needs_write_on_it():
+    backend = FakeBackend()
+    payments = Resource(ResourceType.TRANSACTIONAL_ID, "payments")
+    authorizer = backend.deny((AclOperation.WRITE, payments))
+    answer = await Client(backend).call(InitProducerIdRequest("payments"), 4)
+    assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert [one for _, _, one in authorizer.asked] == [payments]

@@ -7,9 +7,11 @@ from highwater.kafka.messages.join_group import (
     JoinGroupResponse,
     JoinGroupResponseJoinGroupResponseMember,
 )
+from highwater.model.acl_operations import AclOperation
 from tests.unit.gateway.handlers.fakes import (
     Client,
     FakeBackend,
+    a_group,
     echo,
     group_topic,
     image_of,
@@ -78,3 +80,12 @@ async def test_errors_of_the_call_are_put_into_a_response(version):
     assert (response.generation_id, response.member_id, response.leader) == (-1, "", "")
     assert response.protocol_name == (None if version >= 7 else "")
     assert response.members == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_group_that_may_not_be_read_is_not_joined(version):
+    backend = FakeBackend(image_of(group_topic()))
+    backend.deny((AclOperation.READ, a_group("readers")))
+    response = await Client(backend).call(join(version), version)
+    assert response.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert backend.coordinator_calls() == []

@@ -7,9 +7,11 @@ from highwater.kafka.messages.leave_group import (
     LeaveGroupResponse,
     LeaveGroupResponseMemberResponse,
 )
+from highwater.model.acl_operations import AclOperation
 from tests.unit.gateway.handlers.fakes import (
     Client,
     FakeBackend,
+    a_group,
     echo,
     group_topic,
     image_of,
@@ -43,3 +45,12 @@ async def test_errors_of_the_call(version):
     backend.coordinate(refuse(ErrorCode.NOT_COORDINATOR))
     response = await Client(backend).call(leave(version), version)
     assert (response.error_code, list(response.members)) == (ErrorCode.NOT_COORDINATOR, [])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_group_that_may_not_be_read_is_not_left(version):
+    backend = FakeBackend(image_of(group_topic()))
+    backend.deny((AclOperation.READ, a_group("readers")))
+    response = await Client(backend).call(leave(version), version)
+    assert response.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert backend.coordinator_calls() == []

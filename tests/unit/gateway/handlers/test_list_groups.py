@@ -2,9 +2,12 @@ import pytest
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import list_groups as codec
+from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import THE_CLUSTER, ResourceType
 from tests.unit.gateway.handlers.fakes import (
     Client,
     FakeBackend,
+    a_group,
     group_topic,
     image_of,
     refuse,
@@ -76,3 +79,20 @@ async def test_a_loading_coordinator_is_an_error_beside_the_groups_of_others():
     response = await Client(backend).call(codec.ListGroupsRequest(), 4)
     assert response.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert names(response) == ["group-of-1", "group-of-3"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_without_the_cluster_only_groups_that_may_be_described(version):
+    backend = backend_of([1, 2, 3])
+    cluster = (AclOperation.DESCRIBE, THE_CLUSTER)
+    backend.deny(cluster, (AclOperation.DESCRIBE, a_group("group-of-2")))
+    response = await Client(backend).call(codec.ListGroupsRequest(), version)
+    assert (response.error_code, names(response)) == (0, ["group-of-1", "group-of-3"])
+
+
+async def test_who_may_describe_the_cluster_sees_all_groups():
+    backend = backend_of([1, 2, 3])
+    authorizer = backend.deny((AclOperation.DESCRIBE, ResourceType.GROUP))
+    response = await Client(backend).call(codec.ListGroupsRequest(), 4)
+    assert len(names(response)) == 3
+    assert [one for _, _, one in authorizer.asked] == [THE_CLUSTER]

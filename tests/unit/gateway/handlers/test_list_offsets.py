@@ -7,8 +7,16 @@ from highwater.kafka.messages.list_offsets import (
     ListOffsetsRequestListOffsetsPartition,
     ListOffsetsRequestListOffsetsTopic,
 )
+from highwater.model.acl_operations import AclOperation
 from highwater.model.errors import UnreachableError
-from tests.unit.gateway.handlers.fakes import Client, FakeBackend, image_of, topic, topic_id
+from tests.unit.gateway.handlers.fakes import (
+    Client,
+    FakeBackend,
+    a_topic,
+    image_of,
+    topic,
+    topic_id,
+)
 
 VERSIONS = range(1, 10)
 
@@ -158,3 +166,20 @@ async def test_offsets_of_a_leader_that_is_still_catching_up(version):
     response = await Client(backend).call(ask(version, ("orders", [(0, -1)])), version)
     known = ErrorCode.OFFSET_NOT_AVAILABLE if version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE
     assert results(response) == [("orders", 0, known, -1)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_topics_that_may_not_be_described(version):
+    backend = backend_of(topic("orders", (1, 2)), topic("clicks", (1,)))
+    backend.deny((AclOperation.DESCRIBE, a_topic("orders")), (AclOperation.DESCRIBE, a_topic("x")))
+    request = ask(version, ("orders", [(0, -1), (0, -1)]), ("x", [(5, -1)]), ("clicks", [(0, -1)]))
+    response = await Client(backend).call(request, version)
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert [(p.error_code, p.offset) for t in response.topics for p in t.partitions] == [
+        (denied, -1),
+        (denied, -1),
+        (denied, -1),
+        (0, 1_000),
+    ]
+    [(asked, _)] = [one for link in backend.links.values() for one in link.asked]
+    assert [one.topic_id for one in asked.partitions] == [topic_id("clicks")]

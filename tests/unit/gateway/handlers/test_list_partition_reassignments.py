@@ -1,9 +1,12 @@
 import pytest
 
+from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsRequestListPartitionReassignmentsTopics,
 )
+from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import THE_CLUSTER
 from highwater.model.ids import NodeId
 from tests.unit.gateway.handlers.fakes import (
     OTHER,
@@ -67,3 +70,12 @@ async def test_partitions_that_move(request_):
 async def test_partitions_without_a_reassignment_are_left_out(request_):
     response = await Client(backend()).call(request_, 0)
     assert (response.error_code, response.topics) == (0, [])
+
+
+async def test_who_may_not_describe_the_cluster_sees_none():
+    made = backend()
+    made.deny((AclOperation.DESCRIBE, THE_CLUSTER))
+    response = await Client(made).call(ListPartitionReassignmentsRequest(), 0)
+    denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert (response.error_code, response.error_message) == (denied, denied.message)
+    assert response.topics == []

@@ -5,6 +5,8 @@ import pytest
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.metadata import MetadataRequest, MetadataRequestMetadataRequestTopic
+from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import THE_CLUSTER, ResourceType
 from highwater.model.cluster import GatewayState
 from highwater.model.errors import UnreachableError
 from highwater.model.ids import GatewayId, NodeId
@@ -13,6 +15,7 @@ from tests.unit.gateway.handlers.fakes import (
     OTHER,
     Client,
     FakeBackend,
+    a_topic,
     group_topic,
     image_of,
     node,
@@ -358,3 +361,73 @@ async def test_metadata_does_not_wait_for_another_topics_image():
     async with asyncio.timeout(0.04):  # A wait that times out takes longer.
         response = await Client(backend).call(ask("payments"), 9)
     assert codes(response) == [("payments", 0)]
+
+
+DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_named_topics_that_may_not_be_described_are_refused_without_a_look(version):
+    backend = FakeBackend(image_of(access_log(), topic("orders")))
+    backend.deny((AclOperation.DESCRIBE, a_topic("orders")), (AclOperation.DESCRIBE, a_topic("x")))
+    response = await Client(backend).call(ask("orders", "access_log", "x"), version)
+    assert codes(response) == [("access_log", 0), ("orders", DENIED), ("x", DENIED)]
+    assert all(not one.partitions and not one.is_internal for one in response.topics[1:])
+    assert backend.controller.requests == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_all_topics_are_those_that_may_be_described(version):
+    backend = FakeBackend(image_of(access_log(), topic("orders")))
+    backend.deny((AclOperation.DESCRIBE, a_topic("orders")))
+    request = ask() if version == 0 else MetadataRequest(None)
+    assert codes(await Client(backend).call(request, version)) == [("access_log", 0)]
+
+
+@pytest.mark.parametrize("denied", [a_topic("clicks"), ResourceType.TOPIC])
+async def test_creation_needs_the_cluster_or_the_topic(denied):
+    backend = FakeBackend(image_of(access_log()))
+    backend.deny((AclOperation.CREATE, THE_CLUSTER), (AclOperation.CREATE, denied))
+    response = await Client(backend).call(ask("clicks", "access_log", "orders"), 9)
+    created = [wish.name for asked in backend.controller.requests for wish in asked.topics]
+    if denied == a_topic("clicks"):
+        assert codes(response) == [("access_log", 0), ("orders", 0), ("clicks", DENIED)]
+        assert created == ["orders"]
+    else:
+        assert codes(response) == [("access_log", 0), ("clicks", DENIED), ("orders", DENIED)]
+        assert created == []
+
+
+async def test_who_may_create_in_the_cluster_may_create_every_topic():
+    backend = FakeBackend(image_of())
+    backend.deny((AclOperation.CREATE, ResourceType.TOPIC))
+    assert codes(await Client(backend).call(ask("clicks"), 9)) == [("clicks", 0)]
+
+
+async def test_nobody_needs_to_create_what_is_not_created():
+    backend = FakeBackend(image_of(access_log()), auto_create_topics=False)
+    authorizer = backend.deny((AclOperation.CREATE, ResourceType.TOPIC))
+    response = await Client(backend).call(ask("access_log", "clicks"), 9)
+    assert codes(response) == [("access_log", 0), ("clicks", 3)]
+    assert {operation for _, operation, _ in authorizer.asked} == {AclOperation.DESCRIBE}
+
+
+@pytest.mark.parametrize("version", [8, 9])
+async def test_authorized_operations_are_those_of_the_authorizer(version):
+    backend = FakeBackend(image_of(access_log()), auto_create_topics=False)
+    backend.deny((AclOperation.WRITE, ResourceType.TOPIC), (AclOperation.DESCRIBE, THE_CLUSTER))
+    backend.authorizer.denied.add((AclOperation.DESCRIBE, a_topic("hidden")))
+    request = ask(
+        "access_log",
+        "nothing",
+        "hidden",
+        include_topic_authorized_operations=True,
+        include_cluster_authorized_operations=True,
+    )
+    response = await Client(backend).call(request, version)
+    assert response.cluster_authorized_operations == 0
+    assert [(t.name, t.topic_authorized_operations) for t in response.topics] == [
+        ("access_log", 0b1101_1110_1000),
+        ("nothing", 0b1101_1110_1000),
+        ("hidden", -(2**31)),
+    ]

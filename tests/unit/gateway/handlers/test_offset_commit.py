@@ -9,9 +9,12 @@ from highwater.kafka.messages.offset_commit import (
     OffsetCommitResponseOffsetCommitResponsePartition,
     OffsetCommitResponseOffsetCommitResponseTopic,
 )
+from highwater.model.acl_operations import AclOperation
 from tests.unit.gateway.handlers.fakes import (
     Client,
     FakeBackend,
+    a_group,
+    a_topic,
     echo,
     group_topic,
     image_of,
@@ -128,3 +131,40 @@ async def test_partitions_of_a_deleted_topic_are_not_compared_with_one_another(m
     [told] = response.topics
     assert [one.partition_index for one in told.partitions] == list(range(8, 100))
     assert not compared
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_offsets_of_topics_that_may_not_be_read_are_not_stored(version):
+    backend = FakeBackend(IMAGE)
+    accepted = response_with(0)
+    accepted.topics = accepted.topics[:1]
+    backend.coordinate(echo(accepted))
+    backend.deny((AclOperation.READ, a_topic("orders")))
+    response = await Client(backend).call(COMMIT, version)
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert codes_of(response) == {
+        ("access_log", 0): 0,
+        ("access_log", 1): 0,
+        ("orders", 7): denied,
+    }
+    [(_, call)] = backend.coordinator_calls()
+    assert [one.name for one in request_of(call).topics] == ["access_log"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_group_that_may_not_be_read_stores_nothing(version):
+    backend = FakeBackend(IMAGE)
+    authorizer = backend.deny((AclOperation.READ, a_group("readers")))
+    response = await Client(backend).call(COMMIT, version)
+    assert response == response_with(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    assert backend.coordinator_calls() == []
+    assert len(authorizer.asked) == 1
+
+
+async def test_each_resource_is_asked_about_once():
+    backend = FakeBackend(IMAGE)
+    backend.coordinate(echo(response_with(0)))
+    authorizer = backend.deny()
+    await Client(backend).call(COMMIT, 8)
+    resources = [resource for _, _, resource in authorizer.asked]
+    assert resources == [a_group("readers"), a_topic("access_log"), a_topic("orders")]

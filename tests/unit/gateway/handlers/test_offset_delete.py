@@ -7,9 +7,12 @@ from highwater.kafka.messages.offset_delete import (
     OffsetDeleteResponseOffsetDeleteResponsePartition,
     OffsetDeleteResponseOffsetDeleteResponseTopic,
 )
+from highwater.model.acl_operations import AclOperation
 from tests.unit.gateway.handlers.fakes import (
     Client,
     FakeBackend,
+    a_group,
+    a_topic,
     echo,
     group_topic,
     image_of,
@@ -90,3 +93,22 @@ async def test_errors_of_the_call():
     backend.coordinate(echo(OffsetDeleteResponse(ErrorCode.NON_EMPTY_GROUP)))
     response = await Client(backend).call(delete(access_log=[0], gone=[0]), 0)
     assert response == OffsetDeleteResponse(ErrorCode.NON_EMPTY_GROUP)
+
+
+async def test_offsets_of_topics_that_may_not_be_read_are_not_deleted():
+    backend = FakeBackend(image_of(group_topic(), topic("access_log", (1, 2)), topic("orders")))
+    backend.coordinate(echo(answered(access_log=[(0, 0)])))
+    backend.deny((AclOperation.READ, a_topic("orders")))
+    response = await Client(backend).call(delete(access_log=[0], orders=[0, 3]), 0)
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert response == answered(access_log=[(0, 0)], orders=[(0, denied), (3, denied)])
+    [(_, call)] = backend.coordinator_calls()
+    assert [one.name for one in request_of(call).topics] == ["access_log"]
+
+
+async def test_a_group_that_may_not_be_deleted_keeps_its_offsets():
+    backend = FakeBackend(IMAGE)
+    backend.deny((AclOperation.DELETE, a_group("readers")))
+    response = await Client(backend).call(delete(access_log=[0]), 0)
+    assert response == OffsetDeleteResponse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    assert backend.coordinator_calls() == []

@@ -2,9 +2,12 @@ import pytest
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import offset_fetch as codec
+from highwater.model.acl_operations import AclOperation
 from tests.unit.gateway.handlers.fakes import (
     Client,
     FakeBackend,
+    a_group,
+    a_topic,
     echo,
     group_topic,
     image_of,
@@ -119,3 +122,112 @@ async def test_no_groups():
 async def test_several_groups_before_the_topic_exists():
     response = await Client(FakeBackend()).call(groups("a", "b"), 8)
     assert [(g.group_id, g.error_code) for g in response.groups] == [("a", 15), ("b", 15)]
+
+
+DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def fetch_two(version, topics=("hidden", "access_log")):
+    """Of one group; None means all topics."""
+    request = fetch(version)
+    holder = request.groups[0] if version >= 8 else request
+    if topics is None:
+        holder.topics = None
+    else:
+        holder.topics = [type(holder.topics[0])(name, partition_indexes=[0]) for name in topics]
+    return request
+
+
+def seen(response, version):
+    """(group's error, [(topic, partition, offset, error)])."""
+    [holder] = response.groups if version >= 8 else [response]
+    return holder.error_code, [
+        (t.name, p.partition_index, p.committed_offset, p.error_code)
+        for t in holder.topics
+        for p in t.partitions
+    ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_topics_that_may_not_be_described_are_not_asked_for(version):
+    backend = FakeBackend(image_of(group_topic()))
+    backend.coordinate(echo(fetched(version)))
+    backend.deny((AclOperation.DESCRIBE, a_topic("hidden")))
+    response = await Client(backend).call(fetch_two(version), version)
+    assert seen(response, version) == (0, [("access_log", 0, 42, 0), ("hidden", 0, -1, DENIED)])
+    [(_, call)] = backend.coordinator_calls()
+    asked = request_of(call)
+    [topic] = asked.groups[0].topics if version >= 8 else asked.topics
+    assert topic.name == "access_log"
+
+
+@pytest.mark.parametrize("version", VERSIONS[1:])
+async def test_an_answer_about_all_topics_leaves_them_out(version):
+    backend = FakeBackend(image_of(group_topic()))
+    answer = fetched(version)
+    holder = answer.groups[0] if version >= 8 else answer
+    holder.topics = [*holder.topics, type(holder.topics[0])("hidden")]
+    backend.coordinate(echo(answer))
+    authorizer = backend.deny((AclOperation.DESCRIBE, a_topic("hidden")))
+    response = await Client(backend).call(fetch_two(version, None), version)
+    assert seen(response, version) == (0, [("access_log", 0, 42, 0)])
+    resources = [resource for _, _, resource in authorizer.asked]
+    assert resources == [a_group("readers"), a_topic("access_log"), a_topic("hidden")]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_group_that_may_not_be_described_is_not_asked_for(version):
+    backend = FakeBackend(image_of(group_topic()))
+    backend.deny((AclOperation.DESCRIBE, a_group("readers")))
+    response = await Client(backend).call(fetch_two(version), version)
+    code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    if version == 1:
+        assert seen(response, 1) == (0, [("hidden", 0, -1, code), ("access_log", 0, -1, code)])
+    else:
+        assert seen(response, version) == (code, [])
+    assert backend.coordinator_calls() == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_an_error_of_the_call_is_told_instead_of_denied_topics(version):
+    backend = FakeBackend(image_of(group_topic()))
+    backend.coordinate(refuse(ErrorCode.NOT_COORDINATOR))
+    backend.deny((AclOperation.DESCRIBE, a_topic("hidden")))
+    error, topics = seen(await Client(backend).call(fetch_two(version), version), version)
+    if version == 1:
+        assert topics == [("hidden", 0, -1, 16), ("access_log", 0, -1, 16)]
+    else:
+        assert (error, topics) == (16, [])
+
+
+async def test_other_groups_of_the_request_are_served():
+    backend = FakeBackend(image_of(group_topic([1, 1, 1])))
+
+    def answer(call):
+        found = [
+            codec.OffsetFetchResponseOffsetFetchResponseGroup(group.group_id)
+            for group in request_of(call).groups
+        ]
+        return (0, codec.encode_response(codec.OffsetFetchResponse(groups=found), 8))
+
+    backend.coordinate(answer)
+    backend.deny((AclOperation.DESCRIBE, a_group("b")))
+    response = await Client(backend).call(groups("a", "b", "c", "b"), 8)
+    assert [(group.group_id, group.error_code) for group in response.groups] == [
+        ("a", 0),
+        ("b", ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        ("c", 0),
+        ("b", ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    ]
+
+
+async def test_topics_of_one_group_are_not_decoded_while_everything_is_allowed(monkeypatch):
+    def decode(*_):
+        raise AssertionError
+
+    backend = FakeBackend(image_of(group_topic()))
+    backend.coordinate(echo(fetched(8)))
+    client = Client(backend)
+    body = codec.encode_request(fetch(8), 8)
+    monkeypatch.setattr(codec, "decode_request", decode)
+    assert await client.send(codec.API_KEY, 8, body) == codec.encode_response(fetched(8), 8)

@@ -7,8 +7,17 @@ from highwater.kafka.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequestOffsetForLeaderPartition,
     OffsetForLeaderEpochRequestOffsetForLeaderTopic,
 )
+from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import THE_CLUSTER
 from highwater.model.errors import UnreachableError
-from tests.unit.gateway.handlers.fakes import Client, FakeBackend, image_of, topic, topic_id
+from tests.unit.gateway.handlers.fakes import (
+    Client,
+    FakeBackend,
+    a_topic,
+    image_of,
+    topic,
+    topic_id,
+)
 
 VERSIONS = range(2, 5)
 
@@ -84,3 +93,23 @@ async def test_codes_of_the_leader_reach_the_client():
     )
     response = await Client(backend).call(ask(("orders", [(0, 5, 3)])), 4)
     assert results(response) == [("orders", 0, ErrorCode.UNKNOWN_LEADER_EPOCH, -1, -1)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_topics_that_may_not_be_described(version):
+    backend = backend_of(topic("orders", (1,)), topic("clicks", (1,)))
+    cluster = (AclOperation.CLUSTER_ACTION, THE_CLUSTER)
+    backend.deny(cluster, (AclOperation.DESCRIBE, a_topic("orders")))
+    request = ask(("orders", [(0, 5, 4)]), ("clicks", [(0, 5, 4)]))
+    response = await Client(backend).call(request, version)
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert results(response) == [("orders", 0, denied, -1, -1), ("clicks", 0, 0, 4, 1_000)]
+    [(asked, _)] = backend.links[1].asked
+    assert [one.topic_id for one in asked.partitions] == [topic_id("clicks")]
+
+
+async def test_who_acts_for_the_cluster_may_ask_for_every_topic():
+    backend = backend_of(topic("orders", (1,)))
+    backend.deny((AclOperation.DESCRIBE, a_topic("orders")))
+    response = await Client(backend).call(ask(("orders", [(0, 5, 4)])), 4)
+    assert results(response) == [("orders", 0, 0, 4, 1_000)]

@@ -6,9 +6,11 @@ from highwater.kafka.messages.sync_group import (
     SyncGroupRequestSyncGroupRequestAssignment,
     SyncGroupResponse,
 )
+from highwater.model.acl_operations import AclOperation
 from tests.unit.gateway.handlers.fakes import (
     Client,
     FakeBackend,
+    a_group,
     echo,
     group_topic,
     image_of,
@@ -53,3 +55,12 @@ async def test_errors_of_the_call(version, code, told):
     backend.coordinate(refuse(code))
     response = await Client(backend).call(sync(version), version)
     assert (response.error_code, bytes(response.assignment)) == (told, b"")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_group_that_may_not_be_read_is_not_synchronised(version):
+    backend = FakeBackend(image_of(group_topic()))
+    backend.deny((AclOperation.READ, a_group("readers")))
+    response = await Client(backend).call(sync(version), version)
+    assert response.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert backend.coordinator_calls() == []

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 
 from highwater.gateway.handling.fan_out import Routed, ask_leaders, route_of
@@ -75,3 +77,20 @@ async def test_a_node_that_answers_too_little_is_a_bug():
 
     with pytest.raises(ValueError, match="zip"):
         await ask_leaders(context_of(backend), [Routed(backend.links[1], 1)], ask, str)
+
+
+async def test_a_leader_that_cannot_be_asked_is_logged_within_the_limit():
+    backend = FakeBackend()
+    lines = []
+    backend.log = SimpleNamespace(warning=lambda event, **values: lines.append((event, values)))
+
+    async def ask(link, questions):
+        raise UnreachableError(f"node {link.node_id} is away")
+
+    for _ in range(50):
+        routed = [Routed(backend.links[number], "q") for number in (1, 2)]
+        await ask_leaders(context_of(backend), routed, ask, str)
+    assert [(event, values["node"]) for event, values in lines] == [
+        ("leader_not_asked", 1),
+        ("leader_not_asked", 2),
+    ]

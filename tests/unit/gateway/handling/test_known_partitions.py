@@ -12,5 +12,5 @@ from tests.unit.gateway.handlers.fakes import Client, FakeBackend, image_of, top
 def test_partitions_are_split_in_their_order(name, known, unknown):
     context = Client(FakeBackend(image_of(topic("access_log", (1, 2))))).context(47, 0)
     partitions = [OffsetDeleteRequestOffsetDeleteRequestPartition(n) for n in (0, -1, 1, 2)]
-    found = split_partitions(context, name, partitions)
+    *found, _ = split_partitions(context, name, partitions, frozenset())
     assert [[one.partition_index for one in part] for part in found] == [known, unknown]

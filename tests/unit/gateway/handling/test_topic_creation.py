@@ -1,4 +1,5 @@
 import asyncio
+from types import SimpleNamespace
 
 from highwater.gateway.handling import topic_creation
 from highwater.gateway.handling.topic_creation import (
@@ -7,6 +8,7 @@ from highwater.gateway.handling.topic_creation import (
     group_metadata_topic,
 )
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.errors import UnreachableError
 from tests.unit.gateway.handlers.fakes import Client, FakeBackend, group_topic, image_of
 
 
@@ -100,3 +102,16 @@ async def test_an_existing_group_metadata_topic_is_not_created():
     found = await group_metadata_topic(context_of(backend))
     assert found is backend.image.topic("__consumer_offsets")
     assert backend.controller.requests == []
+
+
+async def test_a_creation_that_fails_is_logged_within_the_limit():
+    backend = FakeBackend()
+    backend.controller.raises = UnreachableError("no controller")
+    lines = []
+    backend.log = SimpleNamespace(warning=lambda event, **values: lines.append((event, values)))
+    context = context_of(backend)
+    for _ in range(50):
+        codes = await create_topics(context, [auto_topic(context, "clicks")])
+        assert codes == {"clicks": ErrorCode.LEADER_NOT_AVAILABLE}
+    [(event, values)] = lines
+    assert (event, values["topics"]) == ("topic_creation_failed", ["clicks"])

@@ -141,9 +141,14 @@ async def test_failures_that_a_client_repeats_do_not_fill_the_log():
 
     backend.log = Log()
     client = Client(backend)
-    for _ in range(3 * LINES_PER_WINDOW):
+    for version in range(2, 8):
+        for _ in range(3):
+            await client.call(sample_request(ApiKey.CREATE_TOPICS, version), version)
+    for n in range(3 * LINES_PER_WINDOW):
+        backend.controller.raises = TimeoutError(f"{n:02}" + "t" * 5_000)
         await client.call(sample_request(ApiKey.CREATE_TOPICS, 7), 7)
     assert [event for event, _ in lines] == ["request_failed"] * LINES_PER_WINDOW
+    assert [values["api_version"] for _, values in lines] == [2, 3, 4, 5, 6, 7, 7, 7, 7, 7]
     assert all(len(values["error"]) == VALUE_CHARS_MAX for _, values in lines)
     # A bug is rarer and must not be hidden by expected errors.
     backend.controller.raises = KeyError("bug")

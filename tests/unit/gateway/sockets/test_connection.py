@@ -141,3 +141,12 @@ async def test_muting_pauses_and_comes_to_an_end():
     await send(handler, theirs)
     theirs.close()
     await lost(connections)
+
+
+async def test_the_address_of_the_socket_is_the_client_s():
+    made, theirs, connections = await connect(FetchHandler())
+    address = theirs.getsockname()
+    peer = made.client.peer
+    assert ((peer.host, peer.port), made.client.requester.host) == (address, address[0])
+    theirs.close()
+    await lost(connections)

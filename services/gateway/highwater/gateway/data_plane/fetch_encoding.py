@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from highwater.gateway.core.reply import Part
-from highwater.gateway.routing.current_leader import CurrentLeader
+from highwater.gateway.routing.current_leader import CurrentLeader, leader_for_error
+from highwater.gateway.routing.table import TopicRoutes
 from highwater.hop.fetch import BUFFERS, SMALL_RANGE, FetchedPartition, FileRange
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.framing import encode_response_header, frame
@@ -60,6 +61,20 @@ def _framed(header: bytes, parts: Sequence[Buffer | FileRange]) -> list[Part]:
     if run:
         framed.append(b"".join(run))
     return framed
+
+
+def current_leader(
+    version: int,
+    routes: TopicRoutes | None,
+    partition: int,
+    result: FetchedPartition,
+    listener: str,
+) -> CurrentLeader | None:
+    """The leader that a refusal names, if the version has a place for it and the leader is known."""
+    if version < CURRENT_LEADER_FROM:
+        return None
+    code = result.error_code
+    return leader_for_error(code, routes, partition, result.leader, result.leader_epoch, listener)
 
 
 def read_small(result: FetchedPartition, records: FileRange) -> None:

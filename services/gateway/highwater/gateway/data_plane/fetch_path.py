@@ -4,6 +4,7 @@
   v10 zstd, v11 rack, v12 flexible. Topic ids begin at v13, which is not served yet.
 - If the node's files can be read, large records never pass through this process: a reply's part is
   a range of a segment file. Small ones come as bytes, or are read (`hop.fetch.SMALL_RANGE`).
+- Without READ on a topic its partitions are TOPIC_AUTHORIZATION_FAILED.
 
 Deviations
 - Sessions are declined: the reply has session id 0, so clients keep sending whole fetches.
@@ -26,15 +27,15 @@ from highwater.gateway.core.fetch_shape import (
 from highwater.gateway.core.meters import FETCH
 from highwater.gateway.core.reply import Part, Reply
 from highwater.gateway.data_plane.decoding import RequestDecoder
+from highwater.gateway.data_plane.denials import unreadable_topics
 from highwater.gateway.data_plane.fetch_encoding import (
-    CURRENT_LEADER_FROM,
+    current_leader,
     encode_parts,
     partition_data,
     read_small,
     session_not_found,
 )
 from highwater.gateway.routing.client import ClientSession
-from highwater.gateway.routing.current_leader import CurrentLeader, leader_for_error
 from highwater.gateway.routing.table import TopicRoutes
 from highwater.hop.fetch import (
     BUFFERS,
@@ -47,6 +48,7 @@ from highwater.hop.fetch import (
 from highwater.hop.ports import NodeLink
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import fetch as codec
+from highwater.model.authorization import Authorizer
 
 MIN_VERSION: Final = 4
 MAX_VERSION: Final = 12
@@ -229,7 +231,7 @@ class FetchReply(FailingReply):
                 if result.error_code:
                     client = self.session.client
                     routes = client.topics.get(topic.topic.encode())
-                    current = _current_leader(
+                    current = current_leader(
                         version, routes, asked.partition, result, client.peer.listener
                     )
                 data = partition_data(asked.partition, result, current, may_copy=may_copy)
@@ -258,19 +260,6 @@ def _learn(
     shape.min_bytes = min(max(0, request.min_bytes), shape.max_bytes)
     shape.isolation_level = int(request.isolation_level == READ_COMMITTED)
     return shape
-
-
-def _current_leader(
-    version: int,
-    routes: TopicRoutes | None,
-    partition: int,
-    result: FetchedPartition,
-    listener: str,
-) -> CurrentLeader | None:
-    if version < CURRENT_LEADER_FROM:
-        return None
-    code = result.error_code
-    return leader_for_error(code, routes, partition, result.leader, result.leader_epoch, listener)
 
 
 class SinglePartitionFetch(FailingReply):
@@ -336,7 +325,7 @@ class SinglePartitionFetch(FailingReply):
         """Packs a result that the fast path cannot encode."""
         shape = self._shape
         session = self.session
-        current = _current_leader(
+        current = current_leader(
             shape.version, shape.topic, self._partition, result, session.client.peer.listener
         )
         may_copy = not session.shared.budget.replies_scarce
@@ -358,7 +347,10 @@ class SinglePartitionFetch(FailingReply):
 class FetchPath:
     """Handles the Fetch frames of all sessions of a loop."""
 
-    __slots__ = ()
+    __slots__ = ("_authorizer",)
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
 
     def start(self, session: ClientSession, frame: bytearray) -> None:
         """Starts a request, which is already counted as outstanding."""
@@ -444,6 +436,7 @@ class FetchPath:
         by_link: dict[NodeLink, tuple[list[FetchPartition], list[int]]] = {}
         place = 0
         refused = False
+        denied = unreadable_topics(self._authorizer, session.client.requester, request)
         for topic in request.topics:
             routes = topics.get(topic.topic.encode())
             count = len(routes.partitions) if routes is not None else 0
@@ -452,6 +445,8 @@ class FetchPath:
                 link: NodeLink | None = None
                 if request.replica_id >= 0:
                     error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+                elif topic.topic in denied:
+                    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 elif routes is None or not 0 <= asked.partition < count:
                     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 else:

@@ -5,6 +5,8 @@ object and one call to the leader's link. The generated codec decodes all others
 
 - v3-v8 classic, v9+ flexible encoding; v7 allows zstd; v8 adds record errors.
 - acks=0 is never answered; an error then closes the connection, as in Kafka.
+- Without WRITE on a topic its partitions are TOPIC_AUTHORIZATION_FAILED. If any batch is transactional,
+  all are TRANSACTIONAL_ID_AUTHORIZATION_FAILED without WRITE on the transactional id.
 
 Deviations
 - Versions 0 to 2 are advertised for old librdkafka (KAFKA-18659), and close the connection.
@@ -20,6 +22,7 @@ from highwater.gateway.core.produce_reply import name_part, pack_reply
 from highwater.gateway.core.produce_shape import ProduceShape, learn, match
 from highwater.gateway.core.reply import Reply
 from highwater.gateway.data_plane.decoding import RequestDecoder
+from highwater.gateway.data_plane.denials import produce_denials
 from highwater.gateway.routing.client import ClientSession
 from highwater.gateway.routing.current_leader import CurrentLeader, leader_for_error
 from highwater.gateway.routing.table import TopicRoutes
@@ -29,6 +32,7 @@ from highwater.kafka.framing import encode_response_header, frame
 from highwater.kafka.messages import produce as codec
 from highwater.kafka.records.batch import ATTRIBUTES_AT, COMPRESSION_MASK
 from highwater.kafka.records.compression import Compression
+from highwater.model.authorization import Authorizer
 
 MIN_VERSION: Final = 3
 MAX_VERSION: Final = 11
@@ -289,7 +293,10 @@ def encode_reply(
 class ProducePath:
     """Handles the Produce frames of all sessions of a loop."""
 
-    __slots__ = ()
+    __slots__ = ("_authorizer",)
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
 
     def start(self, session: ClientSession, frame: bytearray) -> None:
         """Starts a request, which is already counted as outstanding."""
@@ -338,14 +345,19 @@ class ProducePath:
         if not places:
             reply.finish()
             return
-        if len(places) == len(request.topic_data) == 1:
+        denials = produce_denials(self._authorizer, session.client.requester, request)
+        if len(places) == len(request.topic_data) == 1 and not denials:
             self._learn(session, frame, version, request, topics)
         deadline_ms = session.shared.now_ms + bounded_timeout_ms(request.timeout_ms)
         index = 0
         for topic in request.topic_data:
             routes = topics.get(topic.name.encode())
+            denial = denials.get(topic.name) if denials else None
             for data in topic.partition_data:
-                self._append(routes, data, request.acks, version, reply, index, deadline_ms)
+                if denial is not None:
+                    reply.append_done(index, -1, None, denial)
+                else:
+                    self._append(routes, data, request.acks, version, reply, index, deadline_ms)
                 index += 1
 
     def _append(

@@ -1,6 +1,7 @@
 """AlterPartitionReassignments v0-1: moves partitions to other nodes, or cancels it (KIP-455, KIP-860).
 
 Behaviour
+- Without ALTER on the cluster: CLUSTER_AUTHORIZATION_FAILED.
 - Each partition has its own result. A list of replicas starts a reassignment and replaces the one
   in progress; null cancels it and restores the former replicas: NO_REASSIGNMENT_IN_PROGRESS (85) if
   there is none, INVALID_REPLICA_ASSIGNMENT (39) if none of the former replicas is in sync.
@@ -29,6 +30,8 @@ from highwater.kafka.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponseReassignablePartitionResponse,
     AlterPartitionReassignmentsResponseReassignableTopicResponse,
 )
+from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import THE_CLUSTER
 
 _Partition = AlterPartitionReassignmentsResponseReassignablePartitionResponse
 _Results = dict[str, dict[int, _Partition]]
@@ -39,6 +42,8 @@ async def handle(
     context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
     """Resolves the topics and asks the controller."""
+    if not context.allows(AclOperation.ALTER, THE_CLUSTER):
+        return failure(request, context.api_version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     results: _Results = {}
     wanted: list[pb.PartitionReassignment] = []
     places: list[tuple[str, int]] = []

@@ -3,6 +3,7 @@
 Behaviour
 - Every topic of the request has a result. A count that is not larger than the current one is
   INVALID_PARTITIONS, an unknown topic UNKNOWN_TOPIC_OR_PARTITION, a duplicate one INVALID_REQUEST.
+- Without ALTER on a topic: TOPIC_AUTHORIZATION_FAILED.
 - The request may assign the replicas, with one list for each new partition.
 
 Version notes
@@ -22,6 +23,7 @@ from highwater.gateway.handling.admin_calls import (
     duplicates,
     propagation_ms,
 )
+from highwater.gateway.handling.authorization import denied_topics
 from highwater.gateway.handling.context import RequestContext
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.create_partitions import (
@@ -30,6 +32,7 @@ from highwater.kafka.messages.create_partitions import (
     CreatePartitionsResponse,
     CreatePartitionsResponseCreatePartitionsTopicResult,
 )
+from highwater.model.acl_operations import AclOperation
 from highwater.model.cluster import TopicState
 
 _Result = CreatePartitionsResponseCreatePartitionsTopicResult
@@ -40,6 +43,8 @@ async def handle(
 ) -> CreatePartitionsResponse:
     """Resolves the topics and asks the controller."""
     twice = duplicates(topic.name for topic in request.topics)
+    names = (topic.name for topic in request.topics if topic.name not in twice)
+    denied = denied_topics(context, AclOperation.ALTER, names)
     results: dict[str, _Result] = {}
     growths: dict[str, pb.TopicGrowth] = {}
     for asked in request.topics:
@@ -47,6 +52,8 @@ async def handle(
         results[asked.name] = _Result(asked.name)
         if asked.name in twice:
             results[asked.name] = _refused(asked.name, ErrorCode.INVALID_REQUEST)
+        elif asked.name in denied:
+            results[asked.name] = _refused(asked.name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         elif topic is None:
             results[asked.name] = _refused(asked.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         elif topic.internal:

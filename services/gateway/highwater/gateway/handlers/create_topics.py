@@ -6,6 +6,8 @@ Behaviour
 - A count of -1 means the broker's default (num.partitions, default.replication.factor). If the
   request assigns replicas, both counts must be -1.
 - A duplicate name is not created and has one result, INVALID_REQUEST.
+- Without CREATE on the cluster or the topic: TOPIC_AUTHORIZATION_FAILED. Without DESCRIBE_CONFIGS on
+  it, the answer has neither its configs nor the number of partitions and replicas (v5+).
 - A config without a value is INVALID_CONFIG.
 - The answer comes when this gateway's image has the topic, or after the propagation time.
 
@@ -24,6 +26,7 @@ from highwater.gateway.handling.admin_calls import (
     duplicates,
     propagation_ms,
 )
+from highwater.gateway.handling.authorization import denied_topics
 from highwater.gateway.handling.config_view import ConfigEntry, topic_entries
 from highwater.gateway.handling.context import RequestContext
 from highwater.kafka.error_codes import ErrorCode
@@ -35,6 +38,8 @@ from highwater.kafka.messages.create_topics import (
     CreateTopicsResponseCreatableTopicResult,
 )
 from highwater.metadata.convert import topic_from_pb
+from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import THE_CLUSTER
 
 DEFAULT: Final = -1
 
@@ -44,10 +49,14 @@ _Result = CreateTopicsResponseCreatableTopicResult
 async def handle(context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Checks the request and asks the controller."""
     twice = duplicates(topic.name for topic in request.topics)
+    denied: frozenset[str] = frozenset()
+    if not context.allows(AclOperation.CREATE, THE_CLUSTER):
+        names = (topic.name for topic in request.topics if topic.name not in twice)
+        denied = denied_topics(context, AclOperation.CREATE, names)
     results: dict[str, _Result] = {}
     wishes: list[pb.NewTopic] = []
     for topic in request.topics:
-        refusal = _refusal(topic, twice)
+        refusal = _refusal(topic, twice, denied)
         results[topic.name] = refusal or _Result(name=topic.name)
         if refusal is None:
             wishes.append(_wish(context, topic))
@@ -63,8 +72,11 @@ async def handle(context: RequestContext, request: CreateTopicsRequest) -> Creat
         )
         if not request.validate_only:
             await await_visible(context, response.revision)
+        hidden = denied_topics(
+            context, AclOperation.DESCRIBE_CONFIGS, (wish.name for wish in wishes)
+        )
         for wish, result in zip(wishes, response.results, strict=True):
-            results[wish.name] = _result(context, wish.name, result)
+            results[wish.name] = _result(context, wish.name, result, hidden)
     return CreateTopicsResponse(topics=list(results.values()))
 
 
@@ -75,11 +87,16 @@ def failure(request: CreateTopicsRequest, _version: int, code: int) -> CreateTop
     return CreateTopicsResponse(topics=[_refused(name, code, message) for name in names])
 
 
-def _refusal(topic: CreateTopicsRequestCreatableTopic, twice: frozenset[str]) -> _Result | None:
+def _refusal(
+    topic: CreateTopicsRequestCreatableTopic, twice: frozenset[str], denied: frozenset[str]
+) -> _Result | None:
     """Checks the request by itself; the controller checks it against the image."""
     if topic.name in twice:
         why = "the topic stands twice in the request"
         return _refused(topic.name, ErrorCode.INVALID_REQUEST, why)
+    if topic.name in denied:
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return _refused(topic.name, code, code.message)
     without_value = [config.name for config in topic.configs if config.value is None]
     if without_value:
         why = f"null value not supported for topic configs: {', '.join(without_value)}"
@@ -108,11 +125,21 @@ def _wish(context: RequestContext, topic: CreateTopicsRequestCreatableTopic) -> 
     )
 
 
-def _result(context: RequestContext, name: str, result: pb.TopicResult) -> _Result:
+def _result(
+    context: RequestContext, name: str, result: pb.TopicResult, hidden: frozenset[str]
+) -> _Result:
+    """The answer for a topic; `hidden` are those whose configs the client may not see."""
     code = result.error.error_code
     if code:
         return _refused(name, code, result.error.message or ErrorCode(code).message)
     topic = topic_from_pb(result.topic)
+    if name in hidden:
+        return _Result(
+            name=name,
+            topic_id=topic.topic_id,
+            error_message=None,
+            topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        )
     entries = topic_entries(context.backend.image, topic)
     return _Result(
         name=name,

@@ -3,6 +3,8 @@
 Behaviour
 - Topics are given by name, from v6 also by id; the gateway maps names to ids. An unknown name is
   UNKNOWN_TOPIC_OR_PARTITION; an unknown id, or one of another instance, is UNKNOWN_TOPIC_ID.
+- Without DELETE on the cluster or the topic: TOPIC_AUTHORIZATION_FAILED. A client that may not even
+  DESCRIBE the topic gets that, too, if there is none of that name, and no name for an id.
 - A topic with both name and id, with neither, or named twice is INVALID_REQUEST.
 
 Version notes
@@ -14,6 +16,8 @@ Deviations
 """
 
 from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.gateway.handling.admin_calls import (
@@ -22,6 +26,7 @@ from highwater.gateway.handling.admin_calls import (
     code_by_name,
     propagation_ms,
 )
+from highwater.gateway.handling.authorization import denied_topics
 from highwater.gateway.handling.context import RequestContext
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.delete_topics import (
@@ -30,6 +35,8 @@ from highwater.kafka.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicsResponseDeletableTopicResult,
 )
+from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import THE_CLUSTER
 from highwater.model.cluster import TopicState
 from highwater.model.ids import NO_TOPIC_ID, TopicId
 
@@ -37,15 +44,26 @@ _Asked = DeleteTopicsRequestDeleteTopicState
 _Result = DeleteTopicsResponseDeletableTopicResult
 
 
+class _Denied(NamedTuple):
+    """Names of topics that the client may not delete, and that it may not even know."""
+
+    delete: frozenset[str] = frozenset()
+    describe: frozenset[str] = frozenset()
+
+
 async def handle(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     """Resolves the topics and asks the controller."""
     asked = _asked(request)
     found = [_resolve(context, one) for one in asked]
+    denied = _denied(context, asked, found)
     times = Counter(one.topic_id for one in found if isinstance(one, TopicState))
     results: list[_Result] = []
     doomed: dict[TopicId, _Result] = {}
     for one, topic in zip(asked, found, strict=True):
-        if not isinstance(topic, TopicState):
+        denial = _denial(one, topic, denied)
+        if denial is not None:
+            results.append(denial)
+        elif not isinstance(topic, TopicState):
             results.append(_refused(one, topic, topic.message))
         elif times[topic.topic_id] > 1:
             why = "the topic stands twice in the request"
@@ -103,6 +121,35 @@ def _resolve(context: RequestContext, asked: _Asked) -> TopicState | ErrorCode:
     if topic is None or topic.instance != context.peer.instance:
         return ErrorCode.UNKNOWN_TOPIC_ID
     return topic
+
+
+def _denied(
+    context: RequestContext, asked: Sequence[_Asked], found: Sequence[TopicState | ErrorCode]
+) -> _Denied:
+    """Kafka: `ControllerApis.deleteTopics`."""
+    if context.allows(AclOperation.DELETE, THE_CLUSTER):
+        return _Denied()
+    names = [
+        name
+        for one, topic in zip(asked, found, strict=True)
+        if (name := topic.name if isinstance(topic, TopicState) else one.name) is not None
+    ]
+    return _Denied(
+        denied_topics(context, AclOperation.DELETE, names),
+        denied_topics(context, AclOperation.DESCRIBE, names),
+    )
+
+
+def _denial(asked: _Asked, found: TopicState | ErrorCode, denied: _Denied) -> _Result | None:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if isinstance(found, TopicState):
+        if found.name not in denied.delete | denied.describe:
+            return None
+        if asked.name is None and found.name not in denied.describe:
+            return _Result(found.name, asked.topic_id, code, code.message)
+    elif found != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or asked.name not in denied.describe:
+        return None
+    return _refused(asked, code, code.message)
 
 
 def _refused(asked: _Asked, code: int, message: str) -> _Result:

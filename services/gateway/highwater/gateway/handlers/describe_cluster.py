@@ -1,6 +1,8 @@
 """DescribeCluster v0-2: the brokers, the controller and the cluster's id (KIP-700).
 
 Behaviour
+- Every client may see the brokers. The authorized operations, if asked for, are none without DESCRIBE
+  on the cluster.
 - Brokers and controller are the same as in Metadata, without fenced brokers.
 - v1: clients can ask for controllers (KIP-919); brokers refuse that with MISMATCHED_ENDPOINT_TYPE,
   and an unknown endpoint type with UNSUPPORTED_ENDPOINT_TYPE.
@@ -9,6 +11,7 @@ Behaviour
 
 from typing import Final
 
+from highwater.gateway.handling.authorization import cluster_operations
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.routing.brokers import (
     controller_among,
@@ -21,7 +24,7 @@ from highwater.kafka.messages.describe_cluster import (
     DescribeClusterResponse,
     DescribeClusterResponseDescribeClusterBroker,
 )
-from highwater.model.acl_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from highwater.model.acl_operations import NOT_ASKED
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
@@ -50,7 +53,9 @@ async def handle(
             for broker in brokers
         ],
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+            cluster_operations(context)
+            if request.include_cluster_authorized_operations
+            else NOT_ASKED
         ),
     )
 

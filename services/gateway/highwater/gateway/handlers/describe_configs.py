@@ -8,6 +8,8 @@ Behaviour
   value counts as default.
 - A broker's advertised.listeners has all of its listeners: PLAINTEXT is the default one, others have
   their names in upper case.
+- Without DESCRIBE_CONFIGS on a topic: TOPIC_AUTHORIZATION_FAILED; on the cluster, for a broker:
+  CLUSTER_AUTHORIZATION_FAILED.
 - Documentation is sent only if asked for. Sensitive values are null.
 
 Version notes
@@ -21,6 +23,7 @@ Deviations
 
 from collections.abc import Sequence
 
+from highwater.gateway.handling.authorization import config_denial
 from highwater.gateway.handling.config_view import (
     ConfigEntry,
     broker_entries,
@@ -38,6 +41,7 @@ from highwater.kafka.messages.describe_configs import (
     DescribeConfigsResponseDescribeConfigsResult,
     DescribeConfigsResponseDescribeConfigsSynonym,
 )
+from highwater.model.acl_operations import AclOperation
 from highwater.model.broker_config import BROKER_CONFIGS
 from highwater.model.cluster import NodeState
 from highwater.model.config_type import ConfigResourceType
@@ -54,6 +58,12 @@ async def handle(
     """Answers from the newest image and the gateway's own settings."""
     results: list[_Result] = []
     for asked in request.resources:
+        denial = config_denial(
+            context, AclOperation.DESCRIBE_CONFIGS, asked.resource_type, asked.resource_name
+        )
+        if denial:
+            results.append(_refused(asked, denial, denial.message))
+            continue
         entries = _entries(context, asked)
         if isinstance(entries, _Result):
             results.append(entries)

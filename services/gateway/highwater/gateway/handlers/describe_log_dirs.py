@@ -3,6 +3,7 @@
 Behaviour
 - As in Kafka a broker answers for itself, and the port determines the broker; tools ask all of
   them. A port that stands for no broker answers for all.
+- Without DESCRIBE on the cluster nothing is listed, with CLUSTER_AUTHORIZATION_FAILED at the top (v3+).
 - Null topics mean all topics of the instance; missing topics and partitions are left out.
 - An offline directory has KAFKA_STORAGE_ERROR. If a broker cannot be asked,
   BROKER_NOT_AVAILABLE is at the top (v3+), or in place of a directory.
@@ -23,6 +24,8 @@ from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.errors import kafka_code
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import describe_log_dirs as codec
+from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import THE_CLUSTER
 from highwater.model.errors import HighwaterError, UnreachableError
 from highwater.model.ids import NodeId, TopicId
 
@@ -37,6 +40,8 @@ async def handle(
     context: RequestContext, request: codec.DescribeLogDirsRequest
 ) -> codec.DescribeLogDirsResponse:
     """Asks the nodes."""
+    if not context.allows(AclOperation.DESCRIBE, THE_CLUSTER):
+        return codec.DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     asked = _question(context, request)
     only = context.peer.node
     nodes = sorted(context.backend.image.nodes) if only is None else [only]

@@ -3,6 +3,8 @@
 Behaviour
 - Topics are sorted by name and begin at the cursor; a request without topics means all. When the
   limit of partitions is reached, the response's cursor says where to go on.
+- A named topic that the client may not DESCRIBE is TOPIC_AUTHORIZATION_FAILED, after the others; if the
+  request names none, such topics are left out. The authorized operations are always sent.
 - A cursor with a negative partition, or with a topic that the request does not name, is
   INVALID_REQUEST for every named topic.
 - A named topic that does not exist is UNKNOWN_TOPIC_OR_PARTITION, an illegal name
@@ -16,9 +18,10 @@ Deviations
   response has no error code of its own; Kafka's answer is then empty.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
+from highwater.gateway.handling.authorization import denied_topics, topic_operations
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.routing.brokers import live_brokers, no_leader_code, nodes_without
 from highwater.kafka.error_codes import ErrorCode
@@ -29,7 +32,7 @@ from highwater.kafka.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseDescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseDescribeTopicPartitionsResponseTopic,
 )
-from highwater.model.acl_operations import TOPIC_OPERATIONS
+from highwater.model.acl_operations import AclOperation
 from highwater.model.cluster import PartitionState
 from highwater.model.ids import NO_NODE, NodeId
 from highwater.model.topic_names import invalid_topic_name
@@ -54,13 +57,24 @@ async def handle(
     left = min(max(request.response_partition_limit, 1), PARTITIONS_MAX)
     topics: list[_Topic] = []
     cursor: DescribeTopicPartitionsResponseCursor | None = None
-    for name, first in _names(context, request):
+    wanted = dict(_names(context, request))
+    denied = denied_topics(context, AclOperation.DESCRIBE, wanted)
+    for name, first in wanted.items():
+        if name in denied:
+            continue
         if left <= 0:
             cursor = DescribeTopicPartitionsResponseCursor(name, first)
             break
         state = image.topic(name, context.peer.instance)
         if state is None:
-            topics.append(_Topic(error_code=_why_missing(name), name=name))
+            operations = topic_operations(context, name)
+            topics.append(
+                _Topic(
+                    error_code=_why_missing(name),
+                    name=name,
+                    topic_authorized_operations=operations,
+                )
+            )
             continue
         page = state.partitions[first : first + left]
         topics.append(
@@ -72,13 +86,15 @@ async def handle(
                     _partition(one, live, lacking, told.get((state.topic_id, one.partition), -1))
                     for one in page
                 ],
-                topic_authorized_operations=TOPIC_OPERATIONS,
+                topic_authorized_operations=topic_operations(context, name),
             )
         )
         left -= len(page)
         if first + len(page) < len(state.partitions):
             cursor = DescribeTopicPartitionsResponseCursor(name, first + len(page))
             break
+    if request.topics:
+        topics += _refused(name for name in wanted if name in denied)
     return DescribeTopicPartitionsResponse(topics=topics, next_cursor=cursor)
 
 
@@ -92,6 +108,11 @@ def failure(
     return DescribeTopicPartitionsResponse(
         topics=[_Topic(error_code=code, name=name) for name in names]
     )
+
+
+def _refused(names: Iterable[str]) -> list[_Topic]:
+    """Says nothing about whether the topics exist."""
+    return [_Topic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name) for name in names]
 
 
 def _is_bad_cursor(request: DescribeTopicPartitionsRequest) -> bool:

@@ -1,6 +1,7 @@
 """ElectLeaders v0-2: elects the preferred replicas, or any live replica (KIP-460).
 
 Behaviour
+- Without ALTER on the cluster: CLUSTER_AUTHORIZATION_FAILED.
 - The controller elects; any broker takes the request. Each partition has a result of its own:
   ELECTION_NOT_NEEDED (84), PREFERRED_LEADER_NOT_AVAILABLE (80), ELIGIBLE_LEADERS_NOT_AVAILABLE (83).
 - Null topics mean all partitions; the answer then leaves out those that need no election.
@@ -25,6 +26,8 @@ from highwater.kafka.messages.elect_leaders import (
     ElectLeadersResponsePartitionResult,
     ElectLeadersResponseReplicaElectionResult,
 )
+from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import THE_CLUSTER
 from highwater.model.ids import TopicId
 
 _TYPES: Final[Mapping[int, pb.ElectionType]] = {
@@ -38,6 +41,8 @@ _Results = dict[str, dict[int, ElectLeadersResponsePartitionResult]]
 
 async def handle(context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
     """Resolves the topics and asks the controller."""
+    if not context.allows(AclOperation.ALTER, THE_CLUSTER):
+        return failure(request, context.api_version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     kind = _TYPES.get(request.election_type)
     if kind is None:
         return failure(request, context.api_version, ErrorCode.INVALID_REQUEST)

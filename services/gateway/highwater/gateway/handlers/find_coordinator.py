@@ -7,6 +7,8 @@ Behaviour
   group's partition has no leader or a fenced one, the answer is COORDINATOR_NOT_AVAILABLE;
   clients ask again.
 - v4 names several groups; each has its own result.
+- Without DESCRIBE on a group: GROUP_AUTHORIZATION_FAILED; on a transactional id:
+  TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
 - Errors come with node -1, host "" and port -1, as in Kafka.
 
 Version notes
@@ -30,6 +32,8 @@ from highwater.kafka.messages.find_coordinator import (
     FindCoordinatorResponse,
     FindCoordinatorResponseCoordinator,
 )
+from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import Resource, ResourceType
 from highwater.model.cluster import TopicState
 from highwater.model.ids import NO_NODE
 from highwater.model.partitioning import coordinator_partition
@@ -37,6 +41,15 @@ from highwater.model.partitioning import coordinator_partition
 GROUP: Final = 0
 TRANSACTION: Final = 1
 BATCHES_FROM: Final = 4
+
+_KINDS: Final = {
+    GROUP: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    TRANSACTION: (
+        ResourceType.TRANSACTIONAL_ID,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ),
+}
+"""What a key names, and the code if the client may not describe it."""
 
 TRANSACTIONS_NOT_SERVED: Final = "transactions are not served by this version of Highwater"
 
@@ -53,12 +66,17 @@ async def handle(
     context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
     """The leader of each group's partition, with the address of its gateway."""
-    refusal = _refusal(context, request)
-    topic = None if refusal is not None else await group_metadata_topic(context)
     keys = request.coordinator_keys if context.api_version >= BATCHES_FROM else [request.key]
+    each = dict.fromkeys(keys)
+    denials = {key: denial for key in each if (denial := _denial(context, request.key_type, key))}
+    refusal: _Found | None = None
+    topic: TopicState | None = None
+    if len(denials) < len(each):
+        refusal = _refusal(context, request)
+        topic = None if refusal is not None else await group_metadata_topic(context)
     return _response(
         context.api_version,
-        [(key, refusal or _coordinator(context, topic, key)) for key in keys],
+        [(key, denials.get(key) or refusal or _coordinator(context, topic, key)) for key in keys],
     )
 
 
@@ -66,6 +84,17 @@ def failure(request: FindCoordinatorRequest, version: int, code: int) -> FindCoo
     """The same code for every key."""
     keys = request.coordinator_keys if version >= BATCHES_FROM else [request.key]
     return _response(version, [(key, _Found(code)) for key in keys])
+
+
+def _denial(context: RequestContext, key_type: int, key: str) -> _Found | None:
+    """The answer if the client may not know the key's coordinator."""
+    kind = _KINDS.get(key_type)
+    if kind is None:
+        return None
+    resource_type, code = kind
+    if context.allows(AclOperation.DESCRIBE, Resource(resource_type, key)):
+        return None
+    return _Found(code, code.message)
 
 
 def _refusal(context: RequestContext, request: FindCoordinatorRequest) -> _Found | None:

@@ -1,6 +1,7 @@
 """Heartbeat v0-4: a member reports that it lives, and learns of a rebalance.
 
 Behaviour
+- Without READ on the group: GROUP_AUTHORIZATION_FAILED.
 - While the coordinator loads, the answer is success, so that the member does not leave the group
   (Kafka: GroupCoordinatorService.heartbeat).
 

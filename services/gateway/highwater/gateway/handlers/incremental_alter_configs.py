@@ -1,6 +1,8 @@
 """IncrementalAlterConfigs v0-1: sets and deletes single configs of topics and brokers (KIP-339).
 
 Behaviour
+- Without ALTER_CONFIGS on a topic: TOPIC_AUTHORIZATION_FAILED; on the cluster, for a broker:
+  CLUSTER_AUTHORIZATION_FAILED.
 - SET and DELETE take any config, APPEND and SUBTRACT only lists. The latter two change the value in
   effect for a topic, and a broker's own value or the default; appending a present item changes
   nothing. The controller computes the list, so that changes through two gateways add up.

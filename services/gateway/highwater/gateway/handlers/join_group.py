@@ -1,7 +1,8 @@
 """JoinGroup v0-9: a member enters a group, or a rebalance of it.
 
 Behaviour
-- The group's coordinator decides everything; the body passes through undecoded.
+- Without READ on the group: GROUP_AUTHORIZATION_FAILED.
+- The group's coordinator decides everything else; the body passes through undecoded.
 - The call lasts as long as the rebalance: at most the larger of the request's two timeouts and some
   slack, as clients wait (Java: JOIN_GROUP_TIMEOUT_LAPSE). If the client disconnects before, the
   coordinator forgets the call.

@@ -1,5 +1,8 @@
 """LeaveGroup v0-5: members leave; from v3 on several at once, also by instance id (KIP-345).
 
+Behaviour
+- Without READ on the group: GROUP_AUTHORIZATION_FAILED.
+
 Version notes
 - v1: throttle time. v3: batches. v4: flexible. v5: reason (KIP-800).
 """

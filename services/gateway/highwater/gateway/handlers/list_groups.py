@@ -3,6 +3,7 @@
 Behaviour
 - As in Kafka a broker lists the groups that it coordinates, and the port determines the broker;
   tools ask all of them. A port that stands for no broker answers for the whole cluster.
+- A client without DESCRIBE on the cluster sees the groups that it may DESCRIBE.
 - If a coordinator cannot be asked, its code is at the top, and the groups of the others are listed.
 
 Version notes
@@ -12,6 +13,7 @@ Version notes
 
 import asyncio
 
+from highwater.gateway.handling.authorization import denied_groups
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.coordinators import (
     ALL_LED,
@@ -21,7 +23,11 @@ from highwater.gateway.handling.coordinators import (
 )
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import list_groups as codec
+from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import THE_CLUSTER
 from highwater.model.ids import NodeId
+
+_Group = codec.ListGroupsResponseListedGroup
 
 
 async def handle(
@@ -37,7 +43,7 @@ async def handle(
     parts = [answer.result() for answer in answers]
     return codec.ListGroupsResponse(
         error_code=next((part.error_code for part in parts if part.error_code), ErrorCode.NONE),
-        groups=[group for part in parts for group in part.groups],
+        groups=_visible(context, [group for part in parts for group in part.groups]),
     )
 
 
@@ -46,6 +52,13 @@ def failure(
 ) -> codec.ListGroupsResponse:
     """The code at the top."""
     return codec.ListGroupsResponse(error_code=code)
+
+
+def _visible(context: RequestContext, groups: list[_Group]) -> list[_Group]:
+    if context.allows(AclOperation.DESCRIBE, THE_CLUSTER):
+        return groups
+    denied = denied_groups(context, AclOperation.DESCRIBE, (one.group_id for one in groups))
+    return [one for one in groups if one.group_id not in denied]
 
 
 async def _ask(context: RequestContext, node: NodeId, body: bytes) -> codec.ListGroupsResponse:

@@ -5,6 +5,7 @@ Behaviour
 - Special timestamps: -1 latest (last stable offset if read_committed), -2 earliest, -3 the largest
   timestamp (v7+), -4 earliest local (v8+), -5 latest tiered (v9+). In a version that does not have
   it, a special timestamp is UNSUPPORTED_VERSION for that partition.
+- Without DESCRIBE on a topic its partitions are TOPIC_AUTHORIZATION_FAILED.
 - A duplicate partition is INVALID_REQUEST.
 - The client's leader epoch (v4+) goes to the leader unchanged (decision 15).
 - Until a new leader's high watermark reaches the start of its epoch, the answer is
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.gateway.handling.authorization import denied_topics
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.fan_out import Routed, ask_leaders, route_of
 from highwater.hop.fetch import READ_COMMITTED
@@ -30,6 +32,7 @@ from highwater.kafka.messages.list_offsets import (
     ListOffsetsResponseListOffsetsPartitionResponse,
     ListOffsetsResponseListOffsetsTopicResponse,
 )
+from highwater.model.acl_operations import AclOperation
 
 _SPECIAL_FROM: Final = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9}
 """First version of each special timestamp (Kafka: ReplicaManager.timestampMinSupportedVersion)."""
@@ -45,11 +48,15 @@ async def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOf
     questions: list[Routed[pb.ListOffsetsPartition]] = []
     places: list[tuple[int, int]] = []
     twice = _twice(request)
+    names = (topic.name for topic in request.topics)
+    denied = denied_topics(context, AclOperation.DESCRIBE, names)
     for t, topic in enumerate(request.topics):
         for p, wanted in enumerate(topic.partitions):
             index = wanted.partition_index
             routed: Routed[pb.ListOffsetsPartition] | ErrorCode
-            if (topic.name, index) in twice:
+            if topic.name in denied:
+                routed = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif (topic.name, index) in twice:
                 routed = ErrorCode.INVALID_REQUEST
             else:
                 routed = _question(context, topic.name, wanted)

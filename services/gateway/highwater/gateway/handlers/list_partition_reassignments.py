@@ -1,6 +1,7 @@
 """ListPartitionReassignments v0: the partitions that are being reassigned (KIP-455).
 
 Behaviour
+- Without DESCRIBE on the cluster: CLUSTER_AUTHORIZATION_FAILED.
 - Null topics mean all. As in Kafka, named partitions that neither gain nor lose replicas are left
   out.
 """
@@ -15,6 +16,8 @@ from highwater.kafka.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponseOngoingPartitionReassignment,
     ListPartitionReassignmentsResponseOngoingTopicReassignment,
 )
+from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import THE_CLUSTER
 from highwater.model.cluster import PartitionState, TopicState
 
 
@@ -22,6 +25,8 @@ async def handle(
     context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
     """Answers from the newest image."""
+    if not context.allows(AclOperation.DESCRIBE, THE_CLUSTER):
+        return failure(request, context.api_version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     image = context.backend.image
     instance = context.peer.instance
     asked: Iterable[tuple[TopicState, Iterable[PartitionState]]]

@@ -19,7 +19,11 @@ Behaviour
   The first live broker of the list is named as the controller.
 - Addresses are those of the listener that the client came by. A broker without it is not listed, and
   partitions that it leads are LISTENER_NOT_FOUND (LEADER_NOT_AVAILABLE before v6), as in Kafka.
-- Authorized operations (v8+) are sent if asked for: all of them, as there is no authorizer.
+- A named topic that the client may not DESCRIBE is TOPIC_AUTHORIZATION_FAILED, whether it exists or
+  not; an answer about all topics leaves it out. Creation needs CREATE on the cluster or the topic,
+  with the same code.
+- Authorized operations (v8+) are sent if asked for; those of the cluster are none without DESCRIBE on
+  it.
 
 Version notes
 - v1: racks, controller id, internal topics. v2: cluster id. v4: creation can be forbidden.
@@ -34,6 +38,11 @@ Deviations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from highwater.gateway.handling.authorization import (
+    cluster_operations,
+    denied_topics,
+    topic_operations,
+)
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.topic_creation import auto_topic, create_topics
 from highwater.gateway.routing.brokers import (
@@ -51,9 +60,17 @@ from highwater.kafka.messages.metadata import (
     MetadataResponseMetadataResponsePartition,
     MetadataResponseMetadataResponseTopic,
 )
-from highwater.model.acl_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from highwater.model.acl_operations import NOT_ASKED, AclOperation
+from highwater.model.authorization import THE_CLUSTER
 from highwater.model.cluster import PartitionState, TopicState
-from highwater.model.ids import NO_NODE, TRANSACTION_STATE_TOPIC, LeaderEpoch, NodeId, TopicId
+from highwater.model.ids import (
+    INTERNAL_TOPICS,
+    NO_NODE,
+    TRANSACTION_STATE_TOPIC,
+    LeaderEpoch,
+    NodeId,
+    TopicId,
+)
 from highwater.model.topic_names import invalid_topic_name
 
 NULL_MEANS_ALL_FROM: Final = 1
@@ -71,14 +88,17 @@ Told = Mapping[tuple[TopicId, int], int]
 async def handle(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """Answers from the newest image, after creating topics if need be."""
     asked = _names(context, request)
+    denials: list[MetadataResponseMetadataResponseTopic] = []
     codes: dict[str, int] = {}
-    if asked is not None and request.allow_auto_topic_creation:
-        codes = await _create_missing(context, asked)
+    if asked is not None:
+        denials = _take_denied(context, request, asked)
+        if request.allow_auto_topic_creation:
+            codes = await _create_missing(context, asked)
     await _catch_up(context, asked)
     if asked is None or len(asked) > TOPICS_AT_ONCE:
         async with context.backend.shared.long_answers:
-            return _answer(context, request, asked, codes)
-    return _answer(context, request, asked, codes)
+            return _answer(context, request, asked, codes, denials)
+    return _answer(context, request, asked, codes, denials)
 
 
 def _answer(
@@ -86,6 +106,7 @@ def _answer(
     request: MetadataRequest,
     asked: list[str] | None,
     codes: Mapping[str, int],
+    denials: list[MetadataResponseMetadataResponseTopic],
 ) -> MetadataResponse:
     """Answers from the newest image; `codes` are results of topic creation."""
     image = context.backend.image
@@ -99,25 +120,31 @@ def _answer(
     lacking: set[NodeId] = set()
     if context.api_version >= LISTENER_NOT_FOUND_FROM:
         lacking = nodes_without(image, listener)
-    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     instance = context.peer.instance
     topics: list[MetadataResponseMetadataResponseTopic] = []
     if asked is None:
-        found = (topic for topic in image.topics.values() if topic.instance == instance)
-        topics = [_topic(topic, live, lacking, operations, told) for topic in found]
+        found = [topic for topic in image.topics.values() if topic.instance == instance]
+        names = (topic.name for topic in found)
+        denied = denied_topics(context, AclOperation.DESCRIBE, names)
+        topics = [_topic(one, live, lacking, told) for one in found if one.name not in denied]
     for name in asked or ():
         state = image.topic(name, instance)
         if state is not None:
-            topics.append(_topic(state, live, lacking, operations, told))
+            topics.append(_topic(state, live, lacking, told))
         else:
             topics.append(_missing(name, codes.get(name)))
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            topic.topic_authorized_operations = topic_operations(context, topic.name or "")
     return MetadataResponse(
         brokers=[_broker(broker) for broker in brokers],
         cluster_id=image.cluster_id,
         controller_id=controller_among(brokers),
-        topics=topics,
+        topics=topics + denials,
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+            cluster_operations(context)
+            if request.include_cluster_authorized_operations
+            else NOT_ASKED
         ),
     )
 
@@ -137,6 +164,38 @@ def _names(context: RequestContext, request: MetadataRequest) -> list[str] | Non
     if not request.topics and context.api_version < NULL_MEANS_ALL_FROM:
         return None
     return list(dict.fromkeys(topic.name or "" for topic in request.topics))
+
+
+def _take_denied(
+    context: RequestContext, request: MetadataRequest, names: list[str]
+) -> list[MetadataResponseMetadataResponseTopic]:
+    """Takes names out that the client may not know or create; returns their answers.
+
+    Kafka: `KafkaApis.handleTopicMetadataRequest`. An answer does not say whether the topic exists.
+    """
+    hidden = denied_topics(context, AclOperation.DESCRIBE, names)
+    backend = context.backend
+    not_created: frozenset[str] = frozenset()
+    if request.allow_auto_topic_creation and backend.settings.auto_create_topics:
+        instance = context.peer.instance
+        missing = [
+            name
+            for name in names
+            if name not in hidden and backend.image.topic(name, instance) is None
+        ]
+        if missing and not context.allows(AclOperation.CREATE, THE_CLUSTER):
+            not_created = denied_topics(context, AclOperation.CREATE, missing)
+    denied = [name for name in names if name in hidden or name in not_created]
+    if denied:
+        names[:] = [name for name in names if name not in hidden and name not in not_created]
+    return [
+        MetadataResponseMetadataResponseTopic(
+            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            name=name,
+            is_internal=name in not_created and name in INTERNAL_TOPICS,
+        )
+        for name in denied
+    ]
 
 
 async def _create_missing(context: RequestContext, names: Iterable[str]) -> dict[str, int]:
@@ -199,7 +258,7 @@ def _broker(broker: Broker) -> MetadataResponseMetadataResponseBroker:
 
 
 def _topic(
-    topic: TopicState, live: set[NodeId], lacking: set[NodeId], operations: int, told: Told
+    topic: TopicState, live: set[NodeId], lacking: set[NodeId], told: Told
 ) -> MetadataResponseMetadataResponseTopic:
     return MetadataResponseMetadataResponseTopic(
         name=topic.name,
@@ -209,7 +268,6 @@ def _topic(
             _partition(state, live, lacking, told.get((topic.topic_id, state.partition), -1))
             for state in topic.partitions
         ],
-        topic_authorized_operations=operations,
     )
 
 

@@ -1,9 +1,11 @@
 """OffsetCommit v2-8: stores the committed offsets of a group.
 
 Behaviour
+- Without READ on the group all partitions are GROUP_AUTHORIZATION_FAILED, without READ on a topic
+  its partitions TOPIC_AUTHORIZATION_FAILED.
 - The gateway answers UNKNOWN_TOPIC_OR_PARTITION for partitions that do not exist, and sends the
   others to the coordinator (Kafka: `KafkaApis.handleOffsetCommitRequest`).
-- If all partitions exist, the body is sent on unchanged. An error of the whole call is repeated for
+- If all partitions exist and are allowed, the body is sent on unchanged. An error of the whole call is repeated for
   every partition, since the response has no top-level code.
 
 Version notes
@@ -14,9 +16,9 @@ Version notes
 from collections.abc import Sequence
 
 from highwater.gateway.handling.context import RequestContext
-from highwater.gateway.handling.known_partitions import forward_known, split_partitions
-from highwater.kafka.error_codes import ErrorCode
+from highwater.gateway.handling.known_partitions import forward_known, split_partitions, unreadable
 from highwater.kafka.messages import offset_commit as codec
+from highwater.model.acl_operations import AclOperation
 
 _Topic = codec.OffsetCommitResponseOffsetCommitResponseTopic
 
@@ -26,30 +28,32 @@ async def handle(context: RequestContext, body: memoryview) -> bytes:
     return await forward_known(
         context,
         body,
+        operation=AclOperation.READ,
         codec=codec,
-        take_unknown=_take_unknown,
-        add_unknown=_add_unknown,
+        take_refused=_take_refused,
+        add_refused=_add_refused,
         failure=failure,
         response_type=codec.OffsetCommitResponse,
     )
 
 
-def _take_unknown(context: RequestContext, request: codec.OffsetCommitRequest) -> list[_Topic]:
-    """Takes the partitions that do not exist out of the request; returns their answers."""
-    unknown, known = [], []
+def _take_refused(context: RequestContext, request: codec.OffsetCommitRequest) -> list[_Topic]:
+    """Takes partitions that are unknown or denied out of the request; returns their answers."""
+    refused, known = [], []
+    denied = unreadable(context, request.topics)
     for topic in request.topics:
-        there, gone = split_partitions(context, topic.name, topic.partitions)
-        if gone:
-            unknown.append(_answer(topic.name, gone, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        there, others, code = split_partitions(context, topic.name, topic.partitions, denied)
+        if others:
+            refused.append(_answer(topic.name, others, code))
             topic.partitions = there
         if topic.partitions:
             known.append(topic)
     request.topics = known
-    return unknown
+    return refused
 
 
-def _add_unknown(response: codec.OffsetCommitResponse, unknown: list[_Topic]) -> None:
-    response.topics = [*response.topics, *unknown]
+def _add_refused(response: codec.OffsetCommitResponse, refused: list[_Topic]) -> None:
+    response.topics = [*response.topics, *refused]
 
 
 def _answer(

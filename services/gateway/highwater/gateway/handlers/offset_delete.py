@@ -3,12 +3,15 @@
 The gateway answers UNKNOWN_TOPIC_OR_PARTITION for partitions that do not exist, and sends the
 others to the coordinator (Kafka: `KafkaApis.handleOffsetDeleteRequest`). If the coordinator's
 answer has a top-level error, no partitions are listed.
+
+Without DELETE on the group the answer is GROUP_AUTHORIZATION_FAILED at the top, without READ on a
+topic TOPIC_AUTHORIZATION_FAILED for its partitions.
 """
 
 from highwater.gateway.handling.context import RequestContext
-from highwater.gateway.handling.known_partitions import forward_known, split_partitions
-from highwater.kafka.error_codes import ErrorCode
+from highwater.gateway.handling.known_partitions import forward_known, split_partitions, unreadable
 from highwater.kafka.messages import offset_delete as codec
+from highwater.model.acl_operations import AclOperation
 
 _Topic = codec.OffsetDeleteResponseOffsetDeleteResponseTopic
 
@@ -18,44 +21,46 @@ async def handle(context: RequestContext, body: memoryview) -> bytes:
     return await forward_known(
         context,
         body,
+        operation=AclOperation.DELETE,
         codec=codec,
-        take_unknown=_take_unknown,
-        add_unknown=_add_unknown,
+        take_refused=_take_refused,
+        add_refused=_add_refused,
         failure=failure,
         response_type=codec.OffsetDeleteResponse,
     )
 
 
-def _take_unknown(context: RequestContext, request: codec.OffsetDeleteRequest) -> list[_Topic]:
-    """Takes the partitions that do not exist out of the request; returns their answers."""
-    unknown: list[_Topic] = []
+def _take_refused(context: RequestContext, request: codec.OffsetDeleteRequest) -> list[_Topic]:
+    """Takes partitions that are unknown or denied out of the request; returns their answers."""
+    refused: list[_Topic] = []
+    denied = unreadable(context, request.topics)
     known: list[codec.OffsetDeleteRequestOffsetDeleteRequestTopic] = []
     for topic in request.topics:
-        there, gone = split_partitions(context, topic.name, topic.partitions)
-        if gone:
-            unknown.append(
+        there, others, code = split_partitions(context, topic.name, topic.partitions, denied)
+        if others:
+            refused.append(
                 _Topic(
                     topic.name,
                     [
                         codec.OffsetDeleteResponseOffsetDeleteResponsePartition(
-                            one.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                            one.partition_index, code
                         )
-                        for one in gone
+                        for one in others
                     ],
                 )
             )
-        if there or not gone:
+        if there or not others:
             topic.partitions = there
             known.append(topic)
     request.topics = known
-    return unknown
+    return refused
 
 
-def _add_unknown(response: codec.OffsetDeleteResponse, unknown: list[_Topic]) -> None:
+def _add_refused(response: codec.OffsetDeleteResponse, refused: list[_Topic]) -> None:
     if response.error_code:
         return
     answers = {topic.name: topic for topic in response.topics}
-    for topic in unknown:
+    for topic in refused:
         if topic.name in answers:
             known = answers[topic.name]
             known.partitions = [*known.partitions, *topic.partitions]

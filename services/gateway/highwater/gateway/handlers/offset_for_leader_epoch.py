@@ -2,6 +2,8 @@
 
 Behaviour
 - Leaders answer for the largest epoch up to the requested one, or -1/-1 if there is none (KIP-320).
+- Without CLUSTER_ACTION on the cluster and DESCRIBE on a topic its partitions are
+  TOPIC_AUTHORIZATION_FAILED.
 - The client's own leader epoch goes to the leader unchanged (decision 15).
 
 Version notes
@@ -11,6 +13,7 @@ Version notes
 from collections.abc import Sequence
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.gateway.handling.authorization import denied_topics
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.fan_out import Routed, ask_leaders, route_of
 from highwater.hop.ports import NodeLink
@@ -21,6 +24,8 @@ from highwater.kafka.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponseEpochEndOffset,
     OffsetForLeaderEpochResponseOffsetForLeaderTopicResult,
 )
+from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import THE_CLUSTER
 
 _Answer = OffsetForLeaderEpochResponseEpochEndOffset
 
@@ -32,8 +37,15 @@ async def handle(
     answers: dict[tuple[int, int], _Answer] = {}
     questions: list[Routed[pb.EpochQuestion]] = []
     places: list[tuple[int, int]] = []
+    denied: frozenset[str] = frozenset()
+    if not context.allows(AclOperation.CLUSTER_ACTION, THE_CLUSTER):
+        names = (topic.topic for topic in request.topics)
+        denied = denied_topics(context, AclOperation.DESCRIBE, names)
     for t, topic in enumerate(request.topics):
         for p, wanted in enumerate(topic.partitions):
+            if topic.topic in denied:
+                answers[t, p] = _Answer(ErrorCode.TOPIC_AUTHORIZATION_FAILED, wanted.partition)
+                continue
             way = route_of(context, topic.topic, wanted.partition)
             if isinstance(way, ErrorCode):
                 answers[t, p] = _Answer(way, wanted.partition)

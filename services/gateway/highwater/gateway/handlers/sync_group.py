@@ -1,6 +1,7 @@
 """SyncGroup v0-5: the group's leader sends the assignments, and every member gets its own.
 
 Behaviour
+- Without READ on the group: GROUP_AUTHORIZATION_FAILED.
 - Members wait at the coordinator until the leader has sent them or the rebalance times out.
 - COORDINATOR_LOAD_IN_PROGRESS becomes REBALANCE_IN_PROGRESS: the rebalance is lost with the old
   coordinator's memory, and old clients do not expect the former code (Kafka: GroupCoordinator).

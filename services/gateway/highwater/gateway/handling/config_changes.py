@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.gateway.handling.admin_calls import await_visible, call_timeout_s, code_by_name
+from highwater.gateway.handling.authorization import config_denial
 from highwater.gateway.handling.context import RequestContext
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.acl_operations import AclOperation
 from highwater.model.cluster import TopicState
 from highwater.model.config_type import ConfigResourceType
 from highwater.model.dynamic_config import dynamic_config_error, dynamic_name_error
@@ -70,6 +72,10 @@ async def alter_resources(
         if key in twice:
             why = "Each resource must appear at most once."
             outcomes[index] = Refused(ErrorCode.INVALID_REQUEST, why)
+            continue
+        denial = config_denial(context, AclOperation.ALTER_CONFIGS, key.type, key.name)
+        if denial:
+            outcomes[index] = Refused(denial, denial.message)
             continue
         change = _change(context, key, plan)
         if isinstance(change, Refused):

@@ -10,7 +10,7 @@ from highwater.gateway.routing.table import RoutingTable
 from highwater.hop.ports import NodeLink
 from highwater.metadata.controller_client import ControllerClient
 from highwater.model.acl_operations import AclOperation
-from highwater.model.authorization import Authorizer, Resource
+from highwater.model.authorization import Authorizer, Resource, ResourceType
 from highwater.model.cluster import ClusterImage
 from highwater.model.ids import NodeId
 from highwater.model.time import Clock
@@ -85,6 +85,10 @@ class RequestContext:
     def allows(self, operation: AclOperation, resource: Resource) -> bool:
         """True if the client may do that to the resource."""
         return self.backend.authorizer.allows(self.client.requester, operation, resource)
+
+    def allows_any(self, operation: AclOperation, resource_type: ResourceType) -> bool:
+        """True if the client may do that to some resource of the type."""
+        return self.backend.authorizer.allows_any(self.client.requester, operation, resource_type)
 
     def warn(self, event: str, *, kind: str = "", **values: object) -> None:
         """Logs an event of this request, within the limit for lines that clients cause."""

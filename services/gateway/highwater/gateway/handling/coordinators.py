@@ -8,10 +8,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol, TypeVar
 
+from highwater.gateway.handling.authorization import allowed_on_group
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.errors import group_code
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.acl_operations import AclOperation
 from highwater.model.ids import GROUP_METADATA_TOPIC, NO_NODE, NodeId
 from highwater.model.partitioning import coordinator_partition
 
@@ -158,6 +160,7 @@ async def forward(
     body: memoryview,
     group_id: str,
     *,
+    operation: AclOperation | None = AclOperation.READ,
     codec: GroupCodec[_Request, _Response],
     failure: Callable[[_Request, int, int], _Response],
     deadline_ms: int,
@@ -165,10 +168,15 @@ async def forward(
     """Passes a request through undecoded; an error code is put into the API's response.
 
     That needs the decoded request, so it raises DecodeError if the request is malformed.
+
+    The client must be allowed to do `operation` to the group; None if the caller has asked.
     """
-    code, response = await ask_coordinator(context, group_id, body, deadline_ms)
-    if code == ErrorCode.NONE:
-        return response
+    if operation is None or allowed_on_group(context, operation, group_id):
+        code, response = await ask_coordinator(context, group_id, body, deadline_ms)
+        if code == ErrorCode.NONE:
+            return response
+    else:
+        code = ErrorCode.GROUP_AUTHORIZATION_FAILED
     version = context.api_version
     request = codec.decode_request(body, 0, version)
     return codec.encode_response(failure(request, version, code), version)

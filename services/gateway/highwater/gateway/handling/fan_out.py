@@ -55,8 +55,12 @@ async def ask_leaders(
         try:
             results = await ask(link, [questions[index].question for index in indexes])
         except HighwaterError as error:
-            context.backend.log.warning(
-                "leader_not_asked", api_key=context.api_key, node=link.node_id, error=str(error)
+            context.warn(
+                "leader_not_asked",
+                kind=str(link.node_id),
+                api_key=context.api_key,
+                node=link.node_id,
+                error=str(error),
             )
             code = leader_code(error)
             answers.update((index, failed(code)) for index in indexes)

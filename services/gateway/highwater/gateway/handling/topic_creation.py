@@ -103,7 +103,7 @@ async def _create(context: RequestContext, wishes: Sequence[pb.NewTopic]) -> dic
         await context.backend.wait_for_revision(response.revision, VISIBLE_TIMEOUT_S)
     except HighwaterError as error:
         # LEADER_NOT_AVAILABLE makes clients ask again.
-        context.backend.log.warning(
+        context.warn(
             "topic_creation_failed",
             topics=list(outcomes),
             error_code=int(kafka_code(error)),

@@ -1,6 +1,6 @@
 """The client of a connection, and the topics that it sees."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from highwater.gateway.core.session import Session
@@ -38,6 +38,11 @@ class ClientInfo:
         """The image that this client's brokers are of: at its last Metadata, or as it connected."""
         self.instance: InstanceId = peer.instance
         self.topics = topics
+
+    def came_from(self, host: str, port: int) -> None:
+        """Takes the client's address, once its socket is known."""
+        self.peer = replace(self.peer, host=host, port=port)
+        self.requester = self.requester._replace(host=host)
 
 
 ClientSession: TypeAlias = Session[ClientInfo, TopicRoutes]

@@ -5,7 +5,6 @@ import errno
 import os
 import socket
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final, cast
 
 from highwater.gateway.core.reply import Part
@@ -83,9 +82,8 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
         # uvloop's transports do not derive from asyncio's classes.
         self._transport = cast(asyncio.Transport, transport)
         name = transport.get_extra_info("peername")
-        peer = self.client.peer
-        if isinstance(name, tuple) and not peer.host:  # Else the balancer named it.
-            self.client.peer = replace(peer, host=name[0], port=name[1])
+        if isinstance(name, tuple) and not self.client.peer.host:  # Else the balancer named it.
+            self.client.came_from(name[0], name[1])
         raw: socket.socket = transport.get_extra_info("socket")
         try:
             sock = _duplicate(raw.fileno())

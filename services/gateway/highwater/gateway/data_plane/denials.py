@@ -1,0 +1,68 @@
+"""What of a Produce or Fetch request is denied; asked on the long way only.
+
+The short way asks nobody: a shape is learned from a request whose topic was allowed, so the answer
+is the shape's. An authorizer whose answers change while clients are connected has to have the shapes
+of their sessions forgotten (`Session.tail`, `Session.fetch_shape`); `AllowAll` does not.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from highwater.hop.append import Batch, Failure
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.fetch import FetchRequest
+from highwater.kafka.messages.produce import ProduceRequest
+from highwater.kafka.records.batch import ATTRIBUTES_AT, TRANSACTIONAL_BIT
+from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import (
+    Authorizer,
+    Requester,
+    Resource,
+    ResourceType,
+    denied_names,
+)
+
+_NOTHING: Final[Mapping[str, Failure]] = {}
+_TOPIC_DENIED: Final = Failure(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+_TRANSACTIONAL_ID_DENIED: Final = Failure(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+
+def produce_denials(
+    authorizer: Authorizer, who: Requester, request: ProduceRequest
+) -> Mapping[str, Failure]:
+    """Why topics are denied, by name (Kafka: `KafkaApis.handleProduceRequest`).
+
+    Topics need WRITE. If there are transactional records, the transactional id needs it, too;
+    otherwise all topics are denied.
+    """
+    if authorizer.allows_all:
+        return _NOTHING
+    names = [topic.name for topic in request.topic_data]
+    if _has_transactional_records(request):
+        name = request.transactional_id
+        if name is None or not authorizer.allows(
+            who, AclOperation.WRITE, Resource(ResourceType.TRANSACTIONAL_ID, name)
+        ):
+            return dict.fromkeys(names, _TRANSACTIONAL_ID_DENIED)
+    denied = denied_names(authorizer, who, AclOperation.WRITE, ResourceType.TOPIC, names)
+    return dict.fromkeys(denied, _TOPIC_DENIED)
+
+
+def unreadable_topics(
+    authorizer: Authorizer, who: Requester, request: FetchRequest
+) -> frozenset[str]:
+    """The names of topics that the client may not READ."""
+    names = (topic.topic for topic in request.topics)
+    return denied_names(authorizer, who, AclOperation.READ, ResourceType.TOPIC, names)
+
+
+def _has_transactional_records(request: ProduceRequest) -> bool:
+    """True if the first batch of any partition is transactional (Kafka: `RequestUtils`)."""
+    low_byte_at = ATTRIBUTES_AT + 1
+    return any(
+        isinstance(data.records, Batch)
+        and len(data.records) > low_byte_at
+        and data.records[low_byte_at] & TRANSACTIONAL_BIT
+        for topic in request.topic_data
+        for data in topic.partition_data
+    )
