@@ -4,12 +4,13 @@ from highwater.kafka.messages import describe_groups as codec
 from tests.unit.gateway.handlers.fakes import (
     Client,
     FakeBackend,
+    echo,
     group_topic,
     image_of,
     request_of,
 )
 
-VERSIONS = range(6)
+VERSIONS = range(7)
 GROUP = codec.DescribeGroupsResponseDescribedGroup
 
 
@@ -37,7 +38,7 @@ async def test_groups_come_back_in_order(version):
     assert (bytes(member.member_metadata), bytes(member.member_assignment)) == (b"md", b"as")
 
 
-@pytest.mark.parametrize("version", [3, 4, 5])
+@pytest.mark.parametrize("version", [3, 4, 5, 6])
 @pytest.mark.parametrize(("asked", "told"), [(True, 3400), (False, -(2**31))])
 async def test_the_coordinator_returns_authorized_operations(version, asked, told):
     backend = FakeBackend(image_of(group_topic()))
@@ -56,3 +57,12 @@ async def test_an_unreachable_coordinator_fails_its_groups(version):
         ("b", 0, "Stable"),
         ("c", 0, "Stable"),
     ]
+
+
+async def test_a_group_that_does_not_exist_is_named_in_words():
+    backend = FakeBackend(image_of(group_topic()))
+    missing = GROUP(69, "Group a not found.", "a", "Dead")
+    backend.coordinate(echo(codec.DescribeGroupsResponse(groups=[missing])))
+    response = await Client(backend).call(codec.DescribeGroupsRequest(["a"]), 6)
+    [group] = response.groups
+    assert (group.error_code, group.error_message) == (69, "Group a not found.")

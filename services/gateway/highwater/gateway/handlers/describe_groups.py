@@ -1,14 +1,14 @@
-"""DescribeGroups v0-5: state and members of groups.
+"""DescribeGroups v0-6: state and members of groups.
 
 Behaviour
 - Each group's coordinator answers; results come back in the order of the request. A group that
-  does not exist is "Dead" without an error up to v5.
+  does not exist is "Dead", up to v5 without an error.
 - The coordinator also returns the authorized operations (v3+), if the client asks for them: all
   operations of a group, as there is no authorizer.
 
 Version notes
 - v1: throttle time. v3: authorized operations. v4: static members. v5: flexible.
-- v6 (not served) answers unknown groups with GROUP_ID_NOT_FOUND.
+- v6: error message, and GROUP_ID_NOT_FOUND for a group that does not exist (KIP-1043).
 """
 
 from collections.abc import Sequence
