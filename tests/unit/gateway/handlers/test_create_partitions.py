@@ -97,3 +97,19 @@ async def test_a_topic_deleted_meanwhile_is_an_unknown_name(version):
     backend.controller.errors[topic_id("orders")] = (ErrorCode.UNKNOWN_TOPIC_ID, "no such id")
     response = await Client(backend).call(ask(GROW("orders", 5, None)), version)
     assert codes(response) == [("orders", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_an_empty_list_of_assignments_is_not_null(version):
+    backend = FakeBackend(image_of(topic("orders"), topic("clicks", [1, 2])))
+    code = (ErrorCode.INVALID_PARTITIONS, "not more")
+    backend.controller.errors[topic_id("clicks")] = code
+    request = ask(GROW("orders", 5, []), GROW("clicks", 2, []))
+    response = await Client(backend).call(request, version)
+    assert codes(response) == [
+        ("orders", ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ("clicks", ErrorCode.INVALID_PARTITIONS),
+    ]
+    assert response.results[0].error_message == (
+        "Attempted to add 4 additional partition(s), but only 0 assignment(s) were specified."
+    )
