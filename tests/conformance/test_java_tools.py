@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.conformance import scenarios
 from tests.conformance.client import ACKS, CLIENT_TIMEOUT_S, CODECS
@@ -23,6 +24,7 @@ from tests.support.java_tools import (
     LOG_DIRS,
     PRODUCER_PERFORMANCE,
     TOPICS,
+    TRANSACTIONS,
     java_tool,
 )
 from tests.support.process import wait_until
@@ -266,3 +268,20 @@ def test_groups_by_type(cluster: Cluster, topic: str, group: str) -> None:
         assert group not in _groups(cluster, "--list", "--type", "consumer")
     finally:
         member.close()
+
+
+def test_transactions_command_describes_producers(cluster: Cluster, topic: str) -> None:
+    make_topic(cluster.bootstrap, topic)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True})
+    for _ in range(3):
+        producer.produce(topic, b"x", partition=0)
+    assert producer.flush(CLIENT_TIMEOUT_S) == 0
+    described = java_tool(
+        TRANSACTIONS,
+        *("--bootstrap-server", cluster.bootstrap, "describe-producers"),
+        *("--topic", topic, "--partition", "0"),
+    ).stdout
+    header, values = (line.split() for line in described.strip().splitlines()[-2:])
+    assert header[:3] == ["ProducerId", "ProducerEpoch", "LatestCoordinatorEpoch"]
+    assert values[1:4] == ["0", "-1", "2"]
+    assert values[-1] == "None"

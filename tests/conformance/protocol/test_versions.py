@@ -17,6 +17,7 @@ from highwater.kafka.messages.describe_cluster import DescribeClusterRequest
 from highwater.kafka.messages.describe_configs import DescribeConfigsRequest
 from highwater.kafka.messages.describe_groups import DescribeGroupsRequest
 from highwater.kafka.messages.describe_log_dirs import DescribeLogDirsRequest
+from highwater.kafka.messages.describe_producers import DescribeProducersRequest
 from highwater.kafka.messages.fetch import FetchRequest
 from highwater.kafka.messages.find_coordinator import FindCoordinatorRequest
 from highwater.kafka.messages.heartbeat import HeartbeatRequest
@@ -92,6 +93,7 @@ _PLAIN: dict[ApiKey, Callable[[str], Message]] = {
     ApiKey.CREATE_PARTITIONS: lambda _: CreatePartitionsRequest(),
     ApiKey.DELETE_GROUPS: lambda group: DeleteGroupsRequest(groups_names=[group]),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda _: IncrementalAlterConfigsRequest(),
+    ApiKey.DESCRIBE_PRODUCERS: lambda _: DescribeProducersRequest(),
     ApiKey.DESCRIBE_CLUSTER: lambda _: DescribeClusterRequest(),
 }
 

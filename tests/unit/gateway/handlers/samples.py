@@ -19,6 +19,7 @@ from highwater.kafka.messages import (
     describe_configs,
     describe_groups,
     describe_log_dirs,
+    describe_producers,
     describe_topic_partitions,
     elect_leaders,
     find_coordinator,
@@ -210,6 +211,9 @@ _SAMPLES = {
         ],
     ),
     ApiKey.DESCRIBE_CLUSTER: lambda version: describe_cluster.DescribeClusterRequest(),
+    ApiKey.DESCRIBE_PRODUCERS: lambda version: describe_producers.DescribeProducersRequest(
+        [describe_producers.DescribeProducersRequestTopicRequest(TOPIC, [0])]
+    ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (
         lambda version: describe_topic_partitions.DescribeTopicPartitionsRequest(
             [describe_topic_partitions.DescribeTopicPartitionsRequestTopicRequest(TOPIC)]
