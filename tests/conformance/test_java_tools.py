@@ -20,6 +20,7 @@ from tests.support.java_tools import (
     CONFIGS,
     CONSUMER_GROUPS,
     CONSUMER_PERFORMANCE,
+    FEATURES,
     GET_OFFSETS,
     LOG_DIRS,
     PRODUCER_PERFORMANCE,
@@ -285,3 +286,21 @@ def test_transactions_command_describes_producers(cluster: Cluster, topic: str) 
     assert header[:3] == ["ProducerId", "ProducerEpoch", "LatestCoordinatorEpoch"]
     assert values[1:4] == ["0", "-1", "2"]
     assert values[-1] == "None"
+
+
+def test_features_command(cluster: Cluster) -> None:
+    described = java_tool(FEATURES, "--bootstrap-server", cluster.bootstrap, "describe").stdout
+    version = re.search(r"Feature: metadata.version\s.*FinalizedVersionLevel: (\S+)", described)
+    assert version is not None, described
+    if cluster.mode != "kafka":
+        assert version[1] == "4.0-IV3"
+        assert re.search(
+            r"Feature: transaction.version\s.*FinalizedVersionLevel: 0\s+Epoch: 0", described
+        )
+    refused = java_tool(
+        FEATURES,
+        *("--bootstrap-server", cluster.bootstrap, "upgrade", "--feature", "group.version=9"),
+        check=False,
+    )
+    assert refused.returncode == 1
+    assert "Invalid update version 9 for feature group.version" in refused.stdout + refused.stderr

@@ -36,6 +36,7 @@ from highwater.kafka.messages.offset_fetch import (
 from highwater.kafka.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from highwater.kafka.messages.produce import ProduceRequest
 from highwater.kafka.messages.sync_group import SyncGroupRequest
+from highwater.kafka.messages.update_features import UpdateFeaturesRequest
 from highwater.kafka.registry import request_codec
 from tests.support.wire import RawConnection
 
@@ -94,6 +95,7 @@ _PLAIN: dict[ApiKey, Callable[[str], Message]] = {
     ApiKey.DELETE_GROUPS: lambda group: DeleteGroupsRequest(groups_names=[group]),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda _: IncrementalAlterConfigsRequest(),
     ApiKey.DESCRIBE_PRODUCERS: lambda _: DescribeProducersRequest(),
+    ApiKey.UPDATE_FEATURES: lambda _: UpdateFeaturesRequest(),
     ApiKey.DESCRIBE_CLUSTER: lambda _: DescribeClusterRequest(),
 }
 

@@ -37,6 +37,7 @@ from highwater.kafka.messages import (
     offset_fetch,
     offset_for_leader_epoch,
     sync_group,
+    update_features,
 )
 
 TOPIC = "access_log"
@@ -209,6 +210,9 @@ _SAMPLES = {
                 TOPIC, [offset_delete.OffsetDeleteRequestOffsetDeleteRequestPartition(0)]
             )
         ],
+    ),
+    ApiKey.UPDATE_FEATURES: lambda version: update_features.UpdateFeaturesRequest(
+        500, [update_features.UpdateFeaturesRequestFeatureUpdateKey("metadata.version", 25)]
     ),
     ApiKey.DESCRIBE_CLUSTER: lambda version: describe_cluster.DescribeClusterRequest(),
     ApiKey.DESCRIBE_PRODUCERS: lambda version: describe_producers.DescribeProducersRequest(
