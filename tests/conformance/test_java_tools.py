@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.conformance import scenarios
 from tests.conformance.client import ACKS, CLIENT_TIMEOUT_S, CODECS
@@ -19,10 +20,12 @@ from tests.support.java_tools import (
     CONFIGS,
     CONSUMER_GROUPS,
     CONSUMER_PERFORMANCE,
+    FEATURES,
     GET_OFFSETS,
     LOG_DIRS,
     PRODUCER_PERFORMANCE,
     TOPICS,
+    TRANSACTIONS,
     java_tool,
 )
 from tests.support.process import wait_until
@@ -232,3 +235,72 @@ def test_performance_tools(cluster: Cluster, topic: str) -> None:
     header, values = [line.split(", ") for line in consumed.strip().splitlines()[-2:]]
     numbers = dict(zip(header, values, strict=True))
     assert int(numbers["data.consumed.in.nMsg"]) >= int(count)
+
+
+@pytest.mark.full
+def test_a_transactional_producer_is_told_at_once_that_it_is_not_served(
+    cluster: Cluster, topic: str
+) -> None:
+    if cluster.mode == "kafka":
+        pytest.skip("Apache Kafka has transactions")
+    make_topic(cluster.bootstrap, topic)
+    produced = java_tool(
+        PRODUCER_PERFORMANCE,
+        *("--bootstrap-server", cluster.bootstrap, "--topic", topic, "--transactional-id", "pay"),
+        *("--num-records", "1", "--record-size", "1", "--throughput", "-1"),
+        check=False,
+        timeout_s=CLIENT_TIMEOUT_S,
+    )
+    assert produced.returncode == 1
+    assert "transactions are not served" in produced.stderr
+
+
+@pytest.mark.full
+def test_groups_by_type(cluster: Cluster, topic: str, group: str) -> None:
+    """ListGroups 5: the tool lists the types of groups, and those of one type."""
+    make_topic(cluster.bootstrap, topic)
+    member = REFERENCE.join(cluster.bootstrap, group, topic)
+    try:
+        wait_until(
+            lambda: bool(member.assigned()), timeout_s=CLIENT_TIMEOUT_S, what="an assignment"
+        )
+        listed = _groups(cluster, "--list", "--type", "classic")
+        assert re.search(rf"{group}\s+Classic", listed)
+        assert group not in _groups(cluster, "--list", "--type", "consumer")
+    finally:
+        member.close()
+
+
+def test_transactions_command_describes_producers(cluster: Cluster, topic: str) -> None:
+    make_topic(cluster.bootstrap, topic)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True})
+    for _ in range(3):
+        producer.produce(topic, b"x", partition=0)
+    assert producer.flush(CLIENT_TIMEOUT_S) == 0
+    described = java_tool(
+        TRANSACTIONS,
+        *("--bootstrap-server", cluster.bootstrap, "describe-producers"),
+        *("--topic", topic, "--partition", "0"),
+    ).stdout
+    header, values = (line.split() for line in described.strip().splitlines()[-2:])
+    assert header[:3] == ["ProducerId", "ProducerEpoch", "LatestCoordinatorEpoch"]
+    assert values[1:4] == ["0", "-1", "2"]
+    assert values[-1] == "None"
+
+
+def test_features_command(cluster: Cluster) -> None:
+    described = java_tool(FEATURES, "--bootstrap-server", cluster.bootstrap, "describe").stdout
+    version = re.search(r"Feature: metadata.version\s.*FinalizedVersionLevel: (\S+)", described)
+    assert version is not None, described
+    if cluster.mode != "kafka":
+        assert version[1] == "4.0-IV3"
+        assert re.search(
+            r"Feature: transaction.version\s.*FinalizedVersionLevel: 0\s+Epoch: 0", described
+        )
+    refused = java_tool(
+        FEATURES,
+        *("--bootstrap-server", cluster.bootstrap, "upgrade", "--feature", "group.version=9"),
+        check=False,
+    )
+    assert refused.returncode == 1
+    assert "Invalid update version 9 for feature group.version" in refused.stdout + refused.stderr

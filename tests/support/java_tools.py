@@ -22,6 +22,8 @@ VERIFIABLE_PRODUCER = "org.apache.kafka.tools.VerifiableProducer"
 VERIFIABLE_CONSUMER = "org.apache.kafka.tools.VerifiableConsumer"
 GET_OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 REASSIGN_PARTITIONS = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
+FEATURES = "org.apache.kafka.tools.FeatureCommand"
 LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
 DUMP_LOG_SEGMENTS = "org.apache.kafka.tools.DumpLogSegments"
 

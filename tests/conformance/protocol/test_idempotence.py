@@ -5,13 +5,18 @@ from __future__ import annotations
 import pytest
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersRequestTopicRequest,
+)
 from tests.conformance.protocol.requests import (
     batch,
     init_producer,
     list_offset,
+    now_ms,
     produce,
 )
-from tests.support.wire import RawConnection
+from tests.support.wire import RawConnection, only
 
 _SEQUENCE_MAX = 2**31 - 1
 
@@ -103,3 +108,23 @@ def test_sequences_wrap_inside_a_batch(connection: RawConnection, made_topic: st
     producer = init_producer(connection)
     assert _send(connection, made_topic, producer, _SEQUENCE_MAX, 3) == (ErrorCode.NONE, 0)
     assert _send(connection, made_topic, producer, 2) == (ErrorCode.NONE, 3)
+
+
+@pytest.mark.core
+def test_the_producers_of_a_partition_are_listed(
+    connection: RawConnection, made_topic: str
+) -> None:
+    """DescribeProducers (KIP-664), on the leader of the partition."""
+    producer = init_producer(connection)
+    assert _send(connection, made_topic, producer, 0, 3)[0] == ErrorCode.NONE
+    asked = DescribeProducersRequestTopicRequest(name=made_topic, partition_indexes=[0, 99])
+    missing = DescribeProducersRequestTopicRequest(name=f"no-{made_topic}", partition_indexes=[0])
+    first, second = connection.ask(DescribeProducersRequest(topics=[asked, missing]), 0).topics
+    known, unknown = first.partitions
+    assert known.error_code == ErrorCode.NONE
+    [state] = known.active_producers
+    assert (state.producer_id, state.producer_epoch, state.last_sequence) == (*producer, 2)
+    assert abs(state.last_timestamp - now_ms()) < 60_000
+    assert (state.coordinator_epoch, state.current_txn_start_offset) == (-1, -1)
+    assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert only(second.partitions).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

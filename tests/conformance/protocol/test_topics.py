@@ -152,9 +152,11 @@ def test_deleting_unknown_topics(connection: RawConnection, topic: str) -> None:
 @pytest.mark.core(version=3)
 @pytest.mark.parametrize("version", range(4))
 def test_more_partitions(connection: RawConnection, made_topic: str, version: int) -> None:
-    def grow(name: str, count: int, *, validate_only: bool = False) -> int:
+    def grow(
+        name: str, count: int, *, validate_only: bool = False, assignments: list[Any] | None = None
+    ) -> int:
         wanted = CreatePartitionsRequestCreatePartitionsTopic(
-            name=name, count=count, assignments=None
+            name=name, count=count, assignments=assignments
         )
         request = CreatePartitionsRequest(
             topics=[wanted], timeout_ms=_TIMEOUT_MS, validate_only=validate_only
@@ -164,6 +166,8 @@ def test_more_partitions(connection: RawConnection, made_topic: str, version: in
         code: int = result.error_code
         return code
 
+    assert grow(made_topic, 3, assignments=[]) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert grow(made_topic, 2, assignments=[]) == ErrorCode.INVALID_PARTITIONS
     assert grow(made_topic, 3, validate_only=True) == ErrorCode.NONE
     assert grow(made_topic, 3) == ErrorCode.NONE
     assert grow(made_topic, 3) == ErrorCode.INVALID_PARTITIONS

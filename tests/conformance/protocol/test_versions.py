@@ -17,6 +17,7 @@ from highwater.kafka.messages.describe_cluster import DescribeClusterRequest
 from highwater.kafka.messages.describe_configs import DescribeConfigsRequest
 from highwater.kafka.messages.describe_groups import DescribeGroupsRequest
 from highwater.kafka.messages.describe_log_dirs import DescribeLogDirsRequest
+from highwater.kafka.messages.describe_producers import DescribeProducersRequest
 from highwater.kafka.messages.fetch import FetchRequest
 from highwater.kafka.messages.find_coordinator import FindCoordinatorRequest
 from highwater.kafka.messages.heartbeat import HeartbeatRequest
@@ -35,6 +36,7 @@ from highwater.kafka.messages.offset_fetch import (
 from highwater.kafka.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from highwater.kafka.messages.produce import ProduceRequest
 from highwater.kafka.messages.sync_group import SyncGroupRequest
+from highwater.kafka.messages.update_features import UpdateFeaturesRequest
 from highwater.kafka.registry import request_codec
 from tests.support.wire import RawConnection
 
@@ -92,6 +94,8 @@ _PLAIN: dict[ApiKey, Callable[[str], Message]] = {
     ApiKey.CREATE_PARTITIONS: lambda _: CreatePartitionsRequest(),
     ApiKey.DELETE_GROUPS: lambda group: DeleteGroupsRequest(groups_names=[group]),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda _: IncrementalAlterConfigsRequest(),
+    ApiKey.DESCRIBE_PRODUCERS: lambda _: DescribeProducersRequest(),
+    ApiKey.UPDATE_FEATURES: lambda _: UpdateFeaturesRequest(),
     ApiKey.DESCRIBE_CLUSTER: lambda _: DescribeClusterRequest(),
 }
 

@@ -62,6 +62,12 @@ class NodeLink(ProduceTarget, Protocol):
         """Answers in the order of the request; raises HighwaterError if the node is away."""
         ...
 
+    async def describe_producers(
+        self, request: pb.DescribeProducersRequest, timeout_s: float
+    ) -> pb.DescribeProducersResponse:
+        """Answers in the order of the request; raises HighwaterError if the node is away."""
+        ...
+
     async def describe_log_dirs(
         self, request: pb.DescribeLogDirsRequest, timeout_s: float
     ) -> pb.DescribeLogDirsResponse:

@@ -23,7 +23,7 @@ from highwater.rpc.tls import ClientTls, ServerTls
 SERVICE: Final = "highwater.api.partition.v1.PartitionService"
 MESSAGE_BYTES_MAX: Final = 128 << 20
 """One batch may be as large as a client's frame, and travels in one message."""
-IDEMPOTENT: Final = ("ListOffsets", "OffsetsForLeaderEpoch", "DescribeLogDirs")
+IDEMPOTENT: Final = ("ListOffsets", "OffsetsForLeaderEpoch", "DescribeProducers", "DescribeLogDirs")
 """Reads that a channel repeats when the node is unavailable. Not ReadRange: whoever asks that goes
 on with another node."""
 

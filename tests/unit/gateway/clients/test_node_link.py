@@ -17,6 +17,7 @@ LATEST = pb.ListOffsetsRequest(partitions=[pb.ListOffsetsPartition(**WHERE, time
 EPOCH_END = pb.OffsetsForLeaderEpochRequest(
     partitions=[pb.EpochQuestion(**WHERE, leader_epoch=EPOCH)]
 )
+PRODUCERS = pb.DescribeProducersRequest(partitions=[pb.ProducersQuestion(topic_id=TOPIC)])
 LOG_DIRS = pb.DescribeLogDirsRequest(all_topics=True)
 
 
@@ -26,6 +27,8 @@ async def test_questions_are_answered(node, link):
     assert [result.offset for result in offsets.results] == [3]
     ends = await link.offsets_for_leader_epoch(EPOCH_END, 5)
     assert [(r.leader_epoch, r.end_offset) for r in ends.results] == [(EPOCH, 3)]
+    known = await link.describe_producers(PRODUCERS, 5)
+    assert [(r.error_code, len(r.producers)) for r in known.results] == [(0, 0)]
     described = await link.describe_log_dirs(LOG_DIRS, 5)
     assert [[r.partition for r in d.replicas] for d in described.dirs] == [[0, 1]]
     assert described.dirs[0].replicas[0].size_bytes > 0
@@ -57,6 +60,8 @@ async def test_a_stopped_node_is_unreachable(node, link):
         await link.list_offsets(LATEST, 1)
     with pytest.raises(UnreachableError):
         await link.offsets_for_leader_epoch(EPOCH_END, 1)
+    with pytest.raises(UnreachableError):
+        await link.describe_producers(PRODUCERS, 1)
     with pytest.raises(UnreachableError):
         await link.describe_log_dirs(LOG_DIRS, 1)
 

@@ -145,6 +145,7 @@ class FakeLink:
         self.coordinate: Callable[[CoordinatorCall], tuple[int, bytes] | None] = lambda call: None
         self.answer_offsets: Callable[[Any], Any] | None = None
         self.answer_epochs: Callable[[Any], Any] | None = None
+        self.answer_producers: Callable[[Any], Any] | None = None
         self.answer_log_dirs: Callable[[Any], Any] | None = None
         self.asked: list[tuple[Any, float]] = []
 
@@ -166,6 +167,11 @@ class FakeLink:
         self.asked.append((request, timeout_s))
         assert self.answer_epochs is not None
         return self.answer_epochs(request)
+
+    async def describe_producers(self, request: Any, timeout_s: float) -> Any:
+        self.asked.append((request, timeout_s))
+        assert self.answer_producers is not None
+        return self.answer_producers(request)
 
     async def describe_log_dirs(self, request: Any, timeout_s: float) -> Any:
         self.asked.append((request, timeout_s))

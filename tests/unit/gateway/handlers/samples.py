@@ -19,6 +19,7 @@ from highwater.kafka.messages import (
     describe_configs,
     describe_groups,
     describe_log_dirs,
+    describe_producers,
     describe_topic_partitions,
     elect_leaders,
     find_coordinator,
@@ -36,6 +37,7 @@ from highwater.kafka.messages import (
     offset_fetch,
     offset_for_leader_epoch,
     sync_group,
+    update_features,
 )
 
 TOPIC = "access_log"
@@ -209,7 +211,13 @@ _SAMPLES = {
             )
         ],
     ),
+    ApiKey.UPDATE_FEATURES: lambda version: update_features.UpdateFeaturesRequest(
+        500, [update_features.UpdateFeaturesRequestFeatureUpdateKey("metadata.version", 25)]
+    ),
     ApiKey.DESCRIBE_CLUSTER: lambda version: describe_cluster.DescribeClusterRequest(),
+    ApiKey.DESCRIBE_PRODUCERS: lambda version: describe_producers.DescribeProducersRequest(
+        [describe_producers.DescribeProducersRequestTopicRequest(TOPIC, [0])]
+    ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (
         lambda version: describe_topic_partitions.DescribeTopicPartitionsRequest(
             [describe_topic_partitions.DescribeTopicPartitionsRequestTopicRequest(TOPIC)]

@@ -20,8 +20,20 @@ async def test_every_row_of_the_table_in_order(version):
     assert [(k.api_key, k.min_version, k.max_version) for k in response.api_keys] == [
         (api.key, api.min_version, api.max_version) for api in APIS.values()
     ]
-    assert not response.supported_features
-    assert not response.finalized_features
+
+
+@pytest.mark.parametrize("version", range(5))
+async def test_features(version):
+    response = await Client(FakeBackend()).call(request(version), version)
+    told = {(f.name, f.min_version, f.max_version) for f in response.supported_features}
+    at_0 = {("group.version", 0, 0), ("transaction.version", 0, 0)}
+    assert told == (
+        ({("metadata.version", 25, 25)} if version >= 3 else set())
+        | (at_0 if version >= 4 else set())
+    )
+    on = [(f.name, f.min_version_level, f.max_version_level) for f in response.finalized_features]
+    assert on == ([("metadata.version", 25, 25)] if version >= 3 else [])
+    assert response.finalized_features_epoch == (0 if version >= 3 else -1)
 
 
 async def test_version_0_byte_by_byte():

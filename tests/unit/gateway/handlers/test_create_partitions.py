@@ -112,3 +112,19 @@ async def test_a_topic_that_may_not_be_altered_does_not_grow(version):
     [asked] = backend.controller.requests
     assert [one.topic_id for one in asked.topics] == [topic_id("orders")]
     assert [one for _, _, one in authorizer.asked] == [a_topic("clicks"), a_topic("orders")]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_an_empty_list_of_assignments_is_not_null(version):
+    backend = FakeBackend(image_of(topic("orders"), topic("clicks", [1, 2])))
+    code = (ErrorCode.INVALID_PARTITIONS, "not more")
+    backend.controller.errors[topic_id("clicks")] = code
+    request = ask(GROW("orders", 5, []), GROW("clicks", 2, []))
+    response = await Client(backend).call(request, version)
+    assert codes(response) == [
+        ("orders", ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ("clicks", ErrorCode.INVALID_PARTITIONS),
+    ]
+    assert response.results[0].error_message == (
+        "Attempted to add 4 additional partition(s), but only 0 assignment(s) were specified."
+    )

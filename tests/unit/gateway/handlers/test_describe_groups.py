@@ -7,12 +7,13 @@ from tests.unit.gateway.handlers.fakes import (
     Client,
     FakeBackend,
     a_group,
+    echo,
     group_topic,
     image_of,
     request_of,
 )
 
-VERSIONS = range(6)
+VERSIONS = range(7)
 GROUP = codec.DescribeGroupsResponseDescribedGroup
 
 
@@ -40,7 +41,7 @@ async def test_groups_come_back_in_order(version):
     assert (bytes(member.member_metadata), bytes(member.member_assignment)) == (b"md", b"as")
 
 
-@pytest.mark.parametrize("version", [3, 4, 5])
+@pytest.mark.parametrize("version", [3, 4, 5, 6])
 @pytest.mark.parametrize(("asked", "told"), [(True, 3400), (False, -(2**31))])
 async def test_the_coordinator_returns_authorized_operations(version, asked, told):
     backend = FakeBackend(image_of(group_topic()))
@@ -80,3 +81,12 @@ async def test_groups_that_may_not_be_described(version):
     if version >= 3:
         operations = [group.authorized_operations for group in response.groups]
         assert operations == [3400, -(2**31), 3400 - (1 << AclOperation.DELETE), -(2**31)]
+
+
+async def test_a_group_that_does_not_exist_is_named_in_words():
+    backend = FakeBackend(image_of(group_topic()))
+    missing = GROUP(69, "Group a not found.", "a", "Dead")
+    backend.coordinate(echo(codec.DescribeGroupsResponse(groups=[missing])))
+    response = await Client(backend).call(codec.DescribeGroupsRequest(["a"]), 6)
+    [group] = response.groups
+    assert (group.error_code, group.error_message) == (69, "Group a not found.")

@@ -36,7 +36,7 @@ def results(response, version):
 NONE_YET = (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, "", -1)
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(7))
 async def test_the_leader_of_the_group_s_partition(version):
     # abs(hashCode) % 3 in Java: readers 1, writers 2.
     client = Client(FakeBackend(image_of(group_topic([3, 2, 1]))))
@@ -45,7 +45,7 @@ async def test_the_leader_of_the_group_s_partition(version):
     ]
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(7))
 async def test_the_address_is_that_of_the_clients_listener(version):
     backend = FakeBackend(with_listener(image_of(group_topic([3, 2, 1])), "internal", "gw", 29092))
     found = await Client(backend, listener="internal").call(ask(version, "readers"), version)
@@ -72,7 +72,7 @@ async def test_an_empty_request_has_no_answers():
     assert response.coordinators == []
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(7))
 async def test_the_first_call_creates_the_topic(version):
     backend = FakeBackend(group_metadata_partitions=3)
     response = await Client(backend).call(ask(version, "readers"), version)
@@ -84,7 +84,7 @@ async def test_the_first_call_creates_the_topic(version):
     assert len(backend.controller.requests) == 1
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(7))
 async def test_while_the_topic_cannot_be_created(version):
     backend = FakeBackend()
     backend.controller.raises = UnreachableError("no controller")
@@ -92,7 +92,7 @@ async def test_while_the_topic_cannot_be_created(version):
     assert results(response, version) == [NONE_YET]
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(7))
 async def test_while_there_are_fewer_nodes_than_replicas(version):
     backend = FakeBackend(group_metadata_replication_factor=3)
     code = int(ErrorCode.INVALID_REPLICATION_FACTOR)
@@ -117,20 +117,29 @@ async def test_while_no_gateway_serves_the_leader():
     assert results(await client.call(ask(3, "readers"), 3), 3) == [NONE_YET]
 
 
-@pytest.mark.parametrize("version", range(1, 5))
+@pytest.mark.parametrize("version", range(1, 7))
 async def test_transactional_ids_are_refused(version):
     backend = FakeBackend()
     response = await Client(backend).call(ask(version, "payments", key_type=1), version)
-    assert results(response, version) == [(ErrorCode.INVALID_REQUEST, -1, "", -1)]
+    # Not INVALID_REQUEST: librdkafka would ask again for ever.
+    assert results(response, version) == [(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, -1, "", -1)]
     one = response.coordinators[0] if version >= 4 else response
     assert "transactions are not served" in one.error_message
     assert backend.controller.requests == []
 
 
-@pytest.mark.parametrize("key_type", [2, 3, -1])
-async def test_unknown_key_types(key_type):
-    response = await Client(FakeBackend()).call(ask(4, "x", key_type=key_type), 4)
-    assert results(response, 4) == [(ErrorCode.INVALID_REQUEST, -1, "", -1)]
+@pytest.mark.parametrize(("version", "key_type"), [(4, 2), (5, 2), (6, 3), (6, -1)])
+async def test_unknown_key_types(version, key_type):
+    response = await Client(FakeBackend()).call(ask(version, "x", key_type=key_type), version)
+    assert results(response, version) == [(ErrorCode.INVALID_REQUEST, -1, "", -1)]
+
+
+async def test_no_coordinator_of_share_groups():
+    backend = FakeBackend()
+    response = await Client(backend).call(ask(6, "g:AAAAAAAAAAAAAAAAAAAAAQ:0", key_type=2), 6)
+    assert results(response, 6) == [NONE_YET]
+    assert "share groups are not served" in response.coordinators[0].error_message
+    assert backend.controller.requests == []
 
 
 async def test_huge_transactional_ids_are_logged_shortened():

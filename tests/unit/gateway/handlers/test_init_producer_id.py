@@ -32,7 +32,7 @@ async def test_without_transactions_the_previous_id_does_not_matter():
 async def test_transactional_ids_are_refused_in_words_that_clients_show(version):
     backend = FakeBackend()
     answer = await Client(backend).call(InitProducerIdRequest("payments"), version)
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
     assert backend.controller.requests == []
 

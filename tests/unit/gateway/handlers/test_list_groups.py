@@ -14,7 +14,7 @@ from tests.unit.gateway.handlers.fakes import (
     request_of,
 )
 
-VERSIONS = range(5)
+VERSIONS = range(6)
 
 
 def backend_of(leaders):
@@ -26,7 +26,7 @@ def backend_of(leaders):
 
 def _lists(name):
     def answer(call):
-        group = codec.ListGroupsResponseListedGroup(name, "consumer", "Stable")
+        group = codec.ListGroupsResponseListedGroup(name, "consumer", "Stable", "classic")
         response = codec.ListGroupsResponse(groups=[group])
         return (0, codec.encode_response(response, call.api_version))
 
@@ -44,6 +44,7 @@ async def test_a_broker_lists_its_own_groups(version):
     assert (response.error_code, names(response)) == (0, ["group-of-2"])
     assert response.groups[0].protocol_type == "consumer"
     assert response.groups[0].group_state == ("Stable" if version >= 4 else "")
+    assert response.groups[0].group_type == ("classic" if version >= 5 else "")
     [(node_id, call)] = backend.coordinator_calls()
     assert (node_id, call.partition) == (2, -1)
 
@@ -68,9 +69,10 @@ async def test_no_groups_before_the_first_is_used():
 
 async def test_filters_reach_the_coordinators():
     backend = backend_of([1, 2, 3])
-    await Client(backend).call(codec.ListGroupsRequest(["Stable", "Empty"]), 4)
-    filters = [request_of(call).states_filter for _, call in backend.coordinator_calls()]
-    assert filters == [["Stable", "Empty"]] * 3
+    await Client(backend).call(codec.ListGroupsRequest(["Stable", "Empty"], ["classic"]), 5)
+    asked = [request_of(call) for _, call in backend.coordinator_calls()]
+    assert [one.states_filter for one in asked] == [["Stable", "Empty"]] * 3
+    assert [one.types_filter for one in asked] == [["classic"]] * 3
 
 
 async def test_a_loading_coordinator_is_an_error_beside_the_groups_of_others():

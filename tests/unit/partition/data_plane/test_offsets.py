@@ -175,3 +175,40 @@ def test_end_offsets_of_epochs(queries, asked, expected):
     assert (here.error_code, here.leader_epoch, here.end_offset) == expected
     assert nowhere.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert (nowhere.leader_epoch, nowhere.end_offset) == (-1, -1)
+
+
+async def producers_of(queries, *partitions):
+    request = pb.DescribeProducersRequest(
+        partitions=[pb.ProducersQuestion(topic_id=TOPIC, partition=n) for n in partitions]
+    )
+    return (await queries.describe_producers(request)).results
+
+
+async def test_the_producers_that_a_leader_remembers(node, queries):
+    node.append(
+        make_batch(timestamps=(7000, 9000), producer_id=41, producer_epoch=2, base_sequence=0),
+        epoch=EPOCH + 2,
+    )
+    node.append(
+        make_batch(timestamps=(8000,), producer_id=42, producer_epoch=0, base_sequence=5),
+        epoch=EPOCH + 2,
+    )
+    node.append(
+        make_batch(timestamps=(9500,), producer_id=41, producer_epoch=2, base_sequence=2),
+        epoch=EPOCH + 2,
+    )
+    [answer] = await producers_of(queries, 0)
+    assert answer.error_code == 0
+    assert sorted(
+        (p.producer_id, p.producer_epoch, p.last_sequence, p.last_timestamp)
+        for p in answer.producers
+    ) == [(41, 2, 2, 9500), (42, 0, 5, 8000)]
+    assert {(p.coordinator_epoch, p.current_txn_start_offset) for p in answer.producers} == {
+        (-1, -1)
+    }
+
+
+async def test_only_leaders_know_producers(queries, replica):
+    follow(replica, 2, EPOCH + 3)
+    results = await producers_of(queries, 0, 9)
+    assert [r.error_code for r in results] == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2

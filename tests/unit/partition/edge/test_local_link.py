@@ -62,6 +62,8 @@ async def test_everything_reaches_the_node(tmp_path):
         1,
     )
     assert [r.end_offset for r in ends.results] == [3]
+    producers = pb.DescribeProducersRequest(partitions=[pb.ProducersQuestion(topic_id=TOPIC)])
+    assert [len(r.producers) for r in (await link.describe_producers(producers, 1)).results] == [0]
     described = await link.describe_log_dirs(pb.DescribeLogDirsRequest(all_topics=True), 1)
     assert [d.replicas[0].size_bytes for d in described.dirs] == [len(stored(replica))]
     link.submit("call")

@@ -157,6 +157,14 @@ class GrpcNodeLink:
             "OffsetsForLeaderEpoch", request, pb.OffsetsForLeaderEpochResponse, timeout_s
         )
 
+    async def describe_producers(
+        self, request: pb.DescribeProducersRequest, timeout_s: float
+    ) -> pb.DescribeProducersResponse:
+        """Answers in the order of the request; raises UnreachableError."""
+        return await self._call(
+            "DescribeProducers", request, pb.DescribeProducersResponse, timeout_s
+        )
+
     async def describe_log_dirs(
         self, request: pb.DescribeLogDirsRequest, timeout_s: float
     ) -> pb.DescribeLogDirsResponse:

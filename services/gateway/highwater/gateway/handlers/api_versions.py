@@ -7,11 +7,12 @@ Behaviour
   ApiVersions itself, so that the client can ask again (KIP-511); `dispatch` chooses the format.
 
 Version notes
-- v1: throttle time. v3: flexible, except for the response header. v4: features may have minimum 0.
+- v1: throttle time. v3: flexible, except for the response header; features, without those whose
+  smallest level is 0, which clients before KAFKA-17011 do not take. v4: all features.
 
 Deviations
-- The list of features is empty: transaction.version, group.version and share.version, which clients
-  act on, are not implemented.
+- Only the features of `handling.features` are told. Of those that clients act on, transaction.version
+  and group.version are at level 0, and share.version is missing.
 """
 
 import re
@@ -19,15 +20,19 @@ from typing import Final
 
 from highwater.gateway.handling.apis import APIS, Api
 from highwater.gateway.handling.context import RequestContext
+from highwater.gateway.handling.features import EPOCH, LEVELS
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.api_versions import (
     ApiVersionsRequest,
     ApiVersionsResponse,
     ApiVersionsResponseApiVersion,
+    ApiVersionsResponseFinalizedFeatureKey,
+    ApiVersionsResponseSupportedFeatureKey,
 )
 
 SOFTWARE_VERSIONS_FROM: Final = 3
+LEVEL_0_FROM: Final = 4
 
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -40,7 +45,21 @@ async def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVer
         and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         return failure(request, version, ErrorCode.INVALID_REQUEST)
-    return ApiVersionsResponse(api_keys=[_range(api) for api in APIS.values()])
+    return ApiVersionsResponse(
+        api_keys=[_range(api) for api in APIS.values()],
+        supported_features=[
+            ApiVersionsResponseSupportedFeatureKey(name, level, level)
+            for name, level in LEVELS.items()
+            if level or version >= LEVEL_0_FROM
+        ],
+        finalized_features_epoch=EPOCH,
+        # As in Kafka, features of level 0 are not among these.
+        finalized_features=[
+            ApiVersionsResponseFinalizedFeatureKey(name, level, level)
+            for name, level in LEVELS.items()
+            if level
+        ],
+    )
 
 
 def failure(_request: object, _version: int, code: int) -> ApiVersionsResponse:

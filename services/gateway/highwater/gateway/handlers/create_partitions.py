@@ -4,7 +4,8 @@ Behaviour
 - Every topic of the request has a result. A count that is not larger than the current one is
   INVALID_PARTITIONS, an unknown topic UNKNOWN_TOPIC_OR_PARTITION, a duplicate one INVALID_REQUEST.
 - Without ALTER on a topic: TOPIC_AUTHORIZATION_FAILED.
-- The request may assign the replicas, with one list for each new partition.
+- The request may assign the replicas, with one list for each new partition. An empty list of them is
+  INVALID_REPLICA_ASSIGNMENT; null leaves the choice to the controller.
 
 Version notes
 - v2: flexible. v3: THROTTLING_QUOTA_EXCEEDED.
@@ -59,6 +60,8 @@ async def handle(
         elif topic.internal:
             why = "the number of partitions of internal topics cannot be changed"
             results[asked.name] = _refused(asked.name, ErrorCode.INVALID_TOPIC_EXCEPTION, why)
+        elif (empty := _empty_assignment(topic, asked)) is not None:
+            results[asked.name] = _refused(asked.name, ErrorCode.INVALID_REPLICA_ASSIGNMENT, empty)
         else:
             growths[asked.name] = _growth(topic, asked)
     if growths:
@@ -83,6 +86,21 @@ def failure(request: CreatePartitionsRequest, _version: int, code: int) -> Creat
     """The code for every topic."""
     names = dict.fromkeys(topic.name for topic in request.topics)
     return CreatePartitionsResponse(results=[_refused(name, code) for name in names])
+
+
+def _empty_assignment(
+    topic: TopicState, asked: CreatePartitionsRequestCreatePartitionsTopic
+) -> str | None:
+    """Why an empty list is refused, which protobuf does not tell from null; None if it is not.
+
+    Kafka: `ReplicationControlManager.createPartitions`, which looks at the count first.
+    """
+    new = asked.count - len(topic.partitions)
+    if asked.assignments is None or asked.assignments or new <= 0:
+        return None
+    return (
+        f"Attempted to add {new} additional partition(s), but only 0 assignment(s) were specified."
+    )
 
 
 def _growth(

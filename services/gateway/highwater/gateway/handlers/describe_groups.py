@@ -1,15 +1,15 @@
-"""DescribeGroups v0-5: state and members of groups.
+"""DescribeGroups v0-6: state and members of groups.
 
 Behaviour
 - Each group's coordinator answers; results come back in the order of the request. A group that
-  does not exist is "Dead" without an error up to v5.
+  does not exist is "Dead", up to v5 without an error.
 - Groups that the client may not DESCRIBE are GROUP_AUTHORIZATION_FAILED.
 - Authorized operations (v3+) are sent for groups without an error, if the client asks for them. The
   authorizer has them; what the coordinator says is replaced.
 
 Version notes
 - v1: throttle time. v3: authorized operations. v4: static members. v5: flexible.
-- v6 (not served) answers unknown groups with GROUP_ID_NOT_FOUND.
+- v6: error message, and GROUP_ID_NOT_FOUND for a group that does not exist (KIP-1043).
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""FindCoordinator v0-4: which broker coordinates a group.
+"""FindCoordinator v0-6: which broker coordinates a group.
 
 Behaviour
 - The address is that of the listener that the client came by; a coordinator without that listener is
@@ -10,15 +10,17 @@ Behaviour
 - Without DESCRIBE on a group: GROUP_AUTHORIZATION_FAILED; on a transactional id:
   TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
 - Errors come with node -1, host "" and port -1, as in Kafka.
+- The coordinator of a share group (v6) is COORDINATOR_NOT_AVAILABLE, as from a Kafka broker without
+  one; only brokers ask for it. Before v6 it is INVALID_REQUEST.
 
 Version notes
 - v0: groups only. v1: key type, error message. v3: flexible. v4: batches (KIP-699).
-- v5, v6 (transactional ids that may be aborted, share groups) come with those features.
+- v5: TRANSACTION_ABORTABLE (KIP-890). v6: coordinators of share groups (KIP-932).
 
 Deviations
-- Transactions are not served yet: a transaction coordinator is INVALID_REQUEST with a message that
-  says so. Java clients show the message and stop at once; a retriable code would make them retry for
-  a minute. librdkafka retries after any error until the caller's timeout.
+- Transactions are not served yet: a transaction coordinator is CLUSTER_AUTHORIZATION_FAILED with a
+  message that says so. The code has to end clients: librdkafka asks for ever after most errors (of
+  `rd_kafka_txn_handle_FindCoordinator`), and Java (`FindCoordinatorHandler`) after retriable ones.
 """
 
 from typing import Final, NamedTuple
@@ -40,7 +42,9 @@ from highwater.model.partitioning import coordinator_partition
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
+SHARE: Final = 2
 BATCHES_FROM: Final = 4
+SHARE_FROM: Final = 6
 
 _KINDS: Final = {
     GROUP: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
@@ -52,6 +56,7 @@ _KINDS: Final = {
 """What a key names, and the code if the client may not describe it."""
 
 TRANSACTIONS_NOT_SERVED: Final = "transactions are not served by this version of Highwater"
+SHARE_GROUPS_NOT_SERVED: Final = "share groups are not served by this version of Highwater"
 
 
 class _Found(NamedTuple):
@@ -105,7 +110,9 @@ def _refusal(context: RequestContext, request: FindCoordinatorRequest) -> _Found
             "transactions_not_served",
             transactional_ids=request.coordinator_keys or [request.key],
         )
-        return _Found(ErrorCode.INVALID_REQUEST, TRANSACTIONS_NOT_SERVED)
+        return _Found(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, TRANSACTIONS_NOT_SERVED)
+    if request.key_type == SHARE and context.api_version >= SHARE_FROM:
+        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, SHARE_GROUPS_NOT_SERVED)
     return _Found(ErrorCode.INVALID_REQUEST, f"unknown coordinator key type {request.key_type}")
 
 

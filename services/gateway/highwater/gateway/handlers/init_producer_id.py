@@ -13,8 +13,8 @@ Version notes
 - v2: flexible. v3: former id and epoch (KIP-360). v4: PRODUCER_FENCED. v5, v6: transactions.
 
 Deviations
-- Transactional ids are not served yet: INVALID_REQUEST and a line in the log. Most clients stop
-  before, at the error of FindCoordinator.
+- Transactional ids are not served yet: CLUSTER_AUTHORIZATION_FAILED, which ends clients, and a line
+  in the log. Most stop before, at the same error of FindCoordinator.
 """
 
 from highwater.gateway.handling.context import RequestContext
@@ -33,7 +33,7 @@ async def handle(context: RequestContext, request: InitProducerIdRequest) -> Ini
         return failure(request, version, denial)
     if request.transactional_id is not None:
         context.warn("transactions_not_served", transactional_ids=[request.transactional_id])
-        return failure(request, version, ErrorCode.INVALID_REQUEST)
+        return failure(request, version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     try:
         producer_id = await context.backend.shared.producer_ids.take(context.backend.controller)
     except HighwaterError as error:

@@ -1,4 +1,4 @@
-"""ListGroups v0-4: the groups that a broker coordinates.
+"""ListGroups v0-5: the groups that a broker coordinates.
 
 Behaviour
 - As in Kafka a broker lists the groups that it coordinates, and the port determines the broker;
@@ -8,7 +8,7 @@ Behaviour
 
 Version notes
 - v1: throttle time. v3: flexible. v4: states, and a filter by state (KIP-518).
-- v5 (types of groups) comes with the next generation of groups (KIP-848).
+- v5: types, and a filter by type (KIP-848); every group here is "classic".
 """
 
 import asyncio

@@ -55,6 +55,12 @@ class LocalLink:
         """Answers in the order of the request."""
         return self._queries.offsets_for_leader_epoch(request)
 
+    async def describe_producers(
+        self, request: pb.DescribeProducersRequest, _timeout_s: float
+    ) -> pb.DescribeProducersResponse:
+        """Answers in the order of the request."""
+        return await self._queries.describe_producers(request)
+
     async def describe_log_dirs(
         self, request: pb.DescribeLogDirsRequest, _timeout_s: float
     ) -> pb.DescribeLogDirsResponse:

@@ -59,6 +59,12 @@ def add_to(
         serialize=pb.OffsetsForLeaderEpochResponse.SerializeToString,
     )
     methods.add_unary(
+        path_of("DescribeProducers"),
+        unary.describe_producers,
+        deserialize=pb.DescribeProducersRequest.FromString,
+        serialize=pb.DescribeProducersResponse.SerializeToString,
+    )
+    methods.add_unary(
         path_of("DescribeLogDirs"),
         unary.describe_log_dirs,
         deserialize=pb.DescribeLogDirsRequest.FromString,
@@ -89,6 +95,11 @@ class _UnaryMethods:
         self, request: pb.OffsetsForLeaderEpochRequest, _call: ServerStreamCall
     ) -> pb.OffsetsForLeaderEpochResponse:
         return self._queries.offsets_for_leader_epoch(request)
+
+    async def describe_producers(
+        self, request: pb.DescribeProducersRequest, _call: ServerStreamCall
+    ) -> pb.DescribeProducersResponse:
+        return await self._queries.describe_producers(request)
 
     async def describe_log_dirs(
         self, request: pb.DescribeLogDirsRequest, _call: ServerStreamCall

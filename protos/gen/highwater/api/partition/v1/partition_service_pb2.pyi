@@ -338,6 +338,52 @@ class EpochAnswer(_message.Message):
     end_offset: int
     def __init__(self, error_code: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
 
+class DescribeProducersRequest(_message.Message):
+    __slots__ = ("instance", "partitions")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    partitions: _containers.RepeatedCompositeFieldContainer[ProducersQuestion]
+    def __init__(self, instance: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[ProducersQuestion, _Mapping]]] = ...) -> None: ...
+
+class ProducersQuestion(_message.Message):
+    __slots__ = ("topic_id", "partition")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partition: int
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ...) -> None: ...
+
+class DescribeProducersResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[ProducersAnswer]
+    def __init__(self, results: _Optional[_Iterable[_Union[ProducersAnswer, _Mapping]]] = ...) -> None: ...
+
+class ProducersAnswer(_message.Message):
+    __slots__ = ("error_code", "producers")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    PRODUCERS_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    producers: _containers.RepeatedCompositeFieldContainer[ProducerDescription]
+    def __init__(self, error_code: _Optional[int] = ..., producers: _Optional[_Iterable[_Union[ProducerDescription, _Mapping]]] = ...) -> None: ...
+
+class ProducerDescription(_message.Message):
+    __slots__ = ("producer_id", "producer_epoch", "last_sequence", "last_timestamp", "coordinator_epoch", "current_txn_start_offset")
+    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LAST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    LAST_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    COORDINATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    CURRENT_TXN_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    current_txn_start_offset: int
+    def __init__(self, producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., last_sequence: _Optional[int] = ..., last_timestamp: _Optional[int] = ..., coordinator_epoch: _Optional[int] = ..., current_txn_start_offset: _Optional[int] = ...) -> None: ...
+
 class ReadRangeRequest(_message.Message):
     __slots__ = ("topic_id", "partition", "leader_epoch", "offset", "end_offset", "max_bytes")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]

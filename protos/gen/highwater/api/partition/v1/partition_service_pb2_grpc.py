@@ -75,6 +75,11 @@ class PartitionServiceStub:
                 request_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.OffsetsForLeaderEpochRequest.SerializeToString,
                 response_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.OffsetsForLeaderEpochResponse.FromString,
                 _registered_method=True)
+        self.DescribeProducers = channel.unary_unary(
+                '/highwater.api.partition.v1.PartitionService/DescribeProducers',
+                request_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeProducersRequest.SerializeToString,
+                response_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeProducersResponse.FromString,
+                _registered_method=True)
         self.DescribeLogDirs = channel.unary_unary(
                 '/highwater.api.partition.v1.PartitionService/DescribeLogDirs',
                 request_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeLogDirsRequest.SerializeToString,
@@ -146,6 +151,13 @@ class PartitionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DescribeProducers(self, request, context):
+        """DescribeProducers lists the idempotent producers that leaders on this node remember (KIP-664).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DescribeLogDirs(self, request, context):
         """DescribeLogDirs lists the log directories: sizes of an instance's replicas, and free space.
         """
@@ -190,6 +202,11 @@ def add_PartitionServiceServicer_to_server(servicer, server):
                     servicer.OffsetsForLeaderEpoch,
                     request_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.OffsetsForLeaderEpochRequest.FromString,
                     response_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.OffsetsForLeaderEpochResponse.SerializeToString,
+            ),
+            'DescribeProducers': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeProducers,
+                    request_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeProducersRequest.FromString,
+                    response_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeProducersResponse.SerializeToString,
             ),
             'DescribeLogDirs': grpc.unary_unary_rpc_method_handler(
                     servicer.DescribeLogDirs,
@@ -392,6 +409,33 @@ class PartitionService:
             '/highwater.api.partition.v1.PartitionService/OffsetsForLeaderEpoch',
             highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.OffsetsForLeaderEpochRequest.SerializeToString,
             highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.OffsetsForLeaderEpochResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeProducers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/highwater.api.partition.v1.PartitionService/DescribeProducers',
+            highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeProducersRequest.SerializeToString,
+            highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeProducersResponse.FromString,
             options,
             channel_credentials,
             insecure,
