@@ -11,10 +11,13 @@ from highwater.kafka.messages import (
     alter_configs,
     alter_partition_reassignments,
     api_versions,
+    create_acls,
     create_partitions,
     create_topics,
+    delete_acls,
     delete_groups,
     delete_topics,
+    describe_acls,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -208,6 +211,13 @@ _SAMPLES = {
                 TOPIC, [offset_delete.OffsetDeleteRequestOffsetDeleteRequestPartition(0)]
             )
         ],
+    ),
+    ApiKey.DESCRIBE_ACLS: lambda version: describe_acls.DescribeAclsRequest(1, None, 1),
+    ApiKey.CREATE_ACLS: lambda version: create_acls.CreateAclsRequest(
+        [create_acls.CreateAclsRequestAclCreation(2, TOPIC, 3, "User:a", "*", 3, 3)]
+    ),
+    ApiKey.DELETE_ACLS: lambda version: delete_acls.DeleteAclsRequest(
+        [delete_acls.DeleteAclsRequestDeleteAclsFilter(2, TOPIC, 3)]
     ),
     ApiKey.DESCRIBE_CLUSTER: lambda version: describe_cluster.DescribeClusterRequest(),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (

@@ -39,7 +39,7 @@ class BrokenBackend(FakeBackend):
     broken = False
 
     def __getattribute__(self, name):
-        if name in {"image", "routing", "shared", "settings"} and type(self).broken:
+        if name in {"image", "routing", "shared", "settings", "authorizer"} and type(self).broken:
             raise ZeroDivisionError(name)
         return super().__getattribute__(name)
 

@@ -71,6 +71,9 @@ _ROWS: Final = (
     _row(ApiKey.DELETE_TOPICS, (1, 6), "delete_topics"),
     _row(ApiKey.INIT_PRODUCER_ID, (0, 4), "init_producer_id"),
     _row(ApiKey.OFFSET_FOR_LEADER_EPOCH, (2, 4), "offset_for_leader_epoch"),
+    _row(ApiKey.DESCRIBE_ACLS, (1, 3), "describe_acls"),
+    _row(ApiKey.CREATE_ACLS, (1, 3), "create_acls"),
+    _row(ApiKey.DELETE_ACLS, (1, 3), "delete_acls"),
     _row(ApiKey.DESCRIBE_CONFIGS, (1, 4), "describe_configs"),
     _row(ApiKey.ALTER_CONFIGS, (0, 2), "alter_configs"),
     # With 5 kafka-python would take us for Kafka 4.3 and use APIs that we do not serve.
