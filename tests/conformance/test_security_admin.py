@@ -20,8 +20,9 @@ from kafka.admin import ResourcePattern as KafkaPythonPattern
 from kafka.admin import ResourceType as KafkaPythonResourceType
 
 from tests.conformance.client import CLIENT_TIMEOUT_S
+from tests.conformance.topics import unique_name
 from tests.support.cluster import Cluster
-from tests.support.java_tools import ACLS, java_tool
+from tests.support.java_tools import ACLS, CONFIGS, java_tool
 
 
 @pytest.fixture
@@ -73,3 +74,32 @@ def test_kafka_python_hears_that_security_is_disabled(python_admin: KafkaAdminCl
     )
     with pytest.raises(errors.SecurityDisabledError):
         python_admin.describe_acls(everything)
+
+
+@pytest.mark.java
+@pytest.mark.full
+def test_configs_command_for_addresses(cluster: Cluster) -> None:
+    config = ("--add-config", "connection_creation_rate=7")
+    _change_and_describe(cluster, "ips", "192.0.2.9", "ip", config)
+
+
+@pytest.mark.java
+def test_configs_command_for_client_ids(cluster: Cluster) -> None:
+    config = ("--add-config", "producer_byte_rate=1024,request_percentage=12.5")
+    _change_and_describe(cluster, "clients", unique_name("app"), "client-id", config)
+
+
+def _change_and_describe(
+    cluster: Cluster, kind: str, name: str, called: str, config: tuple[str, str]
+) -> None:
+    """Adds the quotas of one entity, describes and deletes them."""
+    broker = ("--bootstrap-server", cluster.bootstrap)
+    named = (*broker, "--entity-type", kind, "--entity-name", name)
+    java_tool(CONFIGS, *named, "--alter", *config)
+    described = java_tool(CONFIGS, *named, "--describe").stdout
+    assert f"Quota configs for {called} '{name}' are" in described
+    wanted = dict(one.split("=") for one in config[1].split(","))
+    for key, value in wanted.items():
+        assert f"{key}={float(value)}" in described
+    java_tool(CONFIGS, *named, "--alter", "--delete-config", ",".join(wanted))
+    assert "Quota configs" not in java_tool(CONFIGS, *named, "--describe").stdout

@@ -41,6 +41,7 @@ REQUESTS: dict[str, Any] = {
     "decommission_node": pb.DecommissionNodeRequest(),
     "remove_node": pb.RemoveNodeRequest(),
     "set_instance": pb.SetInstanceRequest(),
+    "alter_client_quotas": pb.AlterClientQuotasRequest(),
 }
 
 

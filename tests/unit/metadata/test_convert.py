@@ -10,6 +10,7 @@ from highwater.metadata.convert import (
     snapshot_from_pb,
     snapshot_to_pb,
 )
+from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.cluster import (
     ClusterDelta,
     ClusterImage,
@@ -87,6 +88,12 @@ instances = st.builds(
 )
 node_gateways = st.dictionaries(node_ids, names, max_size=2)
 node_configs = st.dictionaries(node_ids, configs, max_size=2)
+entities = st.lists(st.tuples(names, st.none() | names), min_size=1, max_size=2).map(tuple)
+client_quotas = st.dictionaries(
+    st.builds(ClientQuotaKey, names, entities),
+    st.dictionaries(names, st.floats(allow_nan=False), max_size=2),
+    max_size=2,
+)
 
 
 def few(items: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object, ...]]:
@@ -97,9 +104,12 @@ def over_the_wire(message: pb.ClusterChange) -> pb.ClusterChange:
     return pb.ClusterChange.FromString(message.SerializeToString())
 
 
-@given(few(topics), few(nodes), few(gateways), few(instances), node_gateways, configs, node_configs)
+@given(
+    *(few(topics), few(nodes), few(gateways), few(instances)),
+    *(node_gateways, configs, node_configs, client_quotas),
+)
 @settings(max_examples=60, deadline=None)
-def test_snapshots(ts, ns, gs, xs, mapping, cluster_configs, per_node):  # type: ignore[no-untyped-def]
+def test_snapshots(ts, ns, gs, xs, mapping, cluster_configs, per_node, quotas):  # type: ignore[no-untyped-def]
     by_id = {topic.topic_id: topic for topic in ts}
     image = ClusterImage(
         revision=2**40,
@@ -113,6 +123,7 @@ def test_snapshots(ts, ns, gs, xs, mapping, cluster_configs, per_node):  # type:
         instances={instance.instance: instance for instance in xs},
         cluster_configs=cluster_configs,
         node_configs=per_node,
+        client_quotas=quotas,
     )
     assert snapshot_from_pb(over_the_wire(snapshot_to_pb(image))) == image
 
@@ -136,6 +147,7 @@ def test_snapshots(ts, ns, gs, xs, mapping, cluster_configs, per_node):  # type:
         instances=few(instances),
         removed_instances=st.frozensets(names, max_size=2),
         node_gateways=st.none() | node_gateways,
+        client_quotas=client_quotas,
     )
 )
 @settings(max_examples=60, deadline=None)

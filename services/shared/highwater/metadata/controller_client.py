@@ -177,6 +177,14 @@ class ControllerClient:
         """Sets an instance's limits; may be repeated."""
         return await self._call("SetInstance", request, pb.SetInstanceResponse, timeout_s)
 
+    async def alter_client_quotas(
+        self, request: pb.AlterClientQuotasRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
+    ) -> pb.AlterClientQuotasResponse:
+        """Sets and removes client quotas; may be repeated, as the values are absolute."""
+        return await self._call(
+            "AlterClientQuotas", request, pb.AlterClientQuotasResponse, timeout_s
+        )
+
     async def _call(
         self,
         method: str,

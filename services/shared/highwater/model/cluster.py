@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.ids import (
     DEFAULT_INSTANCE,
     NO_NODE,
@@ -149,6 +150,8 @@ class ClusterImage:
     cluster_configs: Mapping[str, str] = field(default_factory=dict)
     """Dynamic broker configs for all nodes (IncrementalAlterConfigs on broker "")."""
     node_configs: Mapping[NodeId, Mapping[str, str]] = field(default_factory=dict)
+    client_quotas: Mapping[ClientQuotaKey, Mapping[str, float]] = field(default_factory=dict)
+    """The values that were set, by Kafka's names; entities without any are not in it."""
 
     def topic(self, name: str, instance: InstanceId = DEFAULT_INSTANCE) -> TopicState | None:
         """The topic of that name in that instance, or None."""
@@ -177,6 +180,10 @@ class ClusterImage:
         gateways.update((g.gateway_id, g) for g in delta.gateways)
         instances = {i: s for i, s in self.instances.items() if i not in delta.removed_instances}
         instances.update((i.instance, i) for i in delta.instances)
+        client_quotas = self.client_quotas
+        if delta.client_quotas:
+            merged = {**client_quotas, **delta.client_quotas}
+            client_quotas = {key: values for key, values in merged.items() if values}
         return replace(
             self,
             revision=delta.revision,
@@ -189,6 +196,7 @@ class ClusterImage:
             node_gateways=_or(delta.node_gateways, self.node_gateways),
             cluster_configs=_or(delta.cluster_configs, self.cluster_configs),
             node_configs=_or(delta.node_configs, self.node_configs),
+            client_quotas=client_quotas,
         )
 
 
@@ -212,6 +220,8 @@ class ClusterDelta:
     node_gateways: Mapping[NodeId, GatewayId] | None = None
     cluster_configs: Mapping[str, str] | None = None
     node_configs: Mapping[NodeId, Mapping[str, str]] | None = None
+    client_quotas: Mapping[ClientQuotaKey, Mapping[str, float]] = field(default_factory=dict)
+    """All values of each entity that changed; none if it has no quotas any more."""
 
     @property
     def partition_count(self) -> int:

@@ -22,9 +22,10 @@ from highwater.kafka.framing import (
     encode_request_header,
 )
 from highwater.kafka.registry import request_codec
-from highwater.metadata.convert import topic_from_pb, topic_to_pb
+from highwater.metadata.convert import entity_from_pb, topic_from_pb, topic_to_pb
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import AllowAll, Authorizer, Requester, Resource
+from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.cluster import (
     ClusterDelta,
     ClusterImage,
@@ -234,6 +235,20 @@ class FakeController:
             self._error(self.errors.get(one.topic_id or one.node_id)) for one in request.changes
         ]
         return pb.AlterConfigsResponse(errors=errors, revision=self.backend.image.revision)
+
+    async def alter_client_quotas(self, request: Any, *, timeout_s: float) -> Any:
+        """`errors` by the name of an entity's first part; the others are set to the new values."""
+        await self._take(request)
+        errors, changed = [], {}
+        for one in request.alterations:
+            entity = entity_from_pb(one.entity)
+            errors.append(self._error(self.errors.get(entity[0][1] or "")))
+            if not errors[-1].error_code:
+                key = ClientQuotaKey(InstanceId(request.instance), entity)
+                changed[key] = {op.key: op.value for op in one.operations if op.HasField("value")}
+        if changed and not request.validate_only:
+            self.backend.change(client_quotas=changed)
+        return pb.AlterClientQuotasResponse(errors=errors, revision=self.backend.image.revision)
 
     async def elect_leaders(self, request: Any, *, timeout_s: float) -> pb.ElectLeadersResponse:
         await self._take(request)

@@ -8,6 +8,7 @@ from typing import Any
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.message import Message
 from highwater.kafka.messages import (
+    alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
     api_versions,
@@ -18,6 +19,7 @@ from highwater.kafka.messages import (
     delete_groups,
     delete_topics,
     describe_acls,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -218,6 +220,19 @@ _SAMPLES = {
     ),
     ApiKey.DELETE_ACLS: lambda version: delete_acls.DeleteAclsRequest(
         [delete_acls.DeleteAclsRequestDeleteAclsFilter(2, TOPIC, 3)]
+    ),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: (
+        lambda version: describe_client_quotas.DescribeClientQuotasRequest(
+            [describe_client_quotas.DescribeClientQuotasRequestComponentData("user", 0, "a")]
+        )
+    ),
+    ApiKey.ALTER_CLIENT_QUOTAS: lambda version: alter_client_quotas.AlterClientQuotasRequest(
+        [
+            alter_client_quotas.AlterClientQuotasRequestEntryData(
+                [alter_client_quotas.AlterClientQuotasRequestEntityData("user", "a")],
+                [alter_client_quotas.AlterClientQuotasRequestOpData("producer_byte_rate", 5.0)],
+            )
+        ]
     ),
     ApiKey.DESCRIBE_CLUSTER: lambda version: describe_cluster.DescribeClusterRequest(),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (

@@ -20,6 +20,7 @@ from highwater.controller.core.membership import Registration
 from highwater.controller.core.outcome import Refusal
 from highwater.controller.image.not_active import NotActiveError
 from highwater.controller.members.members import APPLIED_WAIT_MS_MAX, HeartbeatResult, NodeHeartbeat
+from highwater.controller.rpc.client_access import quota_alteration
 from highwater.controller.rpc.errors import unary
 from highwater.controller.rpc.seen import check_seen
 from highwater.controller.store.port import StoreWentBackError
@@ -358,6 +359,18 @@ class ControllerServicer:
         revision = await controller.set_instance(instance)
         await _applied(controller, revision, APPLIED_WAIT_MS_MAX)
         return pb.SetInstanceResponse(error=_NO_ERROR, revision=revision)
+
+    @unary
+    async def AlterClientQuotas(
+        self, request: pb.AlterClientQuotasRequest
+    ) -> pb.AlterClientQuotasResponse:
+        """See the proto."""
+        results, revision = await self._deciding().client_access.alter_client_quotas(
+            _instance(request.instance),
+            [quota_alteration(alteration) for alteration in request.alterations],
+            validate_only=request.validate_only,
+        )
+        return pb.AlterClientQuotasResponse(errors=map(_error, results), revision=revision)
 
     def _active(self) -> ActiveController:
         controller = self._current()

@@ -16,18 +16,24 @@
                                   "isr":[1,2],"elr":[],"last_leader":-1,"adding":[],"removing":[]}
     configs/cluster              {"v":1,"values":{"log.retention.ms":"1000"}}
     configs/nodes/3              {"v":1,"values":{"log.cleaner.backoff.ms":"1000"}}
+    client_quotas/default/client-id=app%201,user=   {"v":1,"values":{"producer_byte_rate":1024.0}}
+                                 instance, types and names are quoted as in URLs; the empty name
+                                 is the default of its type
     producer_ids                 {"v":1,"next":1000}
     head                         {"v":1,"controller_epoch":7}                 see `store.head`
 
 A topic exists when its `topics/` key does: partitions are written before it and removed after it,
 so partitions without a topic are left-overs of an interrupted change and are removed at takeover.
-Rates are bytes per second, storage is bytes, null is unlimited.
+Rates are bytes per second, storage is bytes, null is unlimited. A store without keys of some kind has
+nothing of that kind; a key of another kind is refused (UnknownFormatError).
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import quote, unquote
 
+from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.cluster import (
     GatewayListener,
     GatewayState,
@@ -52,6 +58,7 @@ INSTANCES: Final = "instances/"
 TOPICS: Final = "topics/"
 PARTITIONS: Final = "partitions/"
 NODE_CONFIGS: Final = "configs/nodes/"
+CLIENT_QUOTAS: Final = "client_quotas/"
 
 
 class UnknownFormatError(Exception):
@@ -96,6 +103,22 @@ def partition(topic_id: TopicId, number: int) -> str:
 def node_configs(node: NodeId) -> str:
     """The key of a node's dynamic configs."""
     return f"{NODE_CONFIGS}{node}"
+
+
+def client_quota(key: ClientQuotaKey) -> str:
+    """The key of one entity's client quotas."""
+    parts = ",".join(f"{kind}={quote(name or '', safe='')}" for kind, name in key.entity)
+    return f"{CLIENT_QUOTAS}{quote(key.instance, safe='')}/{parts}"
+
+
+def decode_client_quota(rest: str) -> ClientQuotaKey:
+    """Whom the quotas are for, from what follows CLIENT_QUOTAS in the key."""
+    instance, _, entity = rest.partition("/")
+    parts = (part.partition("=") for part in entity.split(","))
+    return ClientQuotaKey(
+        InstanceId(unquote(instance)),
+        tuple((kind, unquote(name) or None) for kind, _, name in parts),
+    )
 
 
 def encode(values: Mapping[str, Any]) -> bytes:
