@@ -76,3 +76,33 @@ async def test_client_quotas_survive_their_controller(store: MetadataStore) -> N
     assert await alter(second, producer_byte_rate=None, request_percentage=None) == [0, 0, 0]
     assert (await store.range("client_quotas/")).entries == ()
     await second.stop()
+
+
+async def test_scram_users_survive_their_controller(store: MetadataStore) -> None:
+    users = [user for user in NAMES if user is not None]
+    credential = pb.ScramCredential(
+        iterations=5_000, salt=b"\0s", stored_key=b"\xffk", server_key=b"\xfev"
+    )
+    changes = [pb.ScramChange(user=user, mechanism=2, credential=credential) for user in users]
+    first = await controller(store, "c1")
+    answer = await ControllerClient(endpoints_of(first)).alter_scram_users(
+        pb.AlterScramUsersRequest(changes=changes)
+    )
+    assert [user.error.error_code for user in answer.users] == [0, 0]
+    before = (await first.wait_active(START_TIMEOUT_S)).image.scram_credentials
+    await first.stop()
+    second = await controller(store, "c2")
+    client = ControllerClient(endpoints_of(second))
+    found = await client.describe_scram_users(pb.DescribeScramUsersRequest())
+    told = {
+        user.user: [(c.mechanism, c.iterations) for c in user.credentials] for user in found.users
+    }
+    assert told == {user: [(2, 5_000)] for user in users}
+    after = (await second.wait_active(START_TIMEOUT_S)).image.scram_credentials
+    assert after == before
+    for kept in after.values():
+        assert (kept.salt, kept.stored_key, kept.server_key) == (b"\0s", b"\xffk", b"\xfev")
+    removed = [pb.ScramChange(user=user, mechanism=2) for user in users]
+    await client.alter_scram_users(pb.AlterScramUsersRequest(changes=removed))
+    assert (await store.range("scram_credentials/")).entries == ()
+    await second.stop()

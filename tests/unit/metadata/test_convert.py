@@ -21,6 +21,8 @@ from highwater.model.cluster import (
     PartitionState,
     TopicState,
 )
+from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.model.scram import ScramCredential, ScramKey, ScramMechanism
 
 node_ids = st.integers(1, 2**31 - 1)
 some_nodes = st.lists(node_ids, max_size=3).map(tuple)
@@ -162,6 +164,21 @@ def test_all_configs_are_sent_together() -> None:
     assert read.node_configs == {3: {"b": "2"}}
     emptied = ClusterDelta(revision=1, cluster_configs={})
     assert delta_from_pb(over_the_wire(delta_to_pb(emptied, {}, {}))).cluster_configs == {}
+
+
+def test_scram_credentials_are_not_sent() -> None:
+    secret = b"must-stay-at-the-controller"
+    credential = ScramCredential(
+        iterations=4_096, salt=secret, stored_key=secret, server_key=secret
+    )
+    key = ScramKey(DEFAULT_INSTANCE, "a-user-of-scram", ScramMechanism.SCRAM_SHA_256)
+    delta = ClusterDelta(revision=2, scram_credentials={key: credential})
+    image = ClusterImage(revision=1, cluster_id="c").apply(delta)
+    for message in (delta_to_pb(delta, {}, {}), snapshot_to_pb(image)):
+        wire = message.SerializeToString()
+        assert secret not in wire
+        assert b"a-user-of-scram" not in wire
+    assert delta_from_pb(delta_to_pb(delta, {}, {})) == ClusterDelta(revision=2)
 
 
 def test_a_limit_of_zero_is_not_unlimited() -> None:

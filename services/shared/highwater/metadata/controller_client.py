@@ -185,6 +185,22 @@ class ControllerClient:
             "AlterClientQuotas", request, pb.AlterClientQuotasResponse, timeout_s
         )
 
+    async def alter_scram_users(
+        self, request: pb.AlterScramUsersRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
+    ) -> pb.AlterScramUsersResponse:
+        """Changes credentials; never sent twice, as what is removed would then not be found."""
+        return await self._call(
+            "AlterScramUsers", request, pb.AlterScramUsersResponse, timeout_s, once=True
+        )
+
+    async def describe_scram_users(
+        self, request: pb.DescribeScramUsersRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
+    ) -> pb.DescribeScramUsersResponse:
+        """Lists credentials; may be repeated."""
+        return await self._call(
+            "DescribeScramUsers", request, pb.DescribeScramUsersResponse, timeout_s
+        )
+
     async def _call(
         self,
         method: str,

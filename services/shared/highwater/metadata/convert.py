@@ -1,4 +1,7 @@
-"""Converts the cluster's metadata between protobuf and `highwater.model.cluster`."""
+"""Converts the cluster's metadata between protobuf and `highwater.model.cluster`.
+
+SCRAM credentials are left out: no member needs them, and only the controller has them.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar, cast

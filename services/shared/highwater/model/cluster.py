@@ -20,6 +20,7 @@ from highwater.model.ids import (
     TopicId,
 )
 from highwater.model.listener_names import DEFAULT_LISTENER
+from highwater.model.scram import ScramCredential, ScramKey
 from highwater.model.steps import Steps, finish
 
 _V = TypeVar("_V")
@@ -152,6 +153,8 @@ class ClusterImage:
     node_configs: Mapping[NodeId, Mapping[str, str]] = field(default_factory=dict)
     client_quotas: Mapping[ClientQuotaKey, Mapping[str, float]] = field(default_factory=dict)
     """The values that were set, by Kafka's names; entities without any are not in it."""
+    scram_credentials: Mapping[ScramKey, ScramCredential] = field(default_factory=dict)
+    """Only at the controller: the watch leaves them out (`metadata.convert`)."""
 
     def topic(self, name: str, instance: InstanceId = DEFAULT_INSTANCE) -> TopicState | None:
         """The topic of that name in that instance, or None."""
@@ -184,6 +187,13 @@ class ClusterImage:
         if delta.client_quotas:
             merged = {**client_quotas, **delta.client_quotas}
             client_quotas = {key: values for key, values in merged.items() if values}
+        scram_credentials = self.scram_credentials
+        if delta.scram_credentials:
+            scram_credentials = {
+                key: credential
+                for key, credential in {**scram_credentials, **delta.scram_credentials}.items()
+                if credential is not None
+            }
         return replace(
             self,
             revision=delta.revision,
@@ -197,6 +207,7 @@ class ClusterImage:
             cluster_configs=_or(delta.cluster_configs, self.cluster_configs),
             node_configs=_or(delta.node_configs, self.node_configs),
             client_quotas=client_quotas,
+            scram_credentials=scram_credentials,
         )
 
 
@@ -222,6 +233,8 @@ class ClusterDelta:
     node_configs: Mapping[NodeId, Mapping[str, str]] | None = None
     client_quotas: Mapping[ClientQuotaKey, Mapping[str, float]] = field(default_factory=dict)
     """All values of each entity that changed; none if it has no quotas any more."""
+    scram_credentials: Mapping[ScramKey, ScramCredential | None] = field(default_factory=dict)
+    """New and changed credentials, None for removed ones. Only at the controller."""
 
     @property
     def partition_count(self) -> int:

@@ -18,6 +18,7 @@ from highwater.model.cluster import (
     TopicState,
 )
 from highwater.model.ids import GatewayId, InstanceId, NodeId
+from highwater.model.scram import ScramCredential, ScramKey, ScramMechanism
 from highwater.model.steps import finish
 from tests.support.controller_images import image_of, node_state, topic_state
 from tests.support.looked_at import longest_step
@@ -35,6 +36,12 @@ BIG = ClusterDelta(
     client_quotas={
         ClientQuotaKey(InstanceId("i"), (("user", "a"),)): {"producer_byte_rate": 0.1},
         ClientQuotaKey(InstanceId("i"), (("client-id", None), ("user", "b/c"))): {"x": 1e300},
+    },
+    scram_credentials={
+        ScramKey(InstanceId("i"), "a", mechanism): ScramCredential(
+            iterations=4_096, salt=b"s", stored_key=b"k", server_key=b"v"
+        )
+        for mechanism in ScramMechanism
     },
 )
 
@@ -114,7 +121,8 @@ def test_everything_can_be_removed() -> None:
         removed_instances=frozenset(image.instances),
         cluster_configs={},
         node_configs={},
-        client_quotas=dict.fromkeys(image.client_quotas, {}),
+        client_quotas={key: {} for key in image.client_quotas},
+        scram_credentials=dict.fromkeys(image.scram_credentials),
     )
     store.write(operations(image, nothing))
     left = [entry.key for entry in store.engine.range("").entries]
@@ -234,7 +242,8 @@ def test_quotas_of_an_entity_are_replaced_and_removed() -> None:
     assert content(store.state().image) == content(applied(image, delta))
 
 
-def test_a_store_of_an_earlier_version_has_no_client_quotas() -> None:
+def test_a_store_of_an_earlier_version_has_neither_client_quotas_nor_scram_users() -> None:
     store = Store()
-    store.write(operations(EMPTY, replace(BIG, client_quotas={})))
+    store.write(operations(EMPTY, replace(BIG, client_quotas={}, scram_credentials={})))
     assert store.state().image.client_quotas == {}
+    assert store.state().image.scram_credentials == {}

@@ -14,6 +14,7 @@ from highwater.model.cluster import (
     PartitionState,
 )
 from highwater.model.ids import GatewayId, InstanceId, LeaderEpoch, NodeId, TopicId
+from highwater.model.scram import ScramCredential, ScramKey, ScramMechanism
 from tests.support.controller_images import topic_state
 
 TOPIC_ID = TopicId(bytes(range(16)))
@@ -91,6 +92,24 @@ def test_others_are_read_back() -> None:
 def test_client_quotas(key: ClientQuotaKey, stored: str) -> None:
     assert keys.client_quota(key) == stored
     assert keys.decode_client_quota(stored.removeprefix(keys.CLIENT_QUOTAS)) == key
+
+
+def test_scram_credentials() -> None:
+    sha_256, sha_512 = ScramMechanism
+    for key, stored in (
+        (ScramKey(InstanceId("default"), "alice", sha_256), "default/SCRAM-SHA-256/alice"),
+        (
+            ScramKey(InstanceId("a/b"), "x/y,ä %", sha_512),
+            "a%2Fb/SCRAM-SHA-512/x%2Fy%2C%C3%A4%20%25",
+        ),
+    ):
+        assert keys.scram_credential(key) == keys.SCRAM_CREDENTIALS + stored
+        assert keys.decode_scram_key(stored) == key
+    credential = ScramCredential(
+        iterations=4_096, salt=b"\0\xff", stored_key=bytes(range(32)), server_key=b""
+    )
+    fields = keys.decode("k", keys.encode_scram_credential(credential))
+    assert keys.decode_scram_credential(fields) == credential
 
 
 @pytest.mark.parametrize("value", [b"", b"x", b"[]", b"{}", b'{"v":2}', b'{"v":null}', b"\xff"])

@@ -187,6 +187,7 @@ class FakeController:
         self.leaders: Sequence[int] = (1, 2, 3)
         self.publishes = True
         self.next_producer_id = 7_000
+        self.scram_users: Sequence[pb.ScramUser] = ()
         self.block = 3
 
     async def _take(self, request: Any) -> None:
@@ -249,6 +250,19 @@ class FakeController:
         if changed and not request.validate_only:
             self.backend.change(client_quotas=changed)
         return pb.AlterClientQuotasResponse(errors=errors, revision=self.backend.image.revision)
+
+    async def alter_scram_users(self, request: Any, *, timeout_s: float) -> Any:
+        """`errors` by user."""
+        await self._take(request)
+        users = [
+            pb.ScramUser(user=one.user, error=self._error(self.errors.get(one.user)))
+            for one in request.changes
+        ]
+        return pb.AlterScramUsersResponse(users=users, revision=self.backend.image.revision)
+
+    async def describe_scram_users(self, request: Any, *, timeout_s: float) -> Any:
+        await self._take(request)
+        return pb.DescribeScramUsersResponse(users=self.scram_users)
 
     async def elect_leaders(self, request: Any, *, timeout_s: float) -> pb.ElectLeadersResponse:
         await self._take(request)

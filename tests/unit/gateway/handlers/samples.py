@@ -11,6 +11,7 @@ from highwater.kafka.messages import (
     alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
+    alter_user_scram_credentials,
     api_versions,
     create_acls,
     create_partitions,
@@ -25,6 +26,7 @@ from highwater.kafka.messages import (
     describe_groups,
     describe_log_dirs,
     describe_topic_partitions,
+    describe_user_scram_credentials,
     elect_leaders,
     find_coordinator,
     heartbeat,
@@ -68,6 +70,15 @@ def _codes(value: Any) -> Iterator[int]:
         if not inner and "error_code" in value.__slots__:
             inner.append(value.error_code)
     yield from inner
+
+
+def _alter_user_scram_credentials(_version: int) -> Any:
+    upsertion = (
+        alter_user_scram_credentials.AlterUserScramCredentialsRequestScramCredentialUpsertion
+    )
+    return alter_user_scram_credentials.AlterUserScramCredentialsRequest(
+        [], [upsertion("a", 1, 4_096, b"salt", b"password")]
+    )
 
 
 def _offset_fetch(version: int) -> Any:
@@ -234,6 +245,12 @@ _SAMPLES = {
             )
         ]
     ),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (
+        lambda version: describe_user_scram_credentials.DescribeUserScramCredentialsRequest(
+            [describe_user_scram_credentials.DescribeUserScramCredentialsRequestUserName("a")]
+        )
+    ),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
     ApiKey.DESCRIBE_CLUSTER: lambda version: describe_cluster.DescribeClusterRequest(),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (
         lambda version: describe_topic_partitions.DescribeTopicPartitionsRequest(

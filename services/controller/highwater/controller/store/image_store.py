@@ -16,6 +16,7 @@ from highwater.model.cluster import (
     TopicState,
 )
 from highwater.model.ids import NodeId, TopicId
+from highwater.model.scram import ScramCredential, ScramKey
 from highwater.model.steps import Steps, finish
 
 _STEP_ENTRIES: Final = 16
@@ -63,6 +64,7 @@ def loading(snapshot: Snapshot) -> Steps[StoredState]:
     node_configs: dict[NodeId, Mapping[str, str]] = {}
     cluster_configs: Mapping[str, str] = {}
     client_quotas: dict[ClientQuotaKey, Mapping[str, float]] = {}
+    scram: dict[ScramKey, ScramCredential] = {}
     for number, entry in enumerate(snapshot.entries):
         if number % _STEP_ENTRIES == 0:
             yield
@@ -76,6 +78,9 @@ def loading(snapshot: Snapshot) -> Steps[StoredState]:
         elif kind == "client_quotas":
             values = keys.decode(entry.key, entry.value)["values"]
             client_quotas[keys.decode_client_quota(rest)] = values
+        elif kind == "scram_credentials":
+            fields = keys.decode(entry.key, entry.value)
+            scram[keys.decode_scram_key(rest)] = keys.decode_scram_credential(fields)
         elif entry.key == keys.CLUSTER_CONFIGS:
             cluster_configs = keys.decode(entry.key, entry.value)["values"]
         elif kind == "configs":
@@ -102,6 +107,7 @@ def loading(snapshot: Snapshot) -> Steps[StoredState]:
             cluster_configs=cluster_configs,
             node_configs=node_configs,
             client_quotas=client_quotas,
+            scram_credentials=scram,
         ),
         next_producer_id=found.next_producer_id,
         orphans=tuple(found.partitions.keys() - topics.keys()),
@@ -149,7 +155,12 @@ def making_operations(before: ClusterImage, delta: ClusterDelta) -> Steps[list[O
         result.append(Put(key=keys.CLUSTER_CONFIGS, value=value))
     if delta.node_configs is not None:
         result += _node_config_operations(before.node_configs, delta.node_configs)
-    result += map(_client_quota_operation, delta.client_quotas, delta.client_quotas.values())
+    for quota_key, values in delta.client_quotas.items():
+        result.append(_client_quota_operation(quota_key, values))
+        yield
+    for scram_key, credential in delta.scram_credentials.items():
+        result.append(_scram_operation(scram_key, credential))
+        yield
     return result
 
 
@@ -240,6 +251,13 @@ def _client_quota_operation(key: ClientQuotaKey, values: Mapping[str, float]) ->
     if not values:
         return Delete(key=keys.client_quota(key))
     return Put(key=keys.client_quota(key), value=keys.encode({"values": dict(values)}))
+
+
+def _scram_operation(key: ScramKey, credential: ScramCredential | None) -> Operation:
+    if credential is None:
+        return Delete(key=keys.scram_credential(key))
+    value = keys.encode_scram_credential(credential)
+    return Put(key=keys.scram_credential(key), value=value)
 
 
 def _node_config_operations(

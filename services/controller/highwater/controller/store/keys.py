@@ -19,6 +19,9 @@
     client_quotas/default/client-id=app%201,user=   {"v":1,"values":{"producer_byte_rate":1024.0}}
                                  instance, types and names are quoted as in URLs; the empty name
                                  is the default of its type
+    scram_credentials/default/SCRAM-SHA-256/alice   {"v":1,"iterations":4096,"salt":"cQ==",
+                                  "stored_key":"5Yk=","server_key":"Vw8="}
+                                 instance and user quoted likewise, bytes in base64
     producer_ids                 {"v":1,"next":1000}
     head                         {"v":1,"controller_epoch":7}                 see `store.head`
 
@@ -29,6 +32,7 @@ nothing of that kind; a key of another kind is refused (UnknownFormatError).
 """
 
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote, unquote
@@ -43,6 +47,7 @@ from highwater.model.cluster import (
     TopicState,
 )
 from highwater.model.ids import NO_NODE, GatewayId, InstanceId, LeaderEpoch, NodeId, TopicId
+from highwater.model.scram import ScramCredential, ScramKey, ScramMechanism
 
 FORMAT_VERSION: Final = 1
 
@@ -59,6 +64,7 @@ TOPICS: Final = "topics/"
 PARTITIONS: Final = "partitions/"
 NODE_CONFIGS: Final = "configs/nodes/"
 CLIENT_QUOTAS: Final = "client_quotas/"
+SCRAM_CREDENTIALS: Final = "scram_credentials/"
 
 
 class UnknownFormatError(Exception):
@@ -118,6 +124,22 @@ def decode_client_quota(rest: str) -> ClientQuotaKey:
     return ClientQuotaKey(
         InstanceId(unquote(instance)),
         tuple((kind, unquote(name) or None) for kind, _, name in parts),
+    )
+
+
+def scram_credential(key: ScramKey) -> str:
+    """The key of one user's credential for one mechanism."""
+    instance, user = quote(key.instance, safe=""), quote(key.user, safe="")
+    return f"{SCRAM_CREDENTIALS}{instance}/{key.mechanism.mechanism_name}/{user}"
+
+
+def decode_scram_key(rest: str) -> ScramKey:
+    """Whose credential it is, from what follows SCRAM_CREDENTIALS in the key."""
+    instance, mechanism, user = rest.split("/")
+    return ScramKey(
+        InstanceId(unquote(instance)),
+        unquote(user),
+        ScramMechanism[mechanism.replace("-", "_")],
     )
 
 
@@ -271,4 +293,26 @@ def decode_partition(number: int, fields: Mapping[str, Any]) -> PartitionState:
         last_known_leader=NodeId(fields["last_leader"]),
         adding_replicas=tuple(fields["adding"]),
         removing_replicas=tuple(fields["removing"]),
+    )
+
+
+def encode_scram_credential(credential: ScramCredential) -> bytes:
+    """A credential's value."""
+    return encode(
+        {
+            "iterations": credential.iterations,
+            "salt": b64encode(credential.salt).decode(),
+            "stored_key": b64encode(credential.stored_key).decode(),
+            "server_key": b64encode(credential.server_key).decode(),
+        }
+    )
+
+
+def decode_scram_credential(fields: Mapping[str, Any]) -> ScramCredential:
+    """A credential from its value."""
+    return ScramCredential(
+        iterations=fields["iterations"],
+        salt=b64decode(fields["salt"]),
+        stored_key=b64decode(fields["stored_key"]),
+        server_key=b64decode(fields["server_key"]),
     )

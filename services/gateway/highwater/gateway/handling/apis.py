@@ -87,6 +87,8 @@ _ROWS: Final = (
     _row(ApiKey.OFFSET_DELETE, (0, 0), "offset_delete", raw=True),
     _row(ApiKey.DESCRIBE_CLIENT_QUOTAS, (0, 1), "describe_client_quotas"),
     _row(ApiKey.ALTER_CLIENT_QUOTAS, (0, 1), "alter_client_quotas"),
+    _row(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, (0, 0), "describe_user_scram_credentials"),
+    _row(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, (0, 0), "alter_user_scram_credentials"),
     _row(ApiKey.DESCRIBE_CLUSTER, (0, 2), "describe_cluster"),
     _row(ApiKey.DESCRIBE_TOPIC_PARTITIONS, (0, 0), "describe_topic_partitions"),
 )
