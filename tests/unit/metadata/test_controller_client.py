@@ -26,6 +26,7 @@ ONCE = (
     "alter_partition",
     "alter_partition_reassignments",
     "remove_node",
+    "alter_scram_users",
 )
 REQUESTS: dict[str, Any] = {
     "register_node": pb.RegisterNodeRequest(),
@@ -41,6 +42,9 @@ REQUESTS: dict[str, Any] = {
     "decommission_node": pb.DecommissionNodeRequest(),
     "remove_node": pb.RemoveNodeRequest(),
     "set_instance": pb.SetInstanceRequest(),
+    "alter_client_quotas": pb.AlterClientQuotasRequest(),
+    "alter_scram_users": pb.AlterScramUsersRequest(),
+    "describe_scram_users": pb.DescribeScramUsersRequest(),
 }
 
 

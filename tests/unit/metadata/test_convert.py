@@ -10,6 +10,7 @@ from highwater.metadata.convert import (
     snapshot_from_pb,
     snapshot_to_pb,
 )
+from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.cluster import (
     ClusterDelta,
     ClusterImage,
@@ -20,6 +21,8 @@ from highwater.model.cluster import (
     PartitionState,
     TopicState,
 )
+from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.model.scram import ScramCredential, ScramKey, ScramMechanism
 
 node_ids = st.integers(1, 2**31 - 1)
 some_nodes = st.lists(node_ids, max_size=3).map(tuple)
@@ -87,6 +90,12 @@ instances = st.builds(
 )
 node_gateways = st.dictionaries(node_ids, names, max_size=2)
 node_configs = st.dictionaries(node_ids, configs, max_size=2)
+entities = st.lists(st.tuples(names, st.none() | names), min_size=1, max_size=2).map(tuple)
+client_quotas = st.dictionaries(
+    st.builds(ClientQuotaKey, names, entities),
+    st.dictionaries(names, st.floats(allow_nan=False), max_size=2),
+    max_size=2,
+)
 
 
 def few(items: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object, ...]]:
@@ -97,9 +106,12 @@ def over_the_wire(message: pb.ClusterChange) -> pb.ClusterChange:
     return pb.ClusterChange.FromString(message.SerializeToString())
 
 
-@given(few(topics), few(nodes), few(gateways), few(instances), node_gateways, configs, node_configs)
+@given(
+    *(few(topics), few(nodes), few(gateways), few(instances)),
+    *(node_gateways, configs, node_configs, client_quotas),
+)
 @settings(max_examples=60, deadline=None)
-def test_snapshots(ts, ns, gs, xs, mapping, cluster_configs, per_node):  # type: ignore[no-untyped-def]
+def test_snapshots(ts, ns, gs, xs, mapping, cluster_configs, per_node, quotas):  # type: ignore[no-untyped-def]
     by_id = {topic.topic_id: topic for topic in ts}
     image = ClusterImage(
         revision=2**40,
@@ -113,6 +125,7 @@ def test_snapshots(ts, ns, gs, xs, mapping, cluster_configs, per_node):  # type:
         instances={instance.instance: instance for instance in xs},
         cluster_configs=cluster_configs,
         node_configs=per_node,
+        client_quotas=quotas,
     )
     assert snapshot_from_pb(over_the_wire(snapshot_to_pb(image))) == image
 
@@ -136,6 +149,7 @@ def test_snapshots(ts, ns, gs, xs, mapping, cluster_configs, per_node):  # type:
         instances=few(instances),
         removed_instances=st.frozensets(names, max_size=2),
         node_gateways=st.none() | node_gateways,
+        client_quotas=client_quotas,
     )
 )
 @settings(max_examples=60, deadline=None)
@@ -150,6 +164,21 @@ def test_all_configs_are_sent_together() -> None:
     assert read.node_configs == {3: {"b": "2"}}
     emptied = ClusterDelta(revision=1, cluster_configs={})
     assert delta_from_pb(over_the_wire(delta_to_pb(emptied, {}, {}))).cluster_configs == {}
+
+
+def test_scram_credentials_are_not_sent() -> None:
+    secret = b"must-stay-at-the-controller"
+    credential = ScramCredential(
+        iterations=4_096, salt=secret, stored_key=secret, server_key=secret
+    )
+    key = ScramKey(DEFAULT_INSTANCE, "a-user-of-scram", ScramMechanism.SCRAM_SHA_256)
+    delta = ClusterDelta(revision=2, scram_credentials={key: credential})
+    image = ClusterImage(revision=1, cluster_id="c").apply(delta)
+    for message in (delta_to_pb(delta, {}, {}), snapshot_to_pb(image)):
+        wire = message.SerializeToString()
+        assert secret not in wire
+        assert b"a-user-of-scram" not in wire
+    assert delta_from_pb(delta_to_pb(delta, {}, {})) == ClusterDelta(revision=2)
 
 
 def test_a_limit_of_zero_is_not_unlimited() -> None:

@@ -177,6 +177,30 @@ class ControllerClient:
         """Sets an instance's limits; may be repeated."""
         return await self._call("SetInstance", request, pb.SetInstanceResponse, timeout_s)
 
+    async def alter_client_quotas(
+        self, request: pb.AlterClientQuotasRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
+    ) -> pb.AlterClientQuotasResponse:
+        """Sets and removes client quotas; may be repeated, as the values are absolute."""
+        return await self._call(
+            "AlterClientQuotas", request, pb.AlterClientQuotasResponse, timeout_s
+        )
+
+    async def alter_scram_users(
+        self, request: pb.AlterScramUsersRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
+    ) -> pb.AlterScramUsersResponse:
+        """Changes credentials; never sent twice, as what is removed would then not be found."""
+        return await self._call(
+            "AlterScramUsers", request, pb.AlterScramUsersResponse, timeout_s, once=True
+        )
+
+    async def describe_scram_users(
+        self, request: pb.DescribeScramUsersRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
+    ) -> pb.DescribeScramUsersResponse:
+        """Lists credentials; may be repeated."""
+        return await self._call(
+            "DescribeScramUsers", request, pb.DescribeScramUsersResponse, timeout_s
+        )
+
     async def _call(
         self,
         method: str,

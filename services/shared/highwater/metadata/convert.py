@@ -1,9 +1,13 @@
-"""Converts the cluster's metadata between protobuf and `highwater.model.cluster`."""
+"""Converts the cluster's metadata between protobuf and `highwater.model.cluster`.
+
+SCRAM credentials are left out: no member needs them, and only the controller has them.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar, cast
 
 from highwater.api.controller.v1 import cluster_pb2 as pb
+from highwater.model.client_quotas import ClientQuotaKey, QuotaEntity
 from highwater.model.cluster import (
     ClusterDelta,
     ClusterImage,
@@ -152,6 +156,16 @@ def instance_from_pb(message: pb.InstanceState) -> InstanceState:
     )
 
 
+def entity_to_pb(entity: QuotaEntity) -> list[pb.QuotaEntityPart]:
+    """Whom a client quota is for, as protobuf."""
+    return [pb.QuotaEntityPart(type=kind, name=name) for kind, name in entity]
+
+
+def entity_from_pb(parts: Iterable[pb.QuotaEntityPart]) -> QuotaEntity:
+    """Whom a client quota is for, from protobuf, in the order given."""
+    return tuple((part.type, part.name if part.HasField("name") else None) for part in parts)
+
+
 def snapshot_to_pb(image: ClusterImage) -> pb.ClusterChange:
     """The whole image as a change that resets its receiver."""
     return finish(snapshot_to_pb_steps(image))
@@ -174,6 +188,7 @@ def snapshot_to_pb_steps(image: ClusterImage) -> Steps[pb.ClusterChange]:
         node_configs=_node_configs_to_pb(image.node_configs),
     )
     yield from _topics_to_pb(message, image.topics.values())
+    yield from _client_quotas_to_pb(message, image.client_quotas)
     return message
 
 
@@ -216,6 +231,7 @@ def delta_to_pb_steps(
     for topic_id, states in delta.partitions.items():
         into = message.partitions.add(topic_id=topic_id)
         yield from _fill_partitions(into.partitions.extend, states)
+    yield from _client_quotas_to_pb(message, delta.client_quotas)
     return message
 
 
@@ -232,6 +248,7 @@ def delta_from_pb_steps(message: pb.ClusterChange) -> Steps[ClusterDelta]:
     for some in message.partitions:
         states = yield from _partitions_from_pb(some.partitions)
         partitions[TopicId(some.topic_id)] = states
+    client_quotas = yield from _client_quotas_from_pb(message)
     changed = message.configs_changed
     return ClusterDelta(
         revision=message.revision,
@@ -248,6 +265,7 @@ def delta_from_pb_steps(message: pb.ClusterChange) -> Steps[ClusterDelta]:
         node_gateways=_node_gateways(message) if message.node_gateways_changed else None,
         cluster_configs=dict(message.cluster_configs) if changed else None,
         node_configs=_node_configs_from_pb(message) if changed else None,
+        client_quotas=client_quotas,
     )
 
 
@@ -261,6 +279,7 @@ def snapshot_from_pb_steps(message: pb.ClusterChange) -> Steps[ClusterImage]:
     assert message.reset
     found = yield from _topics_from_pb(message)
     topics = {state.topic_id: state for state in found}
+    client_quotas = yield from _client_quotas_from_pb(message)
     return ClusterImage(
         revision=message.revision,
         cluster_id=message.cluster_id,
@@ -273,6 +292,7 @@ def snapshot_from_pb_steps(message: pb.ClusterChange) -> Steps[ClusterImage]:
         instances={state.instance: state for state in map(instance_from_pb, message.instances)},
         cluster_configs=dict(message.cluster_configs),
         node_configs=_node_configs_from_pb(message),
+        client_quotas=client_quotas,
     )
 
 
@@ -326,6 +346,29 @@ def _partitions_from_pb(
         states += map(partition_from_pb, some)
         yield
     return tuple(states)
+
+
+def _client_quotas_to_pb(
+    message: pb.ClusterChange, quotas: Mapping[ClientQuotaKey, Mapping[str, float]]
+) -> Steps[None]:
+    for some in _runs(tuple(quotas.items())):
+        message.client_quotas.extend(
+            pb.ClientQuota(instance=key.instance, entity=entity_to_pb(key.entity), values=values)
+            for key, values in some
+        )
+        yield
+
+
+def _client_quotas_from_pb(
+    message: pb.ClusterChange,
+) -> Steps[dict[ClientQuotaKey, Mapping[str, float]]]:
+    quotas: dict[ClientQuotaKey, Mapping[str, float]] = {}
+    for some in _runs(message.client_quotas):
+        for one in some:
+            key = ClientQuotaKey(InstanceId(one.instance), entity_from_pb(one.entity))
+            quotas[key] = dict(one.values)
+        yield
+    return quotas
 
 
 def _runs(values: Sequence[_T]) -> Iterator[Sequence[_T]]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.ids import (
     DEFAULT_INSTANCE,
     NO_NODE,
@@ -19,6 +20,7 @@ from highwater.model.ids import (
     TopicId,
 )
 from highwater.model.listener_names import DEFAULT_LISTENER
+from highwater.model.scram import ScramCredential, ScramKey
 from highwater.model.steps import Steps, finish
 
 _V = TypeVar("_V")
@@ -149,6 +151,10 @@ class ClusterImage:
     cluster_configs: Mapping[str, str] = field(default_factory=dict)
     """Dynamic broker configs for all nodes (IncrementalAlterConfigs on broker "")."""
     node_configs: Mapping[NodeId, Mapping[str, str]] = field(default_factory=dict)
+    client_quotas: Mapping[ClientQuotaKey, Mapping[str, float]] = field(default_factory=dict)
+    """The values that were set, by Kafka's names; entities without any are not in it."""
+    scram_credentials: Mapping[ScramKey, ScramCredential] = field(default_factory=dict)
+    """Only at the controller: the watch leaves them out (`metadata.convert`)."""
 
     def topic(self, name: str, instance: InstanceId = DEFAULT_INSTANCE) -> TopicState | None:
         """The topic of that name in that instance, or None."""
@@ -177,6 +183,17 @@ class ClusterImage:
         gateways.update((g.gateway_id, g) for g in delta.gateways)
         instances = {i: s for i, s in self.instances.items() if i not in delta.removed_instances}
         instances.update((i.instance, i) for i in delta.instances)
+        client_quotas = self.client_quotas
+        if delta.client_quotas:
+            merged = {**client_quotas, **delta.client_quotas}
+            client_quotas = {key: values for key, values in merged.items() if values}
+        scram_credentials = self.scram_credentials
+        if delta.scram_credentials:
+            scram_credentials = {
+                key: credential
+                for key, credential in {**scram_credentials, **delta.scram_credentials}.items()
+                if credential is not None
+            }
         return replace(
             self,
             revision=delta.revision,
@@ -189,6 +206,8 @@ class ClusterImage:
             node_gateways=_or(delta.node_gateways, self.node_gateways),
             cluster_configs=_or(delta.cluster_configs, self.cluster_configs),
             node_configs=_or(delta.node_configs, self.node_configs),
+            client_quotas=client_quotas,
+            scram_credentials=scram_credentials,
         )
 
 
@@ -212,6 +231,10 @@ class ClusterDelta:
     node_gateways: Mapping[NodeId, GatewayId] | None = None
     cluster_configs: Mapping[str, str] | None = None
     node_configs: Mapping[NodeId, Mapping[str, str]] | None = None
+    client_quotas: Mapping[ClientQuotaKey, Mapping[str, float]] = field(default_factory=dict)
+    """All values of each entity that changed; none if it has no quotas any more."""
+    scram_credentials: Mapping[ScramKey, ScramCredential | None] = field(default_factory=dict)
+    """New and changed credentials, None for removed ones. Only at the controller."""
 
     @property
     def partition_count(self) -> int:

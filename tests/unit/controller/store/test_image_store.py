@@ -9,6 +9,7 @@ from highwater.controller.store import keys
 from highwater.controller.store.engine import Engine
 from highwater.controller.store.image_store import StoredState, load, loading, operations
 from highwater.controller.store.port import Operation, Put
+from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.cluster import (
     ClusterDelta,
     ClusterImage,
@@ -17,6 +18,7 @@ from highwater.model.cluster import (
     TopicState,
 )
 from highwater.model.ids import GatewayId, InstanceId, NodeId
+from highwater.model.scram import ScramCredential, ScramKey, ScramMechanism
 from highwater.model.steps import finish
 from tests.support.controller_images import image_of, node_state, topic_state
 from tests.support.looked_at import longest_step
@@ -31,6 +33,16 @@ BIG = ClusterDelta(
     instances=(InstanceState(instance=InstanceId("i"), storage_bytes=1),),
     cluster_configs={"x": "1"},
     node_configs={NodeId(1): {"y": "2"}},
+    client_quotas={
+        ClientQuotaKey(InstanceId("i"), (("user", "a"),)): {"producer_byte_rate": 0.1},
+        ClientQuotaKey(InstanceId("i"), (("client-id", None), ("user", "b/c"))): {"x": 1e300},
+    },
+    scram_credentials={
+        ScramKey(InstanceId("i"), "a", mechanism): ScramCredential(
+            iterations=4_096, salt=b"s", stored_key=b"k", server_key=b"v"
+        )
+        for mechanism in ScramMechanism
+    },
 )
 
 
@@ -109,6 +121,8 @@ def test_everything_can_be_removed() -> None:
         removed_instances=frozenset(image.instances),
         cluster_configs={},
         node_configs={},
+        client_quotas={key: {} for key in image.client_quotas},
+        scram_credentials=dict.fromkeys(image.scram_credentials),
     )
     store.write(operations(image, nothing))
     left = [entry.key for entry in store.engine.range("").entries]
@@ -213,3 +227,23 @@ def test_a_step_of_a_load_decodes_a_few_keys(monkeypatch: pytest.MonkeyPatch) ->
     assert state.image.topics == image.topics
     assert decoded >= 200
     assert longest <= 20
+
+
+def test_quotas_of_an_entity_are_replaced_and_removed() -> None:
+    store = Store()
+    store.write(operations(EMPTY, BIG))
+    image = store.state().image
+    first, second = BIG.client_quotas
+    delta = ClusterDelta(revision=1, client_quotas={first: {}, second: {"y": 2.0}})
+    changes = operations(image, delta)
+    assert len(changes) == 2
+    store.write(changes)
+    assert store.state().image.client_quotas == {second: {"y": 2.0}}
+    assert content(store.state().image) == content(applied(image, delta))
+
+
+def test_a_store_of_an_earlier_version_has_neither_client_quotas_nor_scram_users() -> None:
+    store = Store()
+    store.write(operations(EMPTY, replace(BIG, client_quotas={}, scram_credentials={})))
+    assert store.state().image.client_quotas == {}
+    assert store.state().image.scram_credentials == {}

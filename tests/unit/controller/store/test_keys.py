@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from highwater.controller.store import keys
+from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.cluster import (
     GatewayListener,
     GatewayState,
@@ -13,6 +14,7 @@ from highwater.model.cluster import (
     PartitionState,
 )
 from highwater.model.ids import GatewayId, InstanceId, LeaderEpoch, NodeId, TopicId
+from highwater.model.scram import ScramCredential, ScramKey, ScramMechanism
 from tests.support.controller_images import topic_state
 
 TOPIC_ID = TopicId(bytes(range(16)))
@@ -68,6 +70,46 @@ def test_others_are_read_back() -> None:
     instance = InstanceState(instance=InstanceId("i"), produce_bytes_per_second=0, storage_bytes=5)
     fields = keys.decode("k", keys.encode_instance(instance))
     assert keys.decode_instance("i", fields) == instance
+
+
+@pytest.mark.parametrize(
+    ("key", "stored"),
+    [
+        (
+            ClientQuotaKey(InstanceId("default"), (("client-id", "app 1"), ("user", None))),
+            "client_quotas/default/client-id=app%201,user=",
+        ),
+        (
+            ClientQuotaKey(InstanceId("a/b"), (("user", "CN=ä,O=x/y%=&"),)),
+            "client_quotas/a%2Fb/user=CN%3D%C3%A4%2CO%3Dx%2Fy%25%3D%26",
+        ),
+        (
+            ClientQuotaKey(InstanceId("i"), (("ip", "2001:db8::1"),)),
+            "client_quotas/i/ip=2001%3Adb8%3A%3A1",
+        ),
+    ],
+)
+def test_client_quotas(key: ClientQuotaKey, stored: str) -> None:
+    assert keys.client_quota(key) == stored
+    assert keys.decode_client_quota(stored.removeprefix(keys.CLIENT_QUOTAS)) == key
+
+
+def test_scram_credentials() -> None:
+    sha_256, sha_512 = ScramMechanism
+    for key, stored in (
+        (ScramKey(InstanceId("default"), "alice", sha_256), "default/SCRAM-SHA-256/alice"),
+        (
+            ScramKey(InstanceId("a/b"), "x/y,ä %", sha_512),
+            "a%2Fb/SCRAM-SHA-512/x%2Fy%2C%C3%A4%20%25",
+        ),
+    ):
+        assert keys.scram_credential(key) == keys.SCRAM_CREDENTIALS + stored
+        assert keys.decode_scram_key(stored) == key
+    credential = ScramCredential(
+        iterations=4_096, salt=b"\0\xff", stored_key=bytes(range(32)), server_key=b""
+    )
+    fields = keys.decode("k", keys.encode_scram_credential(credential))
+    assert keys.decode_scram_credential(fields) == credential
 
 
 @pytest.mark.parametrize("value", [b"", b"x", b"[]", b"{}", b'{"v":2}', b'{"v":null}', b"\xff"])

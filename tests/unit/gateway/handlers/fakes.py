@@ -22,9 +22,10 @@ from highwater.kafka.framing import (
     encode_request_header,
 )
 from highwater.kafka.registry import request_codec
-from highwater.metadata.convert import topic_from_pb, topic_to_pb
+from highwater.metadata.convert import entity_from_pb, topic_from_pb, topic_to_pb
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import AllowAll, Authorizer, Requester, Resource, ResourceType
+from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.cluster import (
     ClusterDelta,
     ClusterImage,
@@ -192,6 +193,7 @@ class FakeController:
         self.leaders: Sequence[int] = (1, 2, 3)
         self.publishes = True
         self.next_producer_id = 7_000
+        self.scram_users: Sequence[pb.ScramUser] = ()
         self.block = 3
 
     async def _take(self, request: Any) -> None:
@@ -240,6 +242,33 @@ class FakeController:
             self._error(self.errors.get(one.topic_id or one.node_id)) for one in request.changes
         ]
         return pb.AlterConfigsResponse(errors=errors, revision=self.backend.image.revision)
+
+    async def alter_client_quotas(self, request: Any, *, timeout_s: float) -> Any:
+        """`errors` by the name of an entity's first part; the others are set to the new values."""
+        await self._take(request)
+        errors, changed = [], {}
+        for one in request.alterations:
+            entity = entity_from_pb(one.entity)
+            errors.append(self._error(self.errors.get(entity[0][1] or "")))
+            if not errors[-1].error_code:
+                key = ClientQuotaKey(InstanceId(request.instance), entity)
+                changed[key] = {op.key: op.value for op in one.operations if op.HasField("value")}
+        if changed and not request.validate_only:
+            self.backend.change(client_quotas=changed)
+        return pb.AlterClientQuotasResponse(errors=errors, revision=self.backend.image.revision)
+
+    async def alter_scram_users(self, request: Any, *, timeout_s: float) -> Any:
+        """`errors` by user."""
+        await self._take(request)
+        users = [
+            pb.ScramUser(user=one.user, error=self._error(self.errors.get(one.user)))
+            for one in request.changes
+        ]
+        return pb.AlterScramUsersResponse(users=users, revision=self.backend.image.revision)
+
+    async def describe_scram_users(self, request: Any, *, timeout_s: float) -> Any:
+        await self._take(request)
+        return pb.DescribeScramUsersResponse(users=self.scram_users)
 
     async def elect_leaders(self, request: Any, *, timeout_s: float) -> pb.ElectLeadersResponse:
         await self._take(request)

@@ -8,19 +8,26 @@ from typing import Any
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.message import Message
 from highwater.kafka.messages import (
+    alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
+    alter_user_scram_credentials,
     api_versions,
+    create_acls,
     create_partitions,
     create_topics,
+    delete_acls,
     delete_groups,
     delete_topics,
+    describe_acls,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_groups,
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
+    describe_user_scram_credentials,
     elect_leaders,
     find_coordinator,
     heartbeat,
@@ -65,6 +72,15 @@ def _codes(value: Any) -> Iterator[int]:
         if not inner and "error_code" in value.__slots__:
             inner.append(value.error_code)
     yield from inner
+
+
+def _alter_user_scram_credentials(_version: int) -> Any:
+    upsertion = (
+        alter_user_scram_credentials.AlterUserScramCredentialsRequestScramCredentialUpsertion
+    )
+    return alter_user_scram_credentials.AlterUserScramCredentialsRequest(
+        [], [upsertion("a", 1, 4_096, b"salt", b"password")]
+    )
 
 
 def _offset_fetch(version: int) -> Any:
@@ -211,6 +227,32 @@ _SAMPLES = {
             )
         ],
     ),
+    ApiKey.DESCRIBE_ACLS: lambda version: describe_acls.DescribeAclsRequest(1, None, 1),
+    ApiKey.CREATE_ACLS: lambda version: create_acls.CreateAclsRequest(
+        [create_acls.CreateAclsRequestAclCreation(2, TOPIC, 3, "User:a", "*", 3, 3)]
+    ),
+    ApiKey.DELETE_ACLS: lambda version: delete_acls.DeleteAclsRequest(
+        [delete_acls.DeleteAclsRequestDeleteAclsFilter(2, TOPIC, 3)]
+    ),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: (
+        lambda version: describe_client_quotas.DescribeClientQuotasRequest(
+            [describe_client_quotas.DescribeClientQuotasRequestComponentData("user", 0, "a")]
+        )
+    ),
+    ApiKey.ALTER_CLIENT_QUOTAS: lambda version: alter_client_quotas.AlterClientQuotasRequest(
+        [
+            alter_client_quotas.AlterClientQuotasRequestEntryData(
+                [alter_client_quotas.AlterClientQuotasRequestEntityData("user", "a")],
+                [alter_client_quotas.AlterClientQuotasRequestOpData("producer_byte_rate", 5.0)],
+            )
+        ]
+    ),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (
+        lambda version: describe_user_scram_credentials.DescribeUserScramCredentialsRequest(
+            [describe_user_scram_credentials.DescribeUserScramCredentialsRequestUserName("a")]
+        )
+    ),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
     ApiKey.UPDATE_FEATURES: lambda version: update_features.UpdateFeaturesRequest(
         500, [update_features.UpdateFeaturesRequestFeatureUpdateKey("metadata.version", 25)]
     ),

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from highwater.controller.active.client_access import ClientAccess
 from highwater.controller.active.first_error import first_error
 from highwater.controller.active.hand_overs import WAIT_S, HandOvers
 from highwater.controller.active.history_compaction import HistoryCompaction
@@ -115,6 +116,7 @@ class ActiveController:
             asyncio.get_running_loop().create_future()
         )
         self.members = members
+        self.client_access = ClientAccess(writer)
 
     @staticmethod
     async def open(

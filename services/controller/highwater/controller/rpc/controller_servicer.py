@@ -20,6 +20,11 @@ from highwater.controller.core.membership import Registration
 from highwater.controller.core.outcome import Refusal
 from highwater.controller.image.not_active import NotActiveError
 from highwater.controller.members.members import APPLIED_WAIT_MS_MAX, HeartbeatResult, NodeHeartbeat
+from highwater.controller.rpc.client_access import (
+    quota_alteration,
+    scram_change,
+    scram_user_to_pb,
+)
 from highwater.controller.rpc.errors import unary
 from highwater.controller.rpc.seen import check_seen
 from highwater.controller.store.port import StoreWentBackError
@@ -358,6 +363,43 @@ class ControllerServicer:
         revision = await controller.set_instance(instance)
         await _applied(controller, revision, APPLIED_WAIT_MS_MAX)
         return pb.SetInstanceResponse(error=_NO_ERROR, revision=revision)
+
+    @unary
+    async def AlterClientQuotas(
+        self, request: pb.AlterClientQuotasRequest
+    ) -> pb.AlterClientQuotasResponse:
+        """See the proto."""
+        results, revision = await self._deciding().client_access.alter_client_quotas(
+            _instance(request.instance),
+            [quota_alteration(alteration) for alteration in request.alterations],
+            validate_only=request.validate_only,
+        )
+        return pb.AlterClientQuotasResponse(errors=map(_error, results), revision=revision)
+
+    @unary
+    async def AlterScramUsers(
+        self, request: pb.AlterScramUsersRequest
+    ) -> pb.AlterScramUsersResponse:
+        """See the proto."""
+        outcomes, revision = await self._deciding().client_access.alter_scram_users(
+            _instance(request.instance), [scram_change(change) for change in request.changes]
+        )
+        users = [
+            pb.ScramUser(user=user, error=_error(refusal)) for user, refusal in outcomes.items()
+        ]
+        return pb.AlterScramUsersResponse(users=users, revision=revision)
+
+    @unary
+    async def DescribeScramUsers(
+        self, request: pb.DescribeScramUsersRequest
+    ) -> pb.DescribeScramUsersResponse:
+        """See the proto."""
+        users = self._active().client_access.describe_scram_users(
+            _instance(request.instance), request.users
+        )
+        return pb.DescribeScramUsersResponse(
+            users=[scram_user_to_pb(user, _error(user.refusal)) for user in users]
+        )
 
     def _active(self) -> ActiveController:
         controller = self._current()

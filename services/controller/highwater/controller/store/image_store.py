@@ -7,6 +7,7 @@ from typing import Final
 from highwater.controller.store import keys
 from highwater.controller.store.head import HEAD, Head, head_of
 from highwater.controller.store.port import Delete, DeletePrefix, Entry, Operation, Put, Snapshot
+from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.cluster import (
     ClusterDelta,
     ClusterImage,
@@ -15,6 +16,7 @@ from highwater.model.cluster import (
     TopicState,
 )
 from highwater.model.ids import NodeId, TopicId
+from highwater.model.scram import ScramCredential, ScramKey
 from highwater.model.steps import Steps, finish
 
 _STEP_ENTRIES: Final = 16
@@ -61,6 +63,8 @@ def loading(snapshot: Snapshot) -> Steps[StoredState]:
     instances = dict(image.instances)
     node_configs: dict[NodeId, Mapping[str, str]] = {}
     cluster_configs: Mapping[str, str] = {}
+    client_quotas: dict[ClientQuotaKey, Mapping[str, float]] = {}
+    scram: dict[ScramKey, ScramCredential] = {}
     for number, entry in enumerate(snapshot.entries):
         if number % _STEP_ENTRIES == 0:
             yield
@@ -71,6 +75,12 @@ def loading(snapshot: Snapshot) -> Steps[StoredState]:
         elif kind == "instances":
             instance = keys.decode_instance(rest, keys.decode(entry.key, entry.value))
             instances[instance.instance] = instance
+        elif kind == "client_quotas":
+            values = keys.decode(entry.key, entry.value)["values"]
+            client_quotas[keys.decode_client_quota(rest)] = values
+        elif kind == "scram_credentials":
+            fields = keys.decode(entry.key, entry.value)
+            scram[keys.decode_scram_key(rest)] = keys.decode_scram_credential(fields)
         elif entry.key == keys.CLUSTER_CONFIGS:
             cluster_configs = keys.decode(entry.key, entry.value)["values"]
         elif kind == "configs":
@@ -96,6 +106,8 @@ def loading(snapshot: Snapshot) -> Steps[StoredState]:
             topic_ids={(t.instance, t.name): t.topic_id for t in topics.values()},
             cluster_configs=cluster_configs,
             node_configs=node_configs,
+            client_quotas=client_quotas,
+            scram_credentials=scram,
         ),
         next_producer_id=found.next_producer_id,
         orphans=tuple(found.partitions.keys() - topics.keys()),
@@ -143,6 +155,12 @@ def making_operations(before: ClusterImage, delta: ClusterDelta) -> Steps[list[O
         result.append(Put(key=keys.CLUSTER_CONFIGS, value=value))
     if delta.node_configs is not None:
         result += _node_config_operations(before.node_configs, delta.node_configs)
+    for quota_key, values in delta.client_quotas.items():
+        result.append(_client_quota_operation(quota_key, values))
+        yield
+    for scram_key, credential in delta.scram_credentials.items():
+        result.append(_scram_operation(scram_key, credential))
+        yield
     return result
 
 
@@ -227,6 +245,19 @@ def _topic_operations(
     if before is None or keys.encode_topic(before) != value:
         # Last: new partitions only count with the topic's new value.
         result.append(Put(key=keys.topic(after.topic_id), value=value))
+
+
+def _client_quota_operation(key: ClientQuotaKey, values: Mapping[str, float]) -> Operation:
+    if not values:
+        return Delete(key=keys.client_quota(key))
+    return Put(key=keys.client_quota(key), value=keys.encode({"values": dict(values)}))
+
+
+def _scram_operation(key: ScramKey, credential: ScramCredential | None) -> Operation:
+    if credential is None:
+        return Delete(key=keys.scram_credential(key))
+    value = keys.encode_scram_credential(credential)
+    return Put(key=keys.scram_credential(key), value=value)
 
 
 def _node_config_operations(

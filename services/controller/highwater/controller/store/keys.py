@@ -16,18 +16,28 @@
                                   "isr":[1,2],"elr":[],"last_leader":-1,"adding":[],"removing":[]}
     configs/cluster              {"v":1,"values":{"log.retention.ms":"1000"}}
     configs/nodes/3              {"v":1,"values":{"log.cleaner.backoff.ms":"1000"}}
+    client_quotas/default/client-id=app%201,user=   {"v":1,"values":{"producer_byte_rate":1024.0}}
+                                 instance, types and names are quoted as in URLs; the empty name
+                                 is the default of its type
+    scram_credentials/default/SCRAM-SHA-256/alice   {"v":1,"iterations":4096,"salt":"cQ==",
+                                  "stored_key":"5Yk=","server_key":"Vw8="}
+                                 instance and user quoted likewise, bytes in base64
     producer_ids                 {"v":1,"next":1000}
     head                         {"v":1,"controller_epoch":7}                 see `store.head`
 
 A topic exists when its `topics/` key does: partitions are written before it and removed after it,
 so partitions without a topic are left-overs of an interrupted change and are removed at takeover.
-Rates are bytes per second, storage is bytes, null is unlimited.
+Rates are bytes per second, storage is bytes, null is unlimited. A store without keys of some kind has
+nothing of that kind; a key of another kind is refused (UnknownFormatError).
 """
 
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import quote, unquote
 
+from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.cluster import (
     GatewayListener,
     GatewayState,
@@ -37,6 +47,7 @@ from highwater.model.cluster import (
     TopicState,
 )
 from highwater.model.ids import NO_NODE, GatewayId, InstanceId, LeaderEpoch, NodeId, TopicId
+from highwater.model.scram import ScramCredential, ScramKey, ScramMechanism
 
 FORMAT_VERSION: Final = 1
 
@@ -52,6 +63,8 @@ INSTANCES: Final = "instances/"
 TOPICS: Final = "topics/"
 PARTITIONS: Final = "partitions/"
 NODE_CONFIGS: Final = "configs/nodes/"
+CLIENT_QUOTAS: Final = "client_quotas/"
+SCRAM_CREDENTIALS: Final = "scram_credentials/"
 
 
 class UnknownFormatError(Exception):
@@ -96,6 +109,38 @@ def partition(topic_id: TopicId, number: int) -> str:
 def node_configs(node: NodeId) -> str:
     """The key of a node's dynamic configs."""
     return f"{NODE_CONFIGS}{node}"
+
+
+def client_quota(key: ClientQuotaKey) -> str:
+    """The key of one entity's client quotas."""
+    parts = ",".join(f"{kind}={quote(name or '', safe='')}" for kind, name in key.entity)
+    return f"{CLIENT_QUOTAS}{quote(key.instance, safe='')}/{parts}"
+
+
+def decode_client_quota(rest: str) -> ClientQuotaKey:
+    """Whom the quotas are for, from what follows CLIENT_QUOTAS in the key."""
+    instance, _, entity = rest.partition("/")
+    parts = (part.partition("=") for part in entity.split(","))
+    return ClientQuotaKey(
+        InstanceId(unquote(instance)),
+        tuple((kind, unquote(name) or None) for kind, _, name in parts),
+    )
+
+
+def scram_credential(key: ScramKey) -> str:
+    """The key of one user's credential for one mechanism."""
+    instance, user = quote(key.instance, safe=""), quote(key.user, safe="")
+    return f"{SCRAM_CREDENTIALS}{instance}/{key.mechanism.mechanism_name}/{user}"
+
+
+def decode_scram_key(rest: str) -> ScramKey:
+    """Whose credential it is, from what follows SCRAM_CREDENTIALS in the key."""
+    instance, mechanism, user = rest.split("/")
+    return ScramKey(
+        InstanceId(unquote(instance)),
+        unquote(user),
+        ScramMechanism[mechanism.replace("-", "_")],
+    )
 
 
 def encode(values: Mapping[str, Any]) -> bytes:
@@ -248,4 +293,26 @@ def decode_partition(number: int, fields: Mapping[str, Any]) -> PartitionState:
         last_known_leader=NodeId(fields["last_leader"]),
         adding_replicas=tuple(fields["adding"]),
         removing_replicas=tuple(fields["removing"]),
+    )
+
+
+def encode_scram_credential(credential: ScramCredential) -> bytes:
+    """A credential's value."""
+    return encode(
+        {
+            "iterations": credential.iterations,
+            "salt": b64encode(credential.salt).decode(),
+            "stored_key": b64encode(credential.stored_key).decode(),
+            "server_key": b64encode(credential.server_key).decode(),
+        }
+    )
+
+
+def decode_scram_credential(fields: Mapping[str, Any]) -> ScramCredential:
+    """A credential from its value."""
+    return ScramCredential(
+        iterations=fields["iterations"],
+        salt=b64decode(fields["salt"]),
+        stored_key=b64decode(fields["stored_key"]),
+        server_key=b64decode(fields["server_key"]),
     )

@@ -531,6 +531,110 @@ class SetInstanceResponse(_message.Message):
     revision: int
     def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., revision: _Optional[int] = ...) -> None: ...
 
+class AlterClientQuotasRequest(_message.Message):
+    __slots__ = ("instance", "alterations", "validate_only")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    ALTERATIONS_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    alterations: _containers.RepeatedCompositeFieldContainer[ClientQuotaAlteration]
+    validate_only: bool
+    def __init__(self, instance: _Optional[str] = ..., alterations: _Optional[_Iterable[_Union[ClientQuotaAlteration, _Mapping]]] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+
+class ClientQuotaAlteration(_message.Message):
+    __slots__ = ("entity", "operations")
+    ENTITY_FIELD_NUMBER: _ClassVar[int]
+    OPERATIONS_FIELD_NUMBER: _ClassVar[int]
+    entity: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.QuotaEntityPart]
+    operations: _containers.RepeatedCompositeFieldContainer[ClientQuotaOperation]
+    def __init__(self, entity: _Optional[_Iterable[_Union[_cluster_pb2.QuotaEntityPart, _Mapping]]] = ..., operations: _Optional[_Iterable[_Union[ClientQuotaOperation, _Mapping]]] = ...) -> None: ...
+
+class ClientQuotaOperation(_message.Message):
+    __slots__ = ("key", "value")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    value: float
+    def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+
+class AlterClientQuotasResponse(_message.Message):
+    __slots__ = ("errors", "revision")
+    ERRORS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    errors: _containers.RepeatedCompositeFieldContainer[ApiError]
+    revision: int
+    def __init__(self, errors: _Optional[_Iterable[_Union[ApiError, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class AlterScramUsersRequest(_message.Message):
+    __slots__ = ("instance", "changes")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    changes: _containers.RepeatedCompositeFieldContainer[ScramChange]
+    def __init__(self, instance: _Optional[str] = ..., changes: _Optional[_Iterable[_Union[ScramChange, _Mapping]]] = ...) -> None: ...
+
+class ScramChange(_message.Message):
+    __slots__ = ("user", "mechanism", "credential")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    MECHANISM_FIELD_NUMBER: _ClassVar[int]
+    CREDENTIAL_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    mechanism: int
+    credential: ScramCredential
+    def __init__(self, user: _Optional[str] = ..., mechanism: _Optional[int] = ..., credential: _Optional[_Union[ScramCredential, _Mapping]] = ...) -> None: ...
+
+class ScramCredential(_message.Message):
+    __slots__ = ("iterations", "salt", "stored_key", "server_key")
+    ITERATIONS_FIELD_NUMBER: _ClassVar[int]
+    SALT_FIELD_NUMBER: _ClassVar[int]
+    STORED_KEY_FIELD_NUMBER: _ClassVar[int]
+    SERVER_KEY_FIELD_NUMBER: _ClassVar[int]
+    iterations: int
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    def __init__(self, iterations: _Optional[int] = ..., salt: _Optional[bytes] = ..., stored_key: _Optional[bytes] = ..., server_key: _Optional[bytes] = ...) -> None: ...
+
+class AlterScramUsersResponse(_message.Message):
+    __slots__ = ("users", "revision")
+    USERS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    users: _containers.RepeatedCompositeFieldContainer[ScramUser]
+    revision: int
+    def __init__(self, users: _Optional[_Iterable[_Union[ScramUser, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class DescribeScramUsersRequest(_message.Message):
+    __slots__ = ("instance", "users")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    USERS_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    users: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, instance: _Optional[str] = ..., users: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class DescribeScramUsersResponse(_message.Message):
+    __slots__ = ("users",)
+    USERS_FIELD_NUMBER: _ClassVar[int]
+    users: _containers.RepeatedCompositeFieldContainer[ScramUser]
+    def __init__(self, users: _Optional[_Iterable[_Union[ScramUser, _Mapping]]] = ...) -> None: ...
+
+class ScramUser(_message.Message):
+    __slots__ = ("user", "error", "credentials")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    CREDENTIALS_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    error: ApiError
+    credentials: _containers.RepeatedCompositeFieldContainer[ScramInfo]
+    def __init__(self, user: _Optional[str] = ..., error: _Optional[_Union[ApiError, _Mapping]] = ..., credentials: _Optional[_Iterable[_Union[ScramInfo, _Mapping]]] = ...) -> None: ...
+
+class ScramInfo(_message.Message):
+    __slots__ = ("mechanism", "iterations")
+    MECHANISM_FIELD_NUMBER: _ClassVar[int]
+    ITERATIONS_FIELD_NUMBER: _ClassVar[int]
+    mechanism: int
+    iterations: int
+    def __init__(self, mechanism: _Optional[int] = ..., iterations: _Optional[int] = ...) -> None: ...
+
 class WatchClusterRequest(_message.Message):
     __slots__ = ("from_revision", "cluster_id", "node_id", "node_epoch", "gateway_id", "seen")
     FROM_REVISION_FIELD_NUMBER: _ClassVar[int]

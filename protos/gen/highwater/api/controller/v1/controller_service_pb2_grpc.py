@@ -107,6 +107,21 @@ class ControllerServiceStub:
                 request_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.SetInstanceRequest.SerializeToString,
                 response_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.SetInstanceResponse.FromString,
                 _registered_method=True)
+        self.AlterClientQuotas = channel.unary_unary(
+                '/highwater.api.controller.v1.ControllerService/AlterClientQuotas',
+                request_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.AlterClientQuotasRequest.SerializeToString,
+                response_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.AlterClientQuotasResponse.FromString,
+                _registered_method=True)
+        self.AlterScramUsers = channel.unary_unary(
+                '/highwater.api.controller.v1.ControllerService/AlterScramUsers',
+                request_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.AlterScramUsersRequest.SerializeToString,
+                response_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.AlterScramUsersResponse.FromString,
+                _registered_method=True)
+        self.DescribeScramUsers = channel.unary_unary(
+                '/highwater.api.controller.v1.ControllerService/DescribeScramUsers',
+                request_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DescribeScramUsersRequest.SerializeToString,
+                response_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DescribeScramUsersResponse.FromString,
+                _registered_method=True)
 
 
 class ControllerServiceServicer:
@@ -214,6 +229,27 @@ class ControllerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AlterClientQuotas(self, request, context):
+        """AlterClientQuotas sets and removes client quotas of an instance (KIP-546).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AlterScramUsers(self, request, context):
+        """AlterScramUsers sets and removes SCRAM credentials of an instance (KIP-554).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribeScramUsers(self, request, context):
+        """DescribeScramUsers tells which SCRAM credentials users have, without the credentials.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ControllerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -286,6 +322,21 @@ def add_ControllerServiceServicer_to_server(servicer, server):
                     servicer.SetInstance,
                     request_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.SetInstanceRequest.FromString,
                     response_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.SetInstanceResponse.SerializeToString,
+            ),
+            'AlterClientQuotas': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterClientQuotas,
+                    request_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.AlterClientQuotasRequest.FromString,
+                    response_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.AlterClientQuotasResponse.SerializeToString,
+            ),
+            'AlterScramUsers': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterScramUsers,
+                    request_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.AlterScramUsersRequest.FromString,
+                    response_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.AlterScramUsersResponse.SerializeToString,
+            ),
+            'DescribeScramUsers': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeScramUsers,
+                    request_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DescribeScramUsersRequest.FromString,
+                    response_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DescribeScramUsersResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -668,6 +719,87 @@ class ControllerService:
             '/highwater.api.controller.v1.ControllerService/SetInstance',
             highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.SetInstanceRequest.SerializeToString,
             highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.SetInstanceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterClientQuotas(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/highwater.api.controller.v1.ControllerService/AlterClientQuotas',
+            highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.AlterClientQuotasRequest.SerializeToString,
+            highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.AlterClientQuotasResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterScramUsers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/highwater.api.controller.v1.ControllerService/AlterScramUsers',
+            highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.AlterScramUsersRequest.SerializeToString,
+            highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.AlterScramUsersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeScramUsers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/highwater.api.controller.v1.ControllerService/DescribeScramUsers',
+            highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DescribeScramUsersRequest.SerializeToString,
+            highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DescribeScramUsersResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,0 +1,46 @@
+"""Requests for client quotas and SCRAM users, from messages to what decisions take and back."""
+
+from highwater.api.controller.v1 import controller_service_pb2 as pb
+from highwater.controller.core.change_client_quotas import QuotaAlteration
+from highwater.controller.core.change_scram_users import ScramChange, ScramUser
+from highwater.metadata.convert import entity_from_pb
+from highwater.model.scram import ScramCredential
+
+
+def quota_alteration(message: pb.ClientQuotaAlteration) -> QuotaAlteration:
+    """One entity's change."""
+    return QuotaAlteration(
+        entity=entity_from_pb(message.entity),
+        operations=[
+            (operation.key, operation.value if operation.HasField("value") else None)
+            for operation in message.operations
+        ],
+    )
+
+
+def scram_change(message: pb.ScramChange) -> ScramChange:
+    """One credential's change."""
+    new = message.credential
+    credential = ScramCredential(
+        iterations=new.iterations,
+        salt=new.salt,
+        stored_key=new.stored_key,
+        server_key=new.server_key,
+    )
+    return ScramChange(
+        user=message.user,
+        mechanism=message.mechanism,
+        credential=credential if message.HasField("credential") else None,
+    )
+
+
+def scram_user_to_pb(user: ScramUser, error: pb.ApiError) -> pb.ScramUser:
+    """One user as told, with the error that `user.refusal` is."""
+    return pb.ScramUser(
+        user=user.user,
+        error=error,
+        credentials=[
+            pb.ScramInfo(mechanism=mechanism, iterations=iterations)
+            for mechanism, iterations in user.iterations
+        ],
+    )

@@ -1,0 +1,64 @@
+"""SCRAM credentials: what a server keeps of a password (RFC 5802, KIP-84, KIP-554).
+
+A server checks a login with StoredKey and proves itself with ServerKey; the salted password, from
+which anybody could log in, is not kept. Only the controller has credentials: they are in its image
+and in the metadata store, and the watch leaves them out.
+"""
+
+import hashlib
+import hmac
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from highwater.model.ids import InstanceId
+
+
+class ScramMechanism(IntEnum):
+    """The mechanisms; values as in Kafka's requests."""
+
+    SCRAM_SHA_256 = 1
+    SCRAM_SHA_512 = 2
+
+    @property
+    def mechanism_name(self) -> str:
+        """The name that clients log in with."""
+        return self.name.replace("_", "-")
+
+
+_DIGESTS: Final = {
+    ScramMechanism.SCRAM_SHA_256: "sha256",
+    ScramMechanism.SCRAM_SHA_512: "sha512",
+}
+
+
+class ScramKey(NamedTuple):
+    """Whose credential it is."""
+
+    instance: InstanceId
+    user: str
+    mechanism: ScramMechanism
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScramCredential:
+    """One user's credential for one mechanism; only the iterations are shown by `repr`."""
+
+    iterations: int
+    salt: bytes = field(repr=False)
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+
+
+def scram_credential(
+    mechanism: ScramMechanism, *, iterations: int, salt: bytes, salted_password: bytes
+) -> ScramCredential:
+    """The credential of a password that was salted with these iterations (RFC 5802, section 3)."""
+    digest = _DIGESTS[mechanism]
+    client_key = hmac.digest(salted_password, b"Client Key", digest)
+    return ScramCredential(
+        iterations=iterations,
+        salt=salt,
+        stored_key=hashlib.new(digest, client_key).digest(),
+        server_key=hmac.digest(salted_password, b"Server Key", digest),
+    )
