@@ -45,6 +45,7 @@ class LocalMemberLink:
         self.recall_appends = self._appends.recall
         self.list_offsets = local.list_offsets
         self.offsets_for_leader_epoch = local.offsets_for_leader_epoch
+        self.delete_records = local.delete_records
         self.describe_log_dirs = local.describe_log_dirs
 
     @property
