@@ -145,6 +145,7 @@ class FakeLink:
         self.coordinate: Callable[[CoordinatorCall], tuple[int, bytes] | None] = lambda call: None
         self.answer_offsets: Callable[[Any], Any] | None = None
         self.answer_epochs: Callable[[Any], Any] | None = None
+        self.answer_deletions: Callable[[Any], Any] | None = None
         self.answer_log_dirs: Callable[[Any], Any] | None = None
         self.asked: list[tuple[Any, float]] = []
 
@@ -166,6 +167,11 @@ class FakeLink:
         self.asked.append((request, timeout_s))
         assert self.answer_epochs is not None
         return self.answer_epochs(request)
+
+    async def delete_records(self, request: Any, timeout_s: float) -> Any:
+        self.asked.append((request, timeout_s))
+        assert self.answer_deletions is not None
+        return self.answer_deletions(request)
 
     async def describe_log_dirs(self, request: Any, timeout_s: float) -> Any:
         self.asked.append((request, timeout_s))

@@ -62,6 +62,10 @@ async def test_everything_reaches_the_node(tmp_path):
         1,
     )
     assert [r.end_offset for r in ends.results] == [3]
+    deleted = await link.delete_records(
+        pb.DeleteRecordsRequest(partitions=[pb.DeleteRecordsPartition(topic_id=TOPIC, offset=2)]), 1
+    )
+    assert [r.low_watermark for r in deleted.results] == [2]
     described = await link.describe_log_dirs(pb.DescribeLogDirsRequest(all_topics=True), 1)
     assert [d.replicas[0].size_bytes for d in described.dirs] == [len(stored(replica))]
     link.submit("call")
