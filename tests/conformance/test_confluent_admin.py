@@ -157,6 +157,23 @@ def test_offsets(admin: AdminClient, cluster: Cluster, topic: str) -> None:
 
 
 @pytest.mark.core
+def test_delete_records(admin: AdminClient, cluster: Cluster, topic: str) -> None:
+    make_topic(cluster.bootstrap, topic)
+    CLIENT.produce(cluster.bootstrap, topic, make_messages(5), partition=0)
+
+    def delete(offset: int) -> int:
+        deleted = _result(admin.delete_records([TopicPartition(topic, 0, offset)]))
+        low_watermark: int = deleted.low_watermark
+        return low_watermark
+
+    assert delete(3) == 3
+    earliest = admin.list_offsets({TopicPartition(topic, 0): OffsetSpec.earliest()})
+    assert _result(earliest).offset == 3
+    assert _code(lambda: delete(6)) == KafkaError.OFFSET_OUT_OF_RANGE
+    assert delete(-1) == 5
+
+
+@pytest.mark.core
 def test_groups(admin: AdminClient, cluster: Cluster, topic: str, group: str) -> None:
     make_topic(cluster.bootstrap, topic)
     CLIENT.produce(cluster.bootstrap, topic, [Message(key=None, value=b"x")] * 3, partition=0)

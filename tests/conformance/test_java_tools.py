@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from tests.support.java_tools import (
     CONFIGS,
     CONSUMER_GROUPS,
     CONSUMER_PERFORMANCE,
+    DELETE_RECORDS,
     FEATURES,
     GET_OFFSETS,
     LOG_DIRS,
@@ -201,6 +203,26 @@ def test_group_command_errors(cluster: Cluster, topic: str, group: str) -> None:
         assert "inactive" in reset
     finally:
         member.close()
+
+
+@pytest.mark.core
+def test_delete_records_command(cluster: Cluster, topic: str, tmp_path: Path) -> None:
+    make_topic(cluster.bootstrap, topic)
+    REFERENCE.produce(cluster.bootstrap, topic, [Message(key=None, value=b"x")] * 5, partition=0)
+    asked = tmp_path / "offsets.json"
+    for offset, said in (
+        (3, "low_watermark: 3"),
+        (-1, "low_watermark: 5"),
+        (9, "OffsetOutOfRange"),
+    ):
+        one = {"topic": topic, "partition": 0, "offset": offset}
+        asked.write_text(json.dumps({"version": 1, "partitions": [one]}))
+        done = java_tool(
+            DELETE_RECORDS,
+            *("--bootstrap-server", cluster.bootstrap, "--offset-json-file", str(asked)),
+            check=False,
+        )
+        assert said in done.stdout + done.stderr
 
 
 @pytest.mark.full

@@ -102,6 +102,20 @@ def test_offsets(admin: KafkaAdminClient, cluster: Cluster, topic: str) -> None:
     assert offset(OffsetSpec.MAX_TIMESTAMP) == 9
 
 
+@pytest.mark.core
+def test_delete_records(admin: KafkaAdminClient, cluster: Cluster, topic: str) -> None:
+    make_topic(cluster.bootstrap, topic)
+    CLIENT.produce(cluster.bootstrap, topic, make_messages(5), partition=0)
+    place = TopicPartition(topic, 0)
+    deleted = admin.delete_records({place: 3})
+    assert deleted[place]["low_watermark"] == 3
+    earliest = admin.list_partition_offsets({place: OffsetSpec.EARLIEST})
+    assert earliest[place].offset == 3
+    with pytest.raises(errors.OffsetOutOfRangeError):
+        admin.delete_records({place: 6})
+    assert admin.delete_records({place: -1})[place]["low_watermark"] == 5
+
+
 def test_groups(admin: KafkaAdminClient, cluster: Cluster, topic: str, group: str) -> None:
     make_topic(cluster.bootstrap, topic)
     CLIENT.produce(cluster.bootstrap, topic, [Message(key=None, value=b"x")] * 3, partition=0)

@@ -363,6 +363,11 @@ async def test_unary_calls(stub, orders, directory):
     assert [(r.error_code, r.leader_epoch, r.end_offset) for r in ends.results] == [
         (0, orders.epoch, 3)
     ]
+    deleted = await stub.DeleteRecords(
+        pb.DeleteRecordsRequest(instance="default", partitions=[{**where, "offset": 99}]),
+        timeout=WAIT_S,
+    )
+    assert deleted.results[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     told = await stub.DescribeLogDirs(
         pb.DescribeLogDirsRequest(instance="default", all_topics=True), timeout=WAIT_S
     )

@@ -122,6 +122,10 @@ class StandIn(rpc.PartitionServiceServicer):
         self.asked.append(request)
         return pb.OffsetsForLeaderEpochResponse(results=[{"leader_epoch": 2, "end_offset": 8}])
 
+    async def DeleteRecords(self, request, context):
+        self.asked.append(request)
+        return pb.DeleteRecordsResponse(results=[{"low_watermark": 7}])
+
     async def DescribeLogDirs(self, request, context):
         await context.abort(grpc.StatusCode.INTERNAL, "the disks: grün & 100%")
 
@@ -324,6 +328,8 @@ async def test_unary_calls(link):
     assert [(r.offset, r.timestamp, r.leader_epoch) for r in offsets.results] == [(5, 6, 2)]
     ends = await link.offsets_for_leader_epoch(pb.OffsetsForLeaderEpochRequest(), 5.0)
     assert [(r.leader_epoch, r.end_offset) for r in ends.results] == [(2, 8)]
+    deleted = await link.delete_records(pb.DeleteRecordsRequest(), 5.0)
+    assert [r.low_watermark for r in deleted.results] == [7]
     with pytest.raises(UnreachableError, match="the disks: grün & 100%"):
         await link.describe_log_dirs(pb.DescribeLogDirsRequest(), 5.0)
 

@@ -108,7 +108,7 @@ def answer(replica: PartitionReplica, leader: PartitionLog, fetch: Fetch) -> Ans
         min_one_batch=True,
     )
     return Answered(
-        *asked,
+        *asked.place,
         0,
         max(leader.log_end_offset - fetch.high_watermark_lag, 0),
         0,

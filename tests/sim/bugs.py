@@ -37,6 +37,8 @@ from tests.sim.late_bugs import (
     AcknowledgesBeforeTheWrite,
     CommitsBeforeTheWrite,
     CountsUnflushed,
+    CountsUnkeptStarts,
+    DeletesAlone,
     FetchesBeforeTheFlush,
     ForgetsEndedFlushes,
     ForgetsLateWrites,
@@ -230,14 +232,15 @@ class CountsDivergingFetches(NodeProcess):
     """A follower's offset counts although its log is another one."""
 
     def on_fetch(
-        self, node: int, incarnation: int, node_epoch: int, epoch: int, offset: int, last: int
-    ) -> None:
+        self, node: int, incarnation: int, node_epoch: int, epoch: int, offset: int, last: int,
+        kept_log_start: int,
+    ) -> None:  # fmt: skip
         replica = self.replica
         if not replica.refuse_follower(node, node_epoch, epoch):
             known = min(offset, replica.log_end_offset)
             if replica.follower_fetched(replica.followers[node], known, self.now_ms()) is not None:
                 self.high_watermark_moved()
-        super().on_fetch(node, incarnation, node_epoch, epoch, offset, last)
+        super().on_fetch(node, incarnation, node_epoch, epoch, offset, last, kept_log_start)
 
 
 class ForgetsProducers(NodeProcess):
@@ -456,4 +459,6 @@ BUGS = (
         process=VouchesThoughDamaged,
         source="R1, R13, found by seed 3605",
     ),
+    Bug(name="counts-unkept-starts", seed=10, replica=CountsUnkeptStarts, source="R18"),
+    Bug(name="deletes-alone", seed=10, replica=DeletesAlone, source="R18, KIP-107"),
 )

@@ -36,6 +36,7 @@ class SimLog:
         "full",
         "hangs_until_ms",
         "high_watermark",
+        "kept_start",
         "lineage",
         "opened_end",
         "producers",
@@ -52,6 +53,8 @@ class SimLog:
         self.base = 0
         """Offset of entries[0]."""
         self.start = 0
+        self.kept_start = 0
+        """The checkpoint of the log start: after a crash the log begins there or later."""
         self.entries: list[Entry] = []
         self.epochs = LeaderEpochCache()
         self.producers = ProducerStates()
@@ -118,6 +121,7 @@ class SimLog:
         if cut:
             del self.entries[offset - self.base :]
             self.start = min(self.start, offset)
+            self.kept_start = min(self.kept_start, offset)
             self._cut_at(offset)
         self.epochs.truncate_from_end(offset)
         if cut:
@@ -125,6 +129,7 @@ class SimLog:
 
     def restart_at(self, offset: int) -> None:
         self.base = self.start = offset
+        self.kept_start = min(self.kept_start, offset)
         self.entries = []
         self.epochs.clear()
         self.recovery_point = self.opened_end = offset
@@ -158,8 +163,19 @@ class SimLog:
         else:
             self.base, self.start, self.entries = base, start, list(kept)
         self.start = max(self.base, min(self.start, self.end))
+        self._begin_where_kept()
         self.high_watermark = min(max(self.high_watermark, self.start), self.end)
         self._recover()
+
+    def forget_start(self, rng: random.Random) -> None:
+        """A killed process: the log begins where the checkpoint says, or where a segment begins."""
+        self.start = rng.randint(max(self.kept_start, self.base), self.start)
+
+    def _begin_where_kept(self) -> None:
+        """Recovery makes a log anew that ends before the start that the checkpoint has."""
+        if self.kept_start > self.end:
+            self.restart_at(self.kept_start)
+        self.start = max(self.start, self.kept_start)
 
     def lose_tail(self, rng: random.Random) -> None:
         """A failed write: pages that could not be written are gone."""
@@ -168,6 +184,7 @@ class SimLog:
         keep = rng.randint(min(common, len(self.entries)), len(self.entries))
         del self.entries[keep:]
         self.start = min(self.start, self.end)
+        self._begin_where_kept()
         self._recover()
 
     def write_failed(self) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from highwater.partition.core import replica_events as on
 from highwater.partition.core.transitions import Role
+from tests.sim.deletions import Deletions
 from tests.sim.disk import Entry, SimLog
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class DiskWrites:
 
     def __init__(self, process: NodeProcess) -> None:
         self._process = process
+        self.deletions = Deletions(process)
         self._waiting: deque[Produce] = deque()
         self._in_hand: Produce | None = None
         """The append that is being written, unless its client has been answered."""

@@ -20,6 +20,7 @@ TORN_SHARE = 0.3
 TOGETHER_SHARE = 0.3
 REPAIRED_MS = (150, 600, 1_500, 2_500)
 HANGS_MS = (150, 600, 1_200, 2_500)
+DELETE_EVERY_MS_MAX = 300
 STALLED_MS_MAX = 300
 """For so long after it has hung, a disk is still written by a thread."""
 
@@ -33,6 +34,7 @@ class Faults:
         self.repairs = random.Random(world.options.seed * 69_069 + 7)
         """Of its own, so that seeds without such failures stay what they were."""
         self.damages = random.Random(world.options.seed * 69_997 + 13)
+        self.deletions = random.Random(world.options.seed * 75_403 + 19)
         self.active = True
 
     def tick(self) -> None:
@@ -210,6 +212,20 @@ class Faults:
             replica.log_start_moved(process.log.start)
             observer = world.observer
             observer.deleted_before = max(observer.deleted_before, process.log.start)
+
+    def delete_records(self) -> None:
+        """A client deletes records at whoever leads, none that another may still send again."""
+        world = self.world
+        process = world.processes.get(world.controller.partition.leader)
+        if isinstance(process, NodeProcess) and not process.paused:
+            limit = min(
+                [process.replica.high_watermark, *(p.since_offset for p in world.producers)]
+            )
+            offset = self.deletions.randint(0, limit)
+            world.observer.deleted_before = max(world.observer.deleted_before, offset)
+            process.disk.deletions.ask(offset)
+        if self.active:
+            world.after(1 + self.deletions.randrange(DELETE_EVERY_MS_MAX), self.delete_records)
 
     # ---- links ----
 

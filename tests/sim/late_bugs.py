@@ -89,6 +89,7 @@ class AcknowledgesBeforeTheWrite(DiskWrites):
                 replica.leader_epoch,
                 process.log.end + len(entries),
                 replica.epochs.latest,
+                replica.kept_log_start,
             )
             process.world.network.send(process.node, replica.leader, "on_fetch", question)
 
@@ -149,3 +150,23 @@ def with_asked(asked: type[AskedHandOver]) -> Callable[..., NodeProcess]:
         return made
 
     return process
+
+
+class CountsUnkeptStarts(Replica):
+    """A leader answers DeleteRecords before its own disk knows where the log begins."""
+
+    __slots__ = ()
+
+    def _delete_records(self, event: on.DeleteRecordsAsked) -> list[effect.Effect]:
+        effects = super()._delete_records(event)
+        self.kept_log_start = self.log_start_offset
+        return effects
+
+
+class DeletesAlone(Replica):
+    """A leader answers DeleteRecords although its followers still have the records."""
+
+    __slots__ = ()
+
+    def low_watermark(self) -> int:
+        return self.kept_log_start

@@ -61,8 +61,8 @@ class NodeProcess:
         """The leader epoch in which others were asked whether they live and are whole, and when."""
         self.commits: CommitQueue[Waiter] = CommitQueue()
         self.parked: dict[int, tuple[int, int, int]] = {}
-        self.told: dict[int, int] = {}
-        """By follower, the high watermark that it was told in this leader epoch."""
+        self.told: dict[int, tuple[int, int]] = {}
+        """By follower, the high watermark and log start that it was told in this leader epoch."""
         self.fetch_sent_ms: int | None = None
         self.boot_id = world.boot_ids[node]
         self.evidence, log.lineage = lineage.begin(
@@ -330,6 +330,8 @@ class NodeProcess:
                 self.fetch_sent_ms = None
             case effect.TruncateLog():
                 self._cut(wanted.offset)
+            case effect.AdvanceLogStart():
+                self.log.delete_before(wanted.offset)
             case effect.RestartLog():
                 self.log.restart_at(wanted.offset)
                 observer.restarted(self)
@@ -396,6 +398,7 @@ class NodeProcess:
                 replica.leader_epoch,
                 replica.log_end_offset,
                 replica.epochs.latest,
+                replica.kept_log_start,
             ),
             repeatable=True,
         )
@@ -427,13 +430,11 @@ class NodeProcess:
 
     def take_offsets(self, told: FollowerWrite) -> None:
         """The log's end, and what the leader says of its own offsets."""
-        replica, log = self.replica, self.log
-        moved = replica.replicated(log.end, self.disk.counted_end(), told.high_watermark)
+        replica = self.replica
+        moved = replica.replicated(self.log.end, self.disk.counted_end(), told.high_watermark)
         if moved is not None:
             self.world.observer.follower_moved(self)
-        if told.log_start > log.start:
-            log.delete_before(min(told.log_start, replica.high_watermark))
-            replica.log_start_moved(log.start)
+        self.disk.deletions.follow(told.log_start)
 
     def on_fetch_refused(self, leader_epoch: int, event: on.Diverged | on.OutOfRange) -> None:
         if self.replica.may_fetch(leader_epoch) and not self.log.writing:
@@ -449,8 +450,9 @@ class NodeProcess:
     # ---- leader ----
 
     def on_fetch(
-        self, node: int, incarnation: int, node_epoch: int, epoch: int, offset: int, last: int
-    ) -> None:
+        self, node: int, incarnation: int, node_epoch: int, epoch: int, offset: int, last: int,
+        kept_log_start: int,
+    ) -> None:  # fmt: skip
         replica = self.replica
         if replica.refuse_follower(node, node_epoch, epoch):
             return  # It asks again when it has a newer image.
@@ -473,6 +475,7 @@ class NodeProcess:
                 end_offset=diverging[1],
             )
         else:
+            self.disk.deletions.heard(node, kept_log_start)
             self._follower_progress(node, incarnation, offset)
             return
         self.world.network.send(
@@ -503,10 +506,11 @@ class NodeProcess:
             if node not in replica.followers:
                 del self.parked[node]  # It has no replica any more.
                 continue
-            if offset >= log.end and replica.high_watermark <= self.told.get(node, -1):
+            news = (replica.high_watermark, self.disk.deletions.told_start)
+            if offset >= log.end and news == self.told.get(node):
                 continue
             del self.parked[node]
-            self.told[node] = replica.high_watermark
+            self.told[node] = news
             entries = log.read(offset, min(log.end, offset + FETCH_ENTRIES_MAX))
             self.world.network.send(
                 self.node,

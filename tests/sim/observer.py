@@ -42,7 +42,7 @@ class HandedOver(NamedTuple):
 
 
 class Observer:
-    """R1 to R10, R12, R16 and R17 in one world."""
+    """R1 to R10, R12 and R16 to R18 in one world."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -51,6 +51,8 @@ class Observer:
         self.authored: dict[tuple[int, int], tuple[Entry, int | None]] = {}
         self.deleted_before = 0
         """Retention has deleted what is before: whether logs agreed there cannot be told any more."""
+        self.kept: dict[int, int] = {}
+        """By node, the log start that it has promised to have after a crash, too."""
         self.leaders: dict[int, tuple[int, int]] = {}
         self.told_epochs: dict[int, int] = {}
         """The newest leader epoch that each gateway has told a client."""
@@ -173,7 +175,13 @@ class Observer:
                 f"R7: node {process.node} cuts {kept_by_leader} at {held}, its leader has it, too"
             )
         self.agreed[process.node] = min(self.agreed[process.node], offset)
+        self._keeps_no_more(process.node, offset)
         self.dirty = True
+
+    def _keeps_no_more(self, node: int, offset: int) -> None:
+        """The node's log ends there: its start may go back with it, after an unclean election."""
+        if self.kept.get(node, -1) > offset:
+            self.kept[node] = offset
 
     def _leader_reads(self, follower: Replica, offset: int) -> list[Entry]:
         """What the leader of the follower's epoch has there; nothing if it is not known."""
@@ -190,6 +198,7 @@ class Observer:
 
     def restarted(self, process: NodeProcess) -> None:
         self.agreed[process.node] = process.log.base
+        self._keeps_no_more(process.node, process.log.base)
         self.dirty = True
 
     def damages(self, node: int, next_incarnation: int) -> None:
@@ -204,6 +213,7 @@ class Observer:
         """The node has deleted its log, as the controller has taken its replica away."""
         self._is_no_successor(node)
         self.removed_ms[node] = self.world.now
+        self.kept.pop(node, None)
         self.agreed[node] = 0
         self.dirty = True
 
@@ -235,6 +245,31 @@ class Observer:
             agreed += 1
         self.agreed[node] = agreed
         return agreed
+
+    def deleted(self, process: NodeProcess, offset: int) -> None:
+        """R18: DeleteRecords is answered, so live replicas begin there, and will after a crash."""
+        replica = process.replica
+        began = self.began_ms[replica.leader_epoch]
+        counted = [process.node]
+        for follower in replica.progress:
+            # As in `committed`: one that lost its disk or replica since had it when it fetched.
+            lost = max(
+                self.damaged_ms.get(follower.node, -1), self.removed_ms.get(follower.node, -1)
+            )
+            lives = follower.in_maximal_isr or follower.node not in replica.ineligible
+            if lives and lost < began:
+                counted.append(follower.node)
+        for node in counted:
+            self.kept[node] = max(self.kept.get(node, 0), offset)
+            self._check_start(node)
+
+    def _check_start(self, node: int) -> None:
+        start = self.world.logs[node].start
+        if start < self.kept.get(node, 0):
+            raise ViolationError(
+                f"R18: the log of node {node} begins at {start}, "
+                f"DeleteRecords was answered for {self.kept[node]}"
+            )
 
     # ---- leaders ----
 
@@ -329,6 +364,8 @@ class Observer:
     def sees(self, process: NodeProcess) -> None:
         """After every event. R4: a leader's high watermark never goes back in its epoch."""
         replica = process.replica
+        if self.kept:
+            self._check_start(process.node)
         if replica.role is not Role.OFFLINE:
             self._sees_log(process)
         if replica.role is not Role.LEADER:

@@ -50,6 +50,9 @@ FLUSHING_SHARE = 0.25
 """Seeds in which the topic has flush.messages."""
 LEAVING = ("successor_leaves", "successor_leaves")
 LEAVING_SHARE = 0.2
+DELETING_SHARE = 0.2
+"""Seeds in which clients delete records."""
+DELETING_SEED = 777
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +87,8 @@ class Options:
     log_failures: bool = False
     """Logs fail while their nodes live on, and tell the controller: disks that are full, and a
     part of the disk errors. Otherwise a full disk only refuses, and after an error the node ends."""
+    deletes: bool = False
+    """Clients ask for DeleteRecords."""
     flush_messages: int = 0
     """The topic's flush.messages; 0 leaves flushes to the kernel."""
     lag_ms: int = 300
@@ -142,6 +147,7 @@ def draw(seed: int) -> Options:
         acks_one=rng.random() < 0.3,
         log_failures=log_failures,
         flush_messages=flush_messages,
+        deletes=random.Random(seed * 75_403 + DELETING_SEED).random() < DELETING_SHARE,
         consumers=rng.choice((1, 2)),
         gateways=2 if elsewhere.random() < SECOND_GATEWAY_SHARE else 1,
         lag_ms=rng.choice((150, 300, 600)),

@@ -102,6 +102,8 @@ class World:
         for consumer in self.consumers:
             self.after(60 + int(self.rng.random() * 50), consumer.poll)
         self.after(200, self.faults.tick)
+        if self.options.deletes:
+            self.after(250, self.faults.delete_records)
         while self.events < events:
             self.step()
         self._heal()
@@ -146,6 +148,9 @@ class World:
             return f"a reassignment that does not end, {partition}"
         if len(partition.isr) < len(partition.replicas):
             return f"ISR {partition.isr}, {partition}"
+        starts = {node: self.logs[node].start for node in partition.replicas}
+        if min(starts.values()) < leader.log.start:
+            return f"logs begin at {starts}, the leader is {partition.leader}"
         replica = leader.replica
         if not replica.offsets_available:
             return f"HW {replica.high_watermark} before {replica.epoch_start_offset}"
@@ -177,6 +182,8 @@ class World:
         self.network.send(node, CONTROLLER, "on_stream_closed", (node, process.replica.node_epoch))
         if self.rng.random() < 0.5:
             process.log.high_watermark = self.rng.randint(0, process.log.high_watermark)
+        if self.options.deletes:
+            process.log.forget_start(self.faults.deletions)
         self.after(restart_ms, self.start, node)
 
     def kill_process(self, process: NodeProcess, restart_ms: int) -> None:
@@ -206,6 +213,7 @@ class World:
 
     def replace_disk(self, node: int) -> None:
         self.logs[node] = SimLog(self.options.flush_messages)
+        self.observer.kept.pop(node, None)
 
     def delete_log(self, node: int) -> SimLog:
         """The node has no replica any more: an empty log on the same disk, for the next one."""

@@ -157,6 +157,10 @@ async def test_unary_calls(node, link, channels):
     ranges.image_changed(image_of([replace(node.state(), node_id=NODE)]))
     records = await ranges.ask(NODE, TOPIC, 0, EPOCH, 0, 1)
     assert records == stored(node.plane.replicas[TOPIC, 0])
+    deletion = pb.DeleteRecordsRequest()
+    deletion.partitions.add(topic_id=TOPIC, partition=0, offset=-1)
+    deleted = await link.delete_records(deletion, 5.0)
+    assert [(one.error_code, one.low_watermark) for one in deleted.results] == [(0, 1)]
     await ranges.close()
 
 

@@ -68,6 +68,14 @@ class NodeLink(ProduceTarget, Protocol):
         """Answers in the order of the request; raises HighwaterError if the node is away."""
         ...
 
+    async def delete_records(
+        self, request: pb.DeleteRecordsRequest, timeout_s: float
+    ) -> pb.DeleteRecordsResponse:
+        """Answers in the order of the request; raises HighwaterError if the node is away, and it may
+        have deleted the records all the same.
+        """
+        ...
+
     async def describe_log_dirs(
         self, request: pb.DescribeLogDirsRequest, timeout_s: float
     ) -> pb.DescribeLogDirsResponse:

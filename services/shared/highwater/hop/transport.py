@@ -25,7 +25,7 @@ MESSAGE_BYTES_MAX: Final = 128 << 20
 """One batch may be as large as a client's frame, and travels in one message."""
 IDEMPOTENT: Final = ("ListOffsets", "OffsetsForLeaderEpoch", "DescribeProducers", "DescribeLogDirs")
 """Reads that a channel repeats when the node is unavailable. Not ReadRange: whoever asks that goes
-on with another node."""
+on with another node. Not DeleteRecords: up to the high watermark would be more the second time."""
 
 
 def path_of(method: str) -> str:

@@ -147,6 +147,7 @@ class FakeLink:
         self.answer_offsets: Callable[[Any], Any] | None = None
         self.answer_epochs: Callable[[Any], Any] | None = None
         self.answer_producers: Callable[[Any], Any] | None = None
+        self.answer_deletions: Callable[[Any], Any] | None = None
         self.answer_log_dirs: Callable[[Any], Any] | None = None
         self.asked: list[tuple[Any, float]] = []
 
@@ -173,6 +174,11 @@ class FakeLink:
         self.asked.append((request, timeout_s))
         assert self.answer_producers is not None
         return self.answer_producers(request)
+
+    async def delete_records(self, request: Any, timeout_s: float) -> Any:
+        self.asked.append((request, timeout_s))
+        assert self.answer_deletions is not None
+        return self.answer_deletions(request)
 
     async def describe_log_dirs(self, request: Any, timeout_s: float) -> Any:
         self.asked.append((request, timeout_s))

@@ -18,6 +18,7 @@ from highwater.kafka.messages import (
     create_topics,
     delete_acls,
     delete_groups,
+    delete_records,
     delete_topics,
     describe_acls,
     describe_client_quotas,
@@ -167,6 +168,14 @@ _SAMPLES = {
         [create_topics.CreateTopicsRequestCreatableTopic(TOPIC, 3, 1)], 500
     ),
     ApiKey.DELETE_TOPICS: _delete_topics,
+    ApiKey.DELETE_RECORDS: lambda version: delete_records.DeleteRecordsRequest(
+        [
+            delete_records.DeleteRecordsRequestDeleteRecordsTopic(
+                TOPIC, [delete_records.DeleteRecordsRequestDeleteRecordsPartition(0, 1)]
+            )
+        ],
+        500,
+    ),
     ApiKey.INIT_PRODUCER_ID: lambda version: init_producer_id.InitProducerIdRequest(None, 60_000),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (
         lambda version: offset_for_leader_epoch.OffsetForLeaderEpochRequest(

@@ -119,6 +119,7 @@ ASKED = {
         (_OP.DELETE, _TOPIC),
         (_OP.DESCRIBE, _TOPIC),
     ],
+    ApiKey.DELETE_RECORDS: [(_OP.DELETE, _TOPIC)],
     ApiKey.INIT_PRODUCER_ID: [
         (_OP.IDEMPOTENT_WRITE, THE_CLUSTER),
         (_OP.WRITE, ResourceType.TOPIC),

@@ -1,6 +1,6 @@
 """What a leader knows of a follower: caught up when, and in which incarnation."""
 
-from highwater.partition.core.followers import NEVER_MS, UNKNOWN, FollowerProgress
+from highwater.partition.core.followers import NEVER_MS, UNKNOWN, FollowerProgress, low_watermark
 
 
 def test_caught_up_by_reaching_the_end() -> None:
@@ -38,3 +38,27 @@ def test_incarnations() -> None:
     assert follower.log_end_offset == 5
     assert follower.admit(8)
     assert follower.log_end_offset == UNKNOWN
+
+
+def test_the_low_watermark_is_that_of_live_replicas_and_of_the_isr() -> None:
+    progress = [FollowerProgress(node) for node in (2, 3)]
+    assert low_watermark(progress, (), 7) == -1, "nobody has said anything"
+    assert low_watermark(progress, (2, 3), 7) == 7
+    progress[0].kept_log_start, progress[1].kept_log_start = 5, 6
+    assert low_watermark(progress, (), 7) == 5
+    assert low_watermark(progress, (2,), 7) == 6
+    progress[0].in_maximal_isr = True
+    assert low_watermark(progress, (2,), 7) == 5
+
+
+def test_a_new_incarnation_says_anew_where_its_log_begins() -> None:
+    follower = FollowerProgress(2)
+    follower.kept_log_start = 5
+    assert follower.admit(7)
+    assert follower.kept_log_start == UNKNOWN
+    follower.kept_log_start = 5
+    follower.leave_isr()
+    assert follower.kept_log_start == UNKNOWN
+    follower.kept_log_start = 5
+    follower.begin_term(0, in_sync=True)
+    assert follower.kept_log_start == UNKNOWN

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from highwater.kafka.error_codes import ErrorCode
-from highwater.partition.core.refusals import log_failure_code, refuse_epoch, refuse_role
+from highwater.partition.core.refusals import (
+    log_failure_code,
+    refuse_deletion,
+    refuse_epoch,
+    refuse_role,
+)
 from highwater.partition.core.transitions import Role
 
 NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -28,3 +33,9 @@ def test_epochs_of_reads() -> None:
     assert [refuse_epoch(asked, 5) for asked in (-1, 5)] == [0, 0]
     assert refuse_epoch(4, 5) == ErrorCode.FENCED_LEADER_EPOCH
     assert refuse_epoch(6, 5) == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def test_only_committed_records_are_deleted() -> None:
+    codes = [refuse_deletion(offset, 5) for offset in (-1, 0, 5, 6)]
+    out = ErrorCode.OFFSET_OUT_OF_RANGE
+    assert codes == [out, 0, 0, out]

@@ -5,6 +5,7 @@ import pytest
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.core import replica_events as on
 from highwater.partition.core.replica_effects import (
+    AdvanceLogStart,
     HighWatermarkMoved,
     ProposeIsr,
     RestartLog,
@@ -315,3 +316,24 @@ def test_a_follower_that_hangs_does_not_join_without_a_fetch() -> None:
     assert not told.replica.isr_due, "it has everything committed, but it does not fetch"
     told.fetches(2, 0, now_ms=LAG_MS + 2)
     assert told.proposes().isr == (1, 2)
+
+
+def test_deleting_records_moves_the_start_which_counts_when_it_is_on_disk() -> None:
+    told = Conversation((0, 0), end=9, high_watermark=9)
+    told.record(1, 1, 1, isr=(1,), replicas=(1,))
+    assert told.hears(on.DeleteRecordsAsked(offset=5)) == [AdvanceLogStart(offset=5)]
+    assert told.hears(on.DeleteRecordsAsked(offset=4)) == [], "it never goes back"
+    assert (told.replica.log_start_offset, told.replica.low_watermark()) == (5, 0)
+    assert told.hears(on.LogStartKept(log_start_offset=3)) == []
+    assert told.replica.low_watermark() == 3
+    told.hears(on.LogStartKept(log_start_offset=5))
+    told.hears(on.LogStartKept(log_start_offset=4))
+    assert told.replica.low_watermark() == 5
+
+
+def test_a_truncation_takes_the_start_back_with_it() -> None:
+    told = Conversation((0, 0), end=9, high_watermark=9, start=6)
+    told.record(2, 1, 1)
+    told.hears(on.LogStartKept(log_start_offset=6))
+    told.hears(on.LogTruncated(log_start_offset=4, log_end_offset=4))
+    assert told.replica.kept_log_start == 4

@@ -64,6 +64,10 @@ async def test_everything_reaches_the_node(tmp_path):
     assert [r.end_offset for r in ends.results] == [3]
     producers = pb.DescribeProducersRequest(partitions=[pb.ProducersQuestion(topic_id=TOPIC)])
     assert [len(r.producers) for r in (await link.describe_producers(producers, 1)).results] == [0]
+    deleted = await link.delete_records(
+        pb.DeleteRecordsRequest(partitions=[pb.DeleteRecordsPartition(topic_id=TOPIC, offset=2)]), 1
+    )
+    assert [r.low_watermark for r in deleted.results] == [2]
     described = await link.describe_log_dirs(pb.DescribeLogDirsRequest(all_topics=True), 1)
     assert [d.replicas[0].size_bytes for d in described.dirs] == [len(stored(replica))]
     link.submit("call")

@@ -31,7 +31,8 @@ def answer_to(asked: Asked, *batches: bytes, **fields: Any) -> Answered:
         "diverging_end_offset": NONE,
         "records": memoryview(b"".join(batches)),
     }
-    return Answered(**(asked._asdict() | known | fields))
+    place = dict(zip(Answered._fields, asked.place, strict=False))
+    return Answered(**(place | known | fields))
 
 
 class Call(FakeCall):

@@ -1,6 +1,7 @@
 """ReplicateRequest and ReplicateResponse survive encoding; invalid messages are refused."""
 
 import contextlib
+from dataclasses import replace
 from struct import Struct
 
 import pytest
@@ -25,7 +26,7 @@ REQUEST = FollowerRequest(
     node_id=2,
     node_epoch=1 << 40,
     asked=[
-        Asked(TOPIC_A, 0, 4, 1 << 40, 3),
+        Asked(TOPIC_A, 0, 4, 1 << 40, 3, 1 << 33),
         Asked(TOPIC_B, 9, 0, 0, -1),
         Asked(TOPIC_A, 1, 1, 2, 1),
     ],
@@ -63,7 +64,7 @@ REQUESTS = st.builds(
     request_id=st.integers(0, 2**64 - 1),
     node_id=INT32,
     node_epoch=INT64,
-    asked=st.lists(st.builds(Asked, TOPICS, INT32, INT32, INT64, INT32)),
+    asked=st.lists(st.builds(Asked, TOPICS, INT32, INT32, INT64, INT32, INT64)),
     forgotten=st.lists(st.tuples(TOPICS, INT32)),
     max_wait_ms=UINT32,
     max_bytes=UINT32,
@@ -244,3 +245,17 @@ def test_changed_bytes_decode_or_are_refused(message):
     for decode in (decode_request, decode_response):
         with contextlib.suppress(HopFramingError):
             decode(message)
+
+
+def test_log_starts_are_left_out_if_all_are_0():
+    rows = [Asked(TOPIC_A, 0, 4, 9, 3), Asked(TOPIC_A, 1, 4, 9, 3)]
+    message = encode_request(replace(REQUEST, asked=rows))
+    assert pb.ReplicateRequest.FromString(message).log_starts == b""
+    assert decode_request(message).asked == rows
+
+
+def test_a_log_start_for_each_row():
+    message = pb.ReplicateRequest.FromString(encode_request(REQUEST))
+    message.log_starts = message.log_starts[:-8]
+    with pytest.raises(HopFramingError):
+        decode_request(message.SerializeToString())

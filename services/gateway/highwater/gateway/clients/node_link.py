@@ -165,6 +165,16 @@ class GrpcNodeLink:
             "DescribeProducers", request, pb.DescribeProducersResponse, timeout_s
         )
 
+    async def delete_records(
+        self, request: pb.DeleteRecordsRequest, timeout_s: float
+    ) -> pb.DeleteRecordsResponse:
+        """Answers in the order of the request; raises UnreachableError, and the node may have deleted
+        the records all the same.
+        """
+        return await self._call(
+            "DeleteRecords", request, pb.DeleteRecordsResponse, timeout_s, idempotent=False
+        )
+
     async def describe_log_dirs(
         self, request: pb.DescribeLogDirsRequest, timeout_s: float
     ) -> pb.DescribeLogDirsResponse:
@@ -172,7 +182,13 @@ class GrpcNodeLink:
         return await self._call("DescribeLogDirs", request, pb.DescribeLogDirsResponse, timeout_s)
 
     async def _call(
-        self, method: str, request: Message, response_type: type[Response], timeout_s: float
+        self,
+        method: str,
+        request: Message,
+        response_type: type[Response],
+        timeout_s: float,
+        *,
+        idempotent: bool = True,
     ) -> Response:
         fencing = asyncio.timeout(None)
         self._calls.add(fencing)
@@ -185,7 +201,7 @@ class GrpcNodeLink:
                     # Generated code declares bytes and takes any buffer.
                     deserialize=response_type.FromString,  # type: ignore[arg-type]
                     timeout_s=timeout_s,
-                    idempotent=True,
+                    idempotent=idempotent,
                 )
         except RpcError as error:
             raise UnreachableError(f"node {self.node_id}: {error.details}") from error

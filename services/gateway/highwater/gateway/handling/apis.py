@@ -69,6 +69,7 @@ _ROWS: Final = (
     _row(ApiKey.API_VERSIONS, (0, 4), "api_versions"),
     _row(ApiKey.CREATE_TOPICS, (2, 7), "create_topics"),
     _row(ApiKey.DELETE_TOPICS, (1, 6), "delete_topics"),
+    _row(ApiKey.DELETE_RECORDS, (0, 2), "delete_records"),
     _row(ApiKey.INIT_PRODUCER_ID, (0, 4), "init_producer_id"),
     _row(ApiKey.OFFSET_FOR_LEADER_EPOCH, (2, 4), "offset_for_leader_epoch"),
     _row(ApiKey.DESCRIBE_ACLS, (1, 3), "describe_acls"),

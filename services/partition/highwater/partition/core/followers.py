@@ -17,6 +17,7 @@ class FollowerProgress:
         "caught_up_ms",
         "fetched_ms",
         "in_maximal_isr",
+        "kept_log_start",
         "leader_end_at_fetch",
         "log_end_offset",
         "near",
@@ -30,6 +31,8 @@ class FollowerProgress:
         """The node epoch of its last fetch (KIP-903)."""
         self.log_end_offset = UNKNOWN
         """The offset of its last fetch, which acknowledges everything before it."""
+        self.kept_log_start = UNKNOWN
+        """Where its log begins, after a crash, too; it says so with each fetch."""
         self.caught_up_ms = NEVER_MS
         """When it last had all that the leader had."""
         self.fetched_ms = NEVER_MS
@@ -41,7 +44,7 @@ class FollowerProgress:
     def begin_term(self, now_ms: int, *, in_sync: bool) -> None:
         """A new leader knows nothing yet; members of the ISR get the whole lag time."""
         self.node_epoch = UNKNOWN
-        self.log_end_offset = UNKNOWN
+        self.log_end_offset = self.kept_log_start = UNKNOWN
         self.fetched_ms = NEVER_MS
         self.caught_up_ms = now_ms if in_sync else NEVER_MS
         self.leader_end_at_fetch = 0
@@ -53,7 +56,7 @@ class FollowerProgress:
 
         So only what it fetches from now on counts.
         """
-        self.log_end_offset = UNKNOWN
+        self.log_end_offset = self.kept_log_start = UNKNOWN
         self.caught_up_ms = NEVER_MS
         self.leader_end_at_fetch = 0
 
@@ -64,7 +67,7 @@ class FollowerProgress:
         if node_epoch < self.node_epoch:
             return False
         self.node_epoch = node_epoch
-        self.log_end_offset = UNKNOWN
+        self.log_end_offset = self.kept_log_start = UNKNOWN
         self.leader_end_at_fetch = 0
         self.near = False
         return True
@@ -132,6 +135,21 @@ def leave_isr(
     for follower in progress:
         if follower.node in before and follower.node not in maximal:
             follower.leave_isr()
+
+
+def low_watermark(
+    progress: Iterable[FollowerProgress], ineligible: Collection[int], own: int
+) -> int:
+    """The smallest log start that is on disk, over the leader, whose is `own`, and the followers that
+    live or are in the ISR (Kafka's `Partition.lowWatermarkIfLeader`); -1 if one has said nothing.
+    """
+    lowest = own
+    for follower in progress:
+        if follower.kept_log_start < lowest and (
+            follower.in_maximal_isr or follower.node not in ineligible
+        ):
+            lowest = follower.kept_log_start
+    return lowest
 
 
 def node_epochs(

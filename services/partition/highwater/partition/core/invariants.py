@@ -1,7 +1,7 @@
 """What must be true of every replica after every event; cheap enough to check each time.
 
-The numbers are those of docs/invariants.md: R5 offsets, R6 roles and epochs, R7 epoch cache, R12 ISR.
-Rules about several replicas (R1 to R4, R8 to R10, R16, R17) are checked by the simulation's observer
+The numbers are those of docs/invariants.md: R5 offsets, R6 roles and epochs, R7 epoch cache, R12 ISR,
+R18 log starts. Rules about several replicas (R1 to R4, R8 to R10, R16, R17) are checked by the simulation's observer
 (`tests/sim/observer.py`).
 """
 
@@ -22,6 +22,8 @@ def check(replica: Replica) -> None:
     )
     if not 0 <= start <= high <= end:
         raise InvariantViolationError(f"R5: log start {start}, HW {high}, LEO {end}")
+    if replica.kept_log_start > start:
+        raise InvariantViolationError(f"R18: {replica.kept_log_start} is kept, log start {start}")
     if replica.counted_end_offset > end:
         raise InvariantViolationError(f"R5: {replica.counted_end_offset} counts, LEO {end}")
     if replica.role is Role.LEADER:

@@ -29,6 +29,11 @@ def refuse_epoch(asked: int, leader_epoch: int) -> int:
     return ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
+def refuse_deletion(offset: int, high_watermark: int) -> int:
+    """The error code of DeleteRecords up to `offset`; 0 if everything before it is committed."""
+    return 0 if 0 <= offset <= high_watermark else ErrorCode.OFFSET_OUT_OF_RANGE
+
+
 def log_failure_code(resigned: bool) -> ErrorCode:
     """The error code of an append that may be in a log that failed.
 

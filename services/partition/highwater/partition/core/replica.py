@@ -18,6 +18,7 @@ from highwater.partition.core.isr import IsrState
 from highwater.partition.core.leader_epochs import LeaderEpochView
 from highwater.partition.core.refusals import refuse_epoch, refuse_role
 from highwater.partition.core.replica_effects import (
+    AdvanceLogStart,
     BeginEpochBehind,
     Effect,
     ProposeIsr,
@@ -56,32 +57,11 @@ class Replica:
     Attributes are for reading: events and the calls below change them, nobody else.
     """
 
-    __slots__ = (
-        "_in_session",
-        "_lag_ms_max",
-        "append_epoch",
-        "counted_end_offset",
-        "epoch_start_offset",
-        "epochs",
-        "followers",
-        "high_watermark",
-        "ineligible",
-        "isr",
-        "isr_due",
-        "leader",
-        "leader_epoch",
-        "log_end_offset",
-        "log_start_offset",
-        "min_isr",
-        "node",
-        "node_epoch",
-        "progress",
-        "replicas",
-        "resigned",
-        "role",
-        "truncating",
-        "under_min_isr",
-    )
+    __slots__ = ("_in_session", "_lag_ms_max", "append_epoch", "counted_end_offset",
+                 "epoch_start_offset", "epochs", "followers", "high_watermark", "ineligible",
+                 "isr", "isr_due", "kept_log_start", "leader", "leader_epoch", "log_end_offset",
+                 "log_start_offset", "min_isr", "node", "node_epoch", "progress", "replicas",
+                 "resigned", "role", "truncating", "under_min_isr")  # fmt: skip
 
     def __init__(
         self,
@@ -106,6 +86,8 @@ class Replica:
         self._lag_ms_max = lag_ms_max
         self.epochs = epochs
         self.log_start_offset = log_start_offset
+        self.kept_log_start = 0
+        """Where the log begins at the earliest after a crash; what is on disk is not known at first."""
         self.log_end_offset = log_end_offset
         self.counted_end_offset = log_end_offset
         """How much of the log this replica may claim to have: what waits for a flush that
@@ -291,6 +273,7 @@ class Replica:
         self.truncating = False
         start, end = event.log_start_offset, event.log_end_offset
         self.log_start_offset, self.log_end_offset = start, end
+        self.kept_log_start = min(self.kept_log_start, start)
         self.counted_end_offset = bounded(self.counted_end_offset, start, end)
         self.high_watermark = bounded(self.high_watermark, start, end)
         return []
@@ -299,6 +282,19 @@ class Replica:
         self.log_end_offset = event.log_end_offset
         self.counted_end_offset = event.counted_end_offset
         return moved(self._advance()) if self.role is Role.LEADER else []
+
+    def _delete_records(self, event: on.DeleteRecordsAsked) -> list[Effect]:
+        """The start never goes back, nor past what is committed."""
+        assert event.offset <= self.high_watermark
+        if event.offset <= self.log_start_offset:
+            return []
+        self.log_start_offset = event.offset
+        return [AdvanceLogStart(offset=event.offset)]
+
+    def _start_kept(self, event: on.LogStartKept) -> list[Effect]:
+        kept = min(event.log_start_offset, self.log_start_offset)
+        self.kept_log_start = max(self.kept_log_start, kept)
+        return []
 
     def _written_late(self, event: on.WrittenLate) -> list[Effect]:
         """A leader's epoch has no records yet, since appends wait for the write that ended now."""
@@ -403,6 +399,10 @@ class Replica:
         A new leader's HW may lie behind its predecessor's until its followers have fetched.
         """
         return self.high_watermark >= self.epoch_start_offset
+
+    def low_watermark(self) -> int:
+        """All live replicas' logs begin here or later, and will after a crash; -1 if unknown."""
+        return followers.low_watermark(self.progress, self.ineligible, self.kept_log_start)
 
     # ---- follower, hot path ----
 

@@ -76,6 +76,13 @@ class RestartLog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AdvanceLogStart:
+    """Delete the records before the offset, then tell `LogStartKept` when that is on disk."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HighWatermarkMoved:
     """Everything below is committed: acknowledge, and answer fetches that waited."""
 
@@ -91,6 +98,7 @@ Effect = (
     | ProposeIsr
     | TruncateLog
     | RestartLog
+    | AdvanceLogStart
     | HighWatermarkMoved
 )
 

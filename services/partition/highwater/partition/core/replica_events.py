@@ -142,6 +142,20 @@ class WrittenLate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRecordsAsked:
+    """A client wants the log to begin at the offset (KIP-107), which `refuse_deletion` allowed."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogStartKept:
+    """The log start offset is on disk: after any crash the log begins there, or later."""
+
+    log_start_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogFailed:
     """The log cannot be used any more. Final: a new replica is made when it is opened again."""
 
@@ -166,6 +180,8 @@ Event = (
     | LogTruncated
     | LogEndMoved
     | WrittenLate
+    | DeleteRecordsAsked
+    | LogStartKept
     | LogFailed
     | ReplicaRemoved
 )

@@ -40,6 +40,7 @@ _LEADER_EVENTS: Final[dict[type, str]] = {
     on.IsrUnanswered: "_unanswered",
     on.HandOverAsked: "_resign",
     on.HandOverGivenUp: "_resume",
+    on.DeleteRecordsAsked: "_delete_records",
 }
 _FOLLOWER_EVENTS: Final[dict[type, str]] = {
     on.Diverged: "_cut",
@@ -48,6 +49,7 @@ _FOLLOWER_EVENTS: Final[dict[type, str]] = {
 _LOG_EVENTS: Final[dict[type, str]] = {
     on.LogEndMoved: "_end_moved",
     on.WrittenLate: "_written_late",
+    on.LogStartKept: "_start_kept",
 }
 _LATE_EVENTS: Final[dict[type, str]] = dict.fromkeys(
     (*_LEADER_EVENTS, *_FOLLOWER_EVENTS, *_LOG_EVENTS), "_too_late"

@@ -6,6 +6,7 @@ refusals. Appends and reads are in `replica.py`.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final, NotRequired, TypedDict
 
 from highwater.hop.append import OUTCOME_UNKNOWN, Failure
@@ -14,7 +15,8 @@ from highwater.model.ids import TopicId
 from highwater.model.time import Clock
 from highwater.partition.core import replica_effects as effect
 from highwater.partition.core import replica_events as on
-from highwater.partition.core.refusals import log_failure_code
+from highwater.partition.core.followers import FollowerProgress
+from highwater.partition.core.refusals import log_failure_code, refuse_deletion
 from highwater.partition.core.replica import NO_EPOCH, NO_NODE, Replica
 from highwater.partition.core.succession import have_all, successors
 from highwater.partition.core.transitions import Role
@@ -26,7 +28,10 @@ from highwater.partition.storage.log.log import PartitionLog
 LAG_MS_MAX_DEFAULT: Final = 10_000
 """replica.lag.time.max.ms; Kafka's is 30 s."""
 
-Listener = Callable[["ReplicaRole"], None]
+WHOLE_LOG: Final = -1
+"""DeleteRecords up to the high watermark (`DeleteRecordsRequest.HIGH_WATERMARK` in Kafka)."""
+
+Listener = Callable[["ReplicaRole"], object]
 
 
 class ReplicaPlace(TypedDict):
@@ -55,6 +60,7 @@ class ReplicaRole:
 
     __slots__ = (
         "_catching_up",
+        "_keeping_log_start",
         "clock",
         "core",
         "flush",
@@ -100,6 +106,7 @@ class ReplicaRole:
         Replaced as a whole, never changed; listeners may not raise."""
         self._catching_up = False
         """Whether fetches may wait for the high watermark to reach the start of this epoch."""
+        self._keeping_log_start = False
         self.core = Replica(
             node=node,
             node_epoch=node_epoch,
@@ -190,6 +197,8 @@ class ReplicaRole:
             case effect.RestartLog():
                 self.log.truncate_fully_and_start_at(wanted.offset)
                 self._log_cut()
+            case effect.AdvanceLogStart():
+                self.log.advance_start(wanted.offset)
 
     def _begin_epoch_behind(self, wanted: effect.BeginEpochBehind) -> None:
         """Raises LogDirFailure."""
@@ -245,6 +254,53 @@ class ReplicaRole:
                 counted_end_offset=self.counted_end(),
             )
         )
+
+    # ---- the log start offset ----
+
+    def delete_records(self, before: int) -> tuple[int, int]:
+        """Deletes the records before an offset, at a leader; (Kafka's error code, the offset).
+
+        `WHOLE_LOG` is the high watermark. When the log start of all live replicas is on disk,
+        `core.low_watermark` is at least the offset, and the listeners are called.
+        """
+        core, config = self.core, self.log.config
+        if refused := core.refuse_fetch(NO_EPOCH):
+            return refused, before
+        if config.compact and not config.delete_policy:
+            return ErrorCode.POLICY_VIOLATION, before
+        offset = core.high_watermark if before == WHOLE_LOG else before
+        if refused := refuse_deletion(offset, core.high_watermark):
+            return refused, offset
+        core.log_start_moved(self.log.log_start_offset)  # Retention may have moved it.
+        self.handle(on.DeleteRecordsAsked(offset=offset))
+        if not self.failed and core.kept_log_start < offset:
+            self.keep_log_start()
+        return core.refuse_fetch(NO_EPOCH), offset
+
+    def keep_log_start(self) -> None:
+        """Has the log start offset written to disk, by one write at a time."""
+        if not self._keeping_log_start:
+            self._keeping_log_start = True
+            log = self.log
+            kept = partial(self._log_start_kept, log.log_start_offset, log.life.truncations)
+            log.keep_start(kept)
+
+    def _log_start_kept(self, log_start_offset: int, truncations: int) -> None:
+        self._keeping_log_start = False
+        core, log = self.core, self.log
+        if core.role not in (Role.LEADER, Role.FOLLOWER):
+            return
+        if truncations == log.life.truncations:
+            core.log_start_moved(log_start_offset)
+            self.handle(on.LogStartKept(log_start_offset=log_start_offset))
+        if core.kept_log_start < log.log_start_offset:
+            self.keep_log_start()
+        self.fetch_again()
+
+    def follower_keeps(self, follower: FollowerProgress, log_start_offset: int) -> None:
+        """A follower has said where its log begins, after a crash, too."""
+        follower.kept_log_start = log_start_offset
+        self.tell_listeners()
 
     def _stopped_leading(self, error_code: int) -> None:
         """Ends all waits; records in the log may or may not be in the next leader's."""

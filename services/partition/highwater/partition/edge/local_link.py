@@ -10,6 +10,7 @@ from highwater.hop.fetch import FetchWork
 from highwater.model.ids import NodeId
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.data_plane.plane import DataPlane
+from highwater.partition.data_plane.record_deletions import RecordDeletions
 from highwater.partition.node.log_dirs import LogDirQueries
 
 
@@ -28,6 +29,7 @@ class LocalLink:
     ) -> None:
         self.node_id = node_id
         self._queries = queries
+        self._deletions = RecordDeletions(plane)
         self._log_dirs = log_dirs
         gatherer = AppendGatherer(schedule, plane.append)
         self.append = gatherer.append
@@ -60,6 +62,12 @@ class LocalLink:
     ) -> pb.DescribeProducersResponse:
         """Answers in the order of the request."""
         return await self._queries.describe_producers(request)
+
+    async def delete_records(
+        self, request: pb.DeleteRecordsRequest, _timeout_s: float
+    ) -> pb.DeleteRecordsResponse:
+        """Answers in the order of the request, when all is done or the request's time is over."""
+        return await self._deletions.delete(request)
 
     async def describe_log_dirs(
         self, request: pb.DescribeLogDirsRequest, _timeout_s: float

@@ -46,6 +46,7 @@ class LocalMemberLink:
         self.list_offsets = local.list_offsets
         self.offsets_for_leader_epoch = local.offsets_for_leader_epoch
         self.describe_producers = local.describe_producers
+        self.delete_records = local.delete_records
         self.describe_log_dirs = local.describe_log_dirs
 
     @property

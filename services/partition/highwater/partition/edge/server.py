@@ -6,6 +6,7 @@ from highwater.hop.transport import path_of
 from highwater.model.ids import TopicId
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.data_plane.plane import DataPlane
+from highwater.partition.data_plane.record_deletions import RecordDeletions
 from highwater.partition.edge.replicate_stream import replicate_handler
 from highwater.partition.edge.stream_drain import StreamDrain
 from highwater.partition.edge.streams import append_handler, coordinate_handler, fetch_handler
@@ -65,6 +66,12 @@ def add_to(
         serialize=pb.DescribeProducersResponse.SerializeToString,
     )
     methods.add_unary(
+        path_of("DeleteRecords"),
+        unary.delete_records,
+        deserialize=pb.DeleteRecordsRequest.FromString,
+        serialize=pb.DeleteRecordsResponse.SerializeToString,
+    )
+    methods.add_unary(
         path_of("DescribeLogDirs"),
         unary.describe_log_dirs,
         deserialize=pb.DescribeLogDirsRequest.FromString,
@@ -84,6 +91,7 @@ class _UnaryMethods:
     def __init__(self, plane: DataPlane, queries: OffsetQueries, log_dirs: LogDirQueries) -> None:
         self._plane = plane
         self._queries = queries
+        self._deletions = RecordDeletions(plane)
         self._log_dirs = log_dirs
 
     async def list_offsets(
@@ -100,6 +108,11 @@ class _UnaryMethods:
         self, request: pb.DescribeProducersRequest, _call: ServerStreamCall
     ) -> pb.DescribeProducersResponse:
         return await self._queries.describe_producers(request)
+
+    async def delete_records(
+        self, request: pb.DeleteRecordsRequest, _call: ServerStreamCall
+    ) -> pb.DeleteRecordsResponse:
+        return await self._deletions.delete(request)
 
     async def describe_log_dirs(
         self, request: pb.DescribeLogDirsRequest, _call: ServerStreamCall

@@ -7,6 +7,7 @@ partition_service.proto explains the columns.
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from struct import Struct
 from typing import Final
 
@@ -20,6 +21,7 @@ from highwater.rpc.ports import Message
 
 _ASKED: Final = Struct("<Iiiqi")
 _NAMED: Final = Struct("<Ii")
+_LOG_START: Final = Struct("<q")
 _ANSWERED: Final = Struct("<IiiqihqqqiqI")
 _REFERENCE: Final = Struct("<IIQi")
 
@@ -52,9 +54,10 @@ def encode_request(request: FollowerRequest) -> bytes:
     """Encodes one message."""
     topics: dict[TopicId, int] = {}
     asked = [
-        _ASKED.pack(topics.setdefault(topic_id, len(topics)), *place)
-        for topic_id, *place in request.asked
+        _ASKED.pack(topics.setdefault(topic_id, len(topics)), partition, epoch, offset, last_epoch)
+        for topic_id, partition, epoch, offset, last_epoch, _ in request.asked
     ]
+    starts = [one.kept_log_start for one in request.asked]
     forgotten = _named(request.forgotten, topics)
     bytes_only = _named(request.bytes_only, topics)
     return pb.ReplicateRequest(
@@ -69,6 +72,7 @@ def encode_request(request: FollowerRequest) -> bytes:
         partition_max_bytes=request.partition_max_bytes,
         accepts_references=request.accepts_references,
         bytes_only=bytes_only,
+        log_starts=struct.pack(f"<{len(starts)}q", *starts) if any(starts) else b"",
     ).SerializeToString()
 
 
@@ -86,8 +90,10 @@ def decode_request(message: Message) -> FollowerRequest:
             node_id=found.node_id,
             node_epoch=found.node_epoch,
             asked=[
-                Asked(topics[topic], *place)
-                for topic, *place in _ASKED.iter_unpack(found.partitions)
+                Asked(topics[topic], partition, epoch, offset, last_epoch, log_start)
+                for (topic, partition, epoch, offset, last_epoch), log_start in zip(
+                    _ASKED.iter_unpack(found.partitions), _log_starts(found), strict=True
+                )
             ],
             forgotten=[(topics[t], n) for t, n in _NAMED.iter_unpack(found.forgotten)],
             max_wait_ms=found.max_wait_ms,
@@ -98,6 +104,12 @@ def decode_request(message: Message) -> FollowerRequest:
         )
     except _MALFORMED as error:
         raise HopFramingError(f"malformed ReplicateRequest: {error}") from error
+
+
+def _log_starts(found: pb.ReplicateRequest) -> Iterable[int]:
+    if found.log_starts:
+        return [start for (start,) in _LOG_START.iter_unpack(found.log_starts)]
+    return repeat(0, len(found.partitions) // _ASKED.size)
 
 
 def encode_response(request_id: int, answered: Iterable[Answered]) -> Parts:

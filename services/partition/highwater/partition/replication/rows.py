@@ -46,10 +46,17 @@ class Asked(NamedTuple):
     """The follower's log end offset."""
     last_fetched_epoch: int
     """Leader epoch of the record before `fetch_offset`; -1 if the log never had one (KIP-595)."""
+    kept_log_start: int = 0
+    """Where the follower's log begins, after a crash, too. Not repeated by the answer."""
+
+    @property
+    def place(self) -> tuple[TopicId, int, int, int, int]:
+        """The fields that the answer repeats."""
+        return self[:5]
 
 
 class Answered(NamedTuple):
-    """A leader's answer to an `Asked`; repeats its fields."""
+    """A leader's answer to an `Asked`; repeats its `place`."""
 
     topic_id: TopicId
     partition: int

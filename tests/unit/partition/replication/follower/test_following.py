@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.data_plane.replica import PartitionReplica
+from highwater.partition.data_plane.replication_port import Alone
 from highwater.partition.replication.follower.following import (
     Outcome,
     UnsoundAnswerError,
@@ -18,6 +21,7 @@ from highwater.partition.replication.follower.following import (
 )
 from highwater.partition.replication.follower.late_rows import LateRows
 from highwater.partition.replication.rows import NONE, Answered
+from highwater.partition.storage.log.environment import InlineEnvironment
 from highwater.partition.storage.names import GAPS_MARKER
 from tests.support.log_batches import make_batch, read_all, write_with
 from tests.unit.partition.data_plane.node import EPOCH, Node, stored
@@ -56,7 +60,8 @@ class Follower(Node):
             "records": memoryview(records),
         }
         last_epoch = fields.pop("last_epoch", NONE)
-        return self.take(Answered(**(asked._asdict() | known | fields)), last_epoch)
+        place = dict(zip(Answered._fields, asked.place, strict=False))
+        return self.take(Answered(**(place | known | fields)), last_epoch)
 
     def take(self, answered: Answered, last_epoch: int = NONE) -> Outcome:
         return append_from_leader(self.replica, answered, self.late, last_epoch)
@@ -148,7 +153,7 @@ def test_an_answer_of_another_place_or_epoch_changes_nothing(follower: Follower)
     asked = asked_of(follower.replica)
     assert asked is not None
     records = memoryview(make_batch(base_offset=0, epoch=EPOCH))
-    answered = Answered(*asked, 0, 0, 0, 1, NONE, NONE, records)
+    answered = Answered(*asked.place, 0, 0, 0, 1, NONE, NONE, records)
     assert follower.take(answered) is Outcome.DONE
     assert follower.take(answered) is Outcome.DONE, "it comes again"
     assert follower.ends == (0, 0, 1, 1)
@@ -457,3 +462,31 @@ def test_a_new_leader_does_not_count_what_it_has_not_flushed_as_a_follower(tmp_p
     follower.log.durability.flush()
     follower.flushes.pop()()
     assert follower.ends == (0, 1, 1, 1)
+
+
+def test_the_leaders_log_start_is_acknowledged_when_it_is_on_disk(tmp_path: Path) -> None:
+    class Port(Alone):
+        def follow(self, replica: object, leader: int, leader_epoch: int) -> None:
+            followed.append((leader, leader_epoch))
+
+    class Disk(InlineEnvironment):
+        def checkpoint_soon(self, done: Callable[[], None] | None = None) -> None:
+            assert done is not None
+            written.append(done)
+
+    followed: list[tuple[int, int]] = []
+    written: list[Callable[[], None]] = []
+    follower = Follower(tmp_path, environment=Disk())
+    follower.replica.port = Port()
+    follower.answer(*(make_batch(offset=n, epoch=EPOCH) for n in range(4)), high_watermark=4)
+    assert follower.answer(high_watermark=4, log_start_offset=3) is Outcome.TOLD
+    assert follower.answer(high_watermark=4, log_start_offset=4) is Outcome.TOLD
+    assert follower.log.log_start_offset == 4
+    (write,) = written
+    assert (asked_of(follower.replica) or ANY).kept_log_start == 0
+    write()
+    assert (asked_of(follower.replica) or ANY).kept_log_start == 3
+    written[1]()
+    assert (asked_of(follower.replica) or ANY).kept_log_start == 4
+    assert followed == [(LEADER, EPOCH)] * 2, "it asks again, to say so"
+    assert len(written) == 2

@@ -46,7 +46,7 @@ def test_records_that_are_there_are_answered_at_the_end_of_the_turn(leader, peer
     peer.request(place(0))
     assert peer.taken() is None
     (row,) = peer.turn()
-    assert row[:5] == place(0)
+    assert row[:5] == place(0).place
     assert told(row) == (0, 0, 0, 2)
     assert (row.diverging_epoch, row.diverging_end_offset) == (-1, -1)
     assert bytes(row.records) == stored(replica)
@@ -235,7 +235,7 @@ def test_records_deleted_during_a_wait_are_out_of_range(leader, peer):
 
 def test_errors_come_without_offsets(leader, peer):
     row = peer.one(place(5, partition=3))
-    assert row[:5] == place(5, partition=3)
+    assert row[:5] == place(5, partition=3).place
     assert told(row) == (NOT_LEADER, -1, -1, -1)
     assert (row.diverging_epoch, row.diverging_end_offset, row.records) == (-1, -1, b"")
     assert len(peer.session) == 0

@@ -116,3 +116,14 @@ def test_replicas_in_the_maximal_isr_do_not_catch_up(leader):
     follower.near = True
     assert not row.catching_up(FOLLOWER), "the high watermark waits for it"
     assert not row.catching_up(99), "it is refused, which need not wait"
+
+
+def test_a_question_says_where_the_followers_log_begins(leader):
+    replica = leader.add_led(replicas=(NODE, FOLLOWER))
+    heard = []
+    replica.listeners += (lambda one: heard.append(one.core.low_watermark()),)
+    row_of(replica, place(0)._replace(kept_log_start=7))
+    assert replica.core.followers[FOLLOWER].kept_log_start == 7
+    assert heard
+    answer = row_of(replica)[0].offsets()
+    assert answer[:5] == place(0).place

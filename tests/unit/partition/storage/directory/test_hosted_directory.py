@@ -59,6 +59,44 @@ def test_a_recreated_topic_does_not_get_the_old_ones_checkpoints(tmp_path: Path)
     node.manager.close()
 
 
+def test_a_log_start_that_was_kept_outlives_a_crash(tmp_path: Path) -> None:
+    node = Node(tmp_path / "a")
+    log, _ = node.manager.open_log(topic(number=1), 0)
+    append(log, *[make_batch() for _ in range(8)], epoch=0)
+    kept: list[int] = []
+    for offset in (3, 5):  # One write serves both.
+        log.advance_start(offset)
+        log.keep_start(lambda: kept.append(log.log_start_offset))
+    assert kept == []
+    killed_later(node)
+    assert kept == [5, 5]
+
+    node = Node(tmp_path / "a")
+    log, _ = node.manager.open_log(topic(number=1), 0)
+    assert (log.log_start_offset, log.log_end_offset) == (5, 8)
+    node.manager.close()
+
+
+def test_a_log_start_where_a_segment_begins_is_kept_too(tmp_path: Path) -> None:
+    """A power cut may bring back the removed segment, whose renaming was not synced."""
+    node = Node(tmp_path / "a")
+    log, _ = node.manager.open_log(topic(number=1), 0)
+    append(log, make_batch(), epoch=0)
+    log.roll()
+    append(log, make_batch(), epoch=0)
+    log.durability.flush()
+    log.advance_start(1)
+    log.keep_start(lambda: None)
+    killed_later(node)
+    for path in Path(log.directory).glob("*.deleted"):
+        path.rename(path.with_suffix(""))
+
+    node = Node(tmp_path / "a")
+    log, _ = node.manager.open_log(topic(number=1), 0)
+    assert (log.log_start_offset, log.log_end_offset) == (1, 2)
+    node.manager.close()
+
+
 def test_setting_aside_a_former_topics_log_removes_its_checkpoints(tmp_path: Path) -> None:
     node = Node(tmp_path / "a")
     cut_log(node)

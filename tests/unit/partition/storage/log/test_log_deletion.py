@@ -56,3 +56,18 @@ def test_retention_counts_from_the_largest_timestamp(tmp_path: Path) -> None:
     append(log, make_batch(timestamps=(9900,)))
     log.stored_high_watermark = 3
     assert log.apply_retention() == 0
+
+
+def test_segments_before_the_start_wait_for_retention_while_the_disk_is_behind(
+    tmp_path: Path,
+) -> None:
+    log = open_log(tmp_path / "topic-0", LogConfig(retention_ms=-1, delete_policy=False))
+    append(log, make_batch(), epoch=0)
+    log.roll()
+    append(log, make_batch(), epoch=0)
+    log.stored_high_watermark = 2
+    log.deletion.advance_start(1, remove=False)
+    assert [segment.base_offset for segment in log.extent.all] == [0, 1]
+    assert log.log_start_offset == 1
+    assert log.apply_retention() == 1
+    assert [segment.base_offset for segment in log.extent.all] == [1]

@@ -173,7 +173,7 @@ class AbortedTransaction(_message.Message):
     def __init__(self, producer_id: _Optional[int] = ..., first_offset: _Optional[int] = ...) -> None: ...
 
 class ReplicateRequest(_message.Message):
-    __slots__ = ("request_id", "node_id", "node_epoch", "topic_ids", "partitions", "forgotten", "max_wait_ms", "max_bytes", "partition_max_bytes", "accepts_references", "bytes_only")
+    __slots__ = ("request_id", "node_id", "node_epoch", "topic_ids", "partitions", "forgotten", "max_wait_ms", "max_bytes", "partition_max_bytes", "accepts_references", "bytes_only", "log_starts")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     NODE_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -185,6 +185,7 @@ class ReplicateRequest(_message.Message):
     PARTITION_MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
     ACCEPTS_REFERENCES_FIELD_NUMBER: _ClassVar[int]
     BYTES_ONLY_FIELD_NUMBER: _ClassVar[int]
+    LOG_STARTS_FIELD_NUMBER: _ClassVar[int]
     request_id: int
     node_id: int
     node_epoch: int
@@ -196,7 +197,8 @@ class ReplicateRequest(_message.Message):
     partition_max_bytes: int
     accepts_references: bool
     bytes_only: bytes
-    def __init__(self, request_id: _Optional[int] = ..., node_id: _Optional[int] = ..., node_epoch: _Optional[int] = ..., topic_ids: _Optional[_Iterable[bytes]] = ..., partitions: _Optional[bytes] = ..., forgotten: _Optional[bytes] = ..., max_wait_ms: _Optional[int] = ..., max_bytes: _Optional[int] = ..., partition_max_bytes: _Optional[int] = ..., accepts_references: _Optional[bool] = ..., bytes_only: _Optional[bytes] = ...) -> None: ...
+    log_starts: bytes
+    def __init__(self, request_id: _Optional[int] = ..., node_id: _Optional[int] = ..., node_epoch: _Optional[int] = ..., topic_ids: _Optional[_Iterable[bytes]] = ..., partitions: _Optional[bytes] = ..., forgotten: _Optional[bytes] = ..., max_wait_ms: _Optional[int] = ..., max_bytes: _Optional[int] = ..., partition_max_bytes: _Optional[int] = ..., accepts_references: _Optional[bool] = ..., bytes_only: _Optional[bytes] = ..., log_starts: _Optional[bytes] = ...) -> None: ...
 
 class ReplicateResponse(_message.Message):
     __slots__ = ("header_bytes", "request_id", "topic_ids", "partitions", "references", "files", "payload")
@@ -383,6 +385,40 @@ class ProducerDescription(_message.Message):
     coordinator_epoch: int
     current_txn_start_offset: int
     def __init__(self, producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., last_sequence: _Optional[int] = ..., last_timestamp: _Optional[int] = ..., coordinator_epoch: _Optional[int] = ..., current_txn_start_offset: _Optional[int] = ...) -> None: ...
+
+class DeleteRecordsRequest(_message.Message):
+    __slots__ = ("instance", "timeout_ms", "partitions")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    timeout_ms: int
+    partitions: _containers.RepeatedCompositeFieldContainer[DeleteRecordsPartition]
+    def __init__(self, instance: _Optional[str] = ..., timeout_ms: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[DeleteRecordsPartition, _Mapping]]] = ...) -> None: ...
+
+class DeleteRecordsPartition(_message.Message):
+    __slots__ = ("topic_id", "partition", "offset")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partition: int
+    offset: int
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class DeleteRecordsResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[DeleteRecordsResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[DeleteRecordsResult, _Mapping]]] = ...) -> None: ...
+
+class DeleteRecordsResult(_message.Message):
+    __slots__ = ("error_code", "low_watermark")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    LOW_WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    low_watermark: int
+    def __init__(self, error_code: _Optional[int] = ..., low_watermark: _Optional[int] = ...) -> None: ...
 
 class ReadRangeRequest(_message.Message):
     __slots__ = ("topic_id", "partition", "leader_epoch", "offset", "end_offset", "max_bytes")

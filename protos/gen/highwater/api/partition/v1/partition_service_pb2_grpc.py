@@ -80,6 +80,11 @@ class PartitionServiceStub:
                 request_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeProducersRequest.SerializeToString,
                 response_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeProducersResponse.FromString,
                 _registered_method=True)
+        self.DeleteRecords = channel.unary_unary(
+                '/highwater.api.partition.v1.PartitionService/DeleteRecords',
+                request_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DeleteRecordsRequest.SerializeToString,
+                response_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DeleteRecordsResponse.FromString,
+                _registered_method=True)
         self.DescribeLogDirs = channel.unary_unary(
                 '/highwater.api.partition.v1.PartitionService/DescribeLogDirs',
                 request_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeLogDirsRequest.SerializeToString,
@@ -158,6 +163,14 @@ class PartitionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DeleteRecords(self, request, context):
+        """DeleteRecords lets logs of leaders on this node begin later (KIP-107), and waits until the log
+        start offset is on the disks of all live replicas. Not idempotent: -1 means another offset later.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DescribeLogDirs(self, request, context):
         """DescribeLogDirs lists the log directories: sizes of an instance's replicas, and free space.
         """
@@ -207,6 +220,11 @@ def add_PartitionServiceServicer_to_server(servicer, server):
                     servicer.DescribeProducers,
                     request_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeProducersRequest.FromString,
                     response_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeProducersResponse.SerializeToString,
+            ),
+            'DeleteRecords': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteRecords,
+                    request_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DeleteRecordsRequest.FromString,
+                    response_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DeleteRecordsResponse.SerializeToString,
             ),
             'DescribeLogDirs': grpc.unary_unary_rpc_method_handler(
                     servicer.DescribeLogDirs,
@@ -436,6 +454,33 @@ class PartitionService:
             '/highwater.api.partition.v1.PartitionService/DescribeProducers',
             highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeProducersRequest.SerializeToString,
             highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeProducersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteRecords(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/highwater.api.partition.v1.PartitionService/DeleteRecords',
+            highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DeleteRecordsRequest.SerializeToString,
+            highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DeleteRecordsResponse.FromString,
             options,
             channel_credentials,
             insecure,

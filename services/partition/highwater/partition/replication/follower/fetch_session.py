@@ -265,7 +265,7 @@ class FetchSession:
     def take(self, answered: Answered) -> PartitionReplica | None:
         """The replica that a row answers; None if the question was dropped or is another now."""
         followed = self._followed.get((answered.topic_id, answered.partition))
-        if followed is None or followed.asked != answered[:5]:
+        if followed is None or followed.asked is None or followed.asked.place != answered[:5]:
             return None
         if answered.error_code or answered.records or answered.diverging_epoch != NONE:
             followed.asked = None

@@ -60,6 +60,7 @@ def asked_of(replica: PartitionReplica) -> Asked | None:
         core.leader_epoch,
         replica.log.extent.end_offset,
         core.epochs.latest,
+        core.kept_log_start,
     )
 
 
@@ -218,8 +219,10 @@ def _take_offsets(replica: PartitionReplica, answered: Answered) -> None:
     )
     log_start_offset = min(answered.log_start_offset, core.high_watermark)
     if log_start_offset > log.extent.start_offset:
-        log.deletion.advance_start(log_start_offset)
+        log.advance_start(log_start_offset)
         core.log_start_moved(log_start_offset)
+    if core.kept_log_start < log.extent.start_offset:
+        replica.keep_log_start()
 
 
 def _begin_inside_first_batch(replica: PartitionReplica, records: memoryview) -> None:

@@ -150,6 +150,8 @@ class SessionRow:
         self.counted_ms = now_ms
         core = replica.core
         follower = core.followers[node]
+        if follower.kept_log_start != self.asked.kept_log_start:
+            replica.follower_keeps(follower, self.asked.kept_log_start)
         replica.moved(core.follower_fetched(follower, self.asked.fetch_offset, now_ms))
         if core.isr_due:
             replica.handle(IsrDue())
@@ -235,7 +237,9 @@ class SessionRow:
     def refusal(self, error_code: int) -> Answered:
         """Answer with an error and no offsets; the row waits no longer."""
         self.waiting = False
-        return Answered(*self.asked, int(error_code), NONE, NONE, NONE, NONE, NONE, NO_RECORDS)
+        return Answered(
+            *self.asked.place, int(error_code), NONE, NONE, NONE, NONE, NONE, NO_RECORDS
+        )
 
     def _tell(self, replica: PartitionReplica) -> None:
         self._told_high_watermark = replica.high_watermark
@@ -253,7 +257,7 @@ class SessionRow:
         self.waiting = waiting
         log = replica.log
         return Answered(
-            *self.asked,
+            *self.asked.place,
             int(error_code),
             replica.high_watermark,
             log.extent.start_offset,

@@ -114,6 +114,8 @@ class HostedDirectory:
         """Whether `checkpoint_soon` was called and its write has not begun."""
         self._checkpoints_begun = False
         """Whether its write runs, or is queued."""
+        self._checkpoint_waiters: list[Callable[[], None]] = []
+        """Called when the write has ended that begins next."""
         self._high_watermarks: dict[Partition, int] = {}
         """The last values written, or queued for writing."""
         self._writing_high_watermarks = False
@@ -352,10 +354,11 @@ class HostedDirectory:
                 (log.topic, log.partition): log.durability.recovery_point for log in logs
             },
             high_watermarks=_high_watermarks(entries),
+            # Also where a segment begins: a power cut may bring removed ones back.
             log_starts={
                 (log.topic, log.partition): log.log_start_offset
                 for log in logs
-                if log.log_start_offset > log.extent.all[0].base_offset
+                if log.log_start_offset
             },
         )
 
@@ -399,7 +402,13 @@ class HostedDirectory:
         self._checkpoints_begun = self._checkpoints_stale and online
         if self._checkpoints_begun:
             self._checkpoints_stale = False
-            self.checkpoint(self._entries(self), self._replace_checkpoints)
+            waiters, self._checkpoint_waiters = self._checkpoint_waiters, []
+            self.checkpoint(self._entries(self), partial(self._checkpoints_replaced, waiters))
+
+    def _checkpoints_replaced(self, waiters: Sequence[Callable[[], None]]) -> None:
+        self._replace_checkpoints()
+        for waiter in waiters:
+            waiter()
 
     def _cleaned_now(self, entries: Sequence[HostedLog]) -> dict[Partition, int]:
         return self._unopened | {
@@ -455,13 +464,15 @@ class HostedDirectory:
         """Queues paths for `remove_due` (`LogEnvironment`)."""
         self.deletions.add(paths, self._clock.monotonic_ms() + delay_ms)
 
-    def checkpoint_soon(self) -> None:
+    def checkpoint_soon(self, done: Callable[[], None] | None = None) -> None:
         """Writes the checkpoints before the next regular time (`LogEnvironment`), as Kafka does in
         `LogManager.truncateTo` and `asyncDelete`.
 
         Otherwise a topic created again within seconds would get its predecessor's log start.
         """
         self._checkpoints_stale = True
+        if done is not None:
+            self._checkpoint_waiters.append(done)
         if not self._checkpoints_begun:
             self._checkpoints_begun = True
             self._post(self._replace_checkpoints)

@@ -42,9 +42,12 @@ class LogEnvironment(Protocol):
         """Remove files or whole directories on another thread, at least `delay_ms` from now."""
         ...
 
-    def checkpoint_soon(self) -> None:
-        """Write the checkpoints soon: a log was truncated or is gone, and what they say of it is
-        not true of the records that take the same offsets.
+    def checkpoint_soon(self, done: Callable[[], None] | None = None) -> None:
+        """Write the checkpoints soon, with the offsets as they are by then, and then call `done`.
+
+        For a log that was truncated or is gone: what they say of it is not true of the records that
+        take the same offsets. And for a log start offset that has to outlive a crash. `done` is
+        called on the owner's thread, never if the directory fails.
         """
         ...
 
@@ -80,8 +83,10 @@ class InlineEnvironment:
         for path in paths:
             remove(path)
 
-    def checkpoint_soon(self) -> None:
-        """Do nothing: a single log has no checkpoints."""
+    def checkpoint_soon(self, done: Callable[[], None] | None = None) -> None:
+        """Write nothing: a single log has no checkpoints."""
+        if done is not None:
+            done()
 
 
 def remove(path: str) -> None:

@@ -249,9 +249,22 @@ class PartitionLog:
         extent, known = self.extent, self.stored_high_watermark
         self.stored_high_watermark = max(min(known, extent.end_offset), extent.start_offset)
 
+    def advance_start(self, offset: int) -> None:
+        """Begin the log at `offset` if that is higher, which is at most the high watermark.
+
+        While the disk is behind, segments before it stay until the next retention. Raises
+        LogDirFailure.
+        """
+        behind = self.late_writer.writing or self.stall.stalled
+        self.deletion.advance_start(offset, remove=not behind)
+
+    def keep_start(self, done: Callable[[], None]) -> None:
+        """Have the log start offset written to disk, then call `done`; not if that fails."""
+        self._place.environment.checkpoint_soon(done)
+
     def apply_retention(self) -> int:
-        """Delete segments that have outlived the topic's retention, and return how many. Do nothing
-        while the writer thread or the cleaner works.
+        """Delete segments that have outlived the topic's retention or lie before the log start
+        offset, and return how many. Do nothing while the writer thread or the cleaner works.
         """
         if self.late_writer.writing or self.cleaning.running is not None:
             return 0

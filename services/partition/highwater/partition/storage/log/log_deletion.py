@@ -42,8 +42,9 @@ class LogDeletion:
         self._removal = removal
         self._cleaning = cleaning
 
-    def advance_start(self, offset: int) -> None:
-        """Set the log start offset to `offset` if that is higher; delete segments wholly before it.
+    def advance_start(self, offset: int, *, remove: bool = True) -> None:
+        """Set the log start offset to `offset` if that is higher; delete segments wholly before it,
+        or, unless `remove`, leave them to the next retention.
 
         The caller keeps `offset` at or below the high watermark. Raises OffsetOutOfRange if it is
         behind the log end offset, LogDirFailure.
@@ -54,7 +55,8 @@ class LogDeletion:
         if offset > segments.end_offset:
             raise OffsetOutOfRange(offset, segments.start_offset, segments.end_offset)
         self._start_at(offset)
-        self.delete_before(offset)
+        if remove:
+            self.delete_before(offset)
 
     def delete_before(self, offset: int) -> int:
         """Delete the sealed segments that end at or before `offset`; return how many.
@@ -81,11 +83,13 @@ class LogDeletion:
             part.start_moved(offset)
 
     def apply_retention(self, *, high_watermark: int, roll: Callable[[], None]) -> int:
-        """Delete segments that have outlived the topic's retention; return how many.
+        """Delete segments that have outlived the topic's retention, or lie before the log start
+        offset; return how many.
 
         `roll` begins a new segment; it is called first if the active one is to be deleted.
         """
         segments = self._segments
+        removed = self.delete_before(segments.start_offset)
         count = expired_segments(
             segments.all,
             segments.end_offset,
@@ -95,10 +99,10 @@ class LogDeletion:
             timestamp_of=self._timestamp,
         )
         if not count:
-            return 0
+            return removed
         if count == len(segments):
             roll()
-        return self.delete_before(segments.all[count].base_offset)
+        return removed + self.delete_before(segments.all[count].base_offset)
 
     def _timestamp(self, segment: Segment) -> int:
         """The segment's largest timestamp; the file's age counts if it is damaged, so that one
