@@ -159,7 +159,7 @@ def test_offsets(admin: AdminClient, cluster: Cluster, topic: str) -> None:
 @pytest.mark.core
 def test_delete_records(admin: AdminClient, cluster: Cluster, topic: str) -> None:
     make_topic(cluster.bootstrap, topic)
-    CLIENT.produce(cluster.bootstrap, topic, make_messages(5), partition=0)
+    CLIENT.produce(cluster.bootstrap, topic, make_messages(5, writes=frozenset()), partition=0)
 
     def delete(offset: int) -> int:
         deleted = _result(admin.delete_records([TopicPartition(topic, 0, offset)]))

@@ -98,11 +98,11 @@ def idempotent(offset: int, sequence: int, *, producer: int = 7, epoch: int = EP
 def test_a_request_has_the_log_end_and_the_epoch_before_it(follower: Follower) -> None:
     asked = asked_of(follower.replica)
     assert asked is not None
-    assert asked[2:] == (EPOCH, 0, -1)
+    assert asked.place[2:] == (EPOCH, 0, -1)
     follower.answer(make_batch(base_offset=0, epoch=3))
     asked = asked_of(follower.replica)
     assert asked is not None
-    assert asked[2:] == (EPOCH, 1, 3)
+    assert asked.place[2:] == (EPOCH, 1, 3)
     lead(follower.replica, EPOCH + 1)
     assert asked_of(follower.replica) is None
 
@@ -340,7 +340,7 @@ def test_a_late_row_of_a_former_leader_stays_in_the_log(slow: Slow) -> None:
     assert follower.ends == (0, 0, 1, 1), "that leader's high watermark is not this one's"
     asked = asked_of(slow.replica)
     assert asked is not None
-    assert asked[2:] == (EPOCH + 1, 1, EPOCH)
+    assert asked.place[2:] == (EPOCH + 1, 1, EPOCH)
     assert follower.resumed == [slow.replica]
 
 
@@ -478,7 +478,7 @@ def test_the_leaders_log_start_is_acknowledged_when_it_is_on_disk(tmp_path: Path
     written: list[Callable[[], None]] = []
     follower = Follower(tmp_path, environment=Disk())
     follower.replica.port = Port()
-    follower.answer(*(make_batch(offset=n, epoch=EPOCH) for n in range(4)), high_watermark=4)
+    follower.answer(*(make_batch(base_offset=n, epoch=EPOCH) for n in range(4)), high_watermark=4)
     assert follower.answer(high_watermark=4, log_start_offset=3) is Outcome.TOLD
     assert follower.answer(high_watermark=4, log_start_offset=4) is Outcome.TOLD
     assert follower.log.log_start_offset == 4
