@@ -440,12 +440,13 @@ class FetchPath:
         for topic in request.topics:
             routes = topics.get(topic.topic.encode())
             count = len(routes.partitions) if routes is not None else 0
+            hidden = topic.topic in denied
             for asked in topic.partitions:
                 error = 0
                 link: NodeLink | None = None
                 if request.replica_id >= 0:
                     error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-                elif topic.topic in denied:
+                elif hidden:
                     error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 elif routes is None or not 0 <= asked.partition < count:
                     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
