@@ -54,3 +54,48 @@ def test_a_node_has_no_port_yet(brokers, listening, unused_port):
 def test_no_server_answers(brokers):
     brokers += [None]
     assert not readiness.serves_all_nodes("127.0.0.1", 1, 1)
+
+
+class Ids:
+    """Stands for KafkaClient: which cluster answers at each port; others do not accept, or hang up."""
+
+    def __init__(self, answers):
+        self.answers = answers
+
+    def __call__(self, bootstrap, *, timeout_s):
+        port = int(bootstrap.rpartition(":")[2])
+        if port not in self.answers:
+            raise UnreachableError("away")
+        self.port = port
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        pass
+
+    def cluster_id(self):
+        return self.answers[self.port]
+
+
+@pytest.mark.parametrize(
+    ("answers", "taken"),
+    [
+        ({1: "ours", 0: "ours"}, False),
+        ({1: "ours", 2: "ours", 0: "theirs"}, True),
+        ({2: "ours"}, True),
+        ({}, False),
+        ({0: "theirs"}, False),
+    ],
+    ids=["ours", "another cluster", "no broker", "nobody knows yet", "nobody can know"],
+)
+def test_the_bootstrap_port_is_compared_with_those_of_nodes(monkeypatch, listening, answers, taken):
+    answers = {listening + behind: cluster for behind, cluster in answers.items()}
+    monkeypatch.setattr(readiness, "KafkaClient", Ids(answers))
+    assert readiness.bootstrap_is_taken("127.0.0.1", listening, 2) == taken
+
+
+def test_a_bootstrap_port_without_a_listener_is_not_taken(monkeypatch, unused_port):
+    monkeypatch.setattr(readiness, "KafkaClient", Ids({unused_port + 1: "ours"}))
+    assert not readiness.bootstrap_is_taken("127.0.0.1", unused_port, 2)
