@@ -320,6 +320,16 @@ async def test_a_block_ends_where_that_of_another_gateway_begins(w):
     await until(lambda: listener.ports.get(5) == P + 5)
 
 
+async def test_an_overlap_counts_that_an_image_has_shown_before_the_ports_are_opened(w):
+    block, listener = w.block()
+    await block.reserve()
+    shown = beside(4, P + 3)
+    block.follow(shown)
+    await block.open(shown, "me")
+    assert listener.ports == {None: P, 1: P + 1, 2: P + 2}
+    assert len(w.errors) == 1
+
+
 async def test_ports_go_to_a_gateway_whose_block_begins_later(w):
     block, listener = await w.opened(NO_NODE, image(5))
     assert listener.ports[5] == P + 5
