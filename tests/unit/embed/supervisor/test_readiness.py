@@ -80,7 +80,7 @@ class Ids:
 
 
 @pytest.mark.parametrize(
-    ("answers", "taken"),
+    ("answers", "strange"),
     [
         ({1: "ours", 0: "ours"}, False),
         ({1: "ours", 2: "ours", 0: "theirs"}, True),
@@ -90,12 +90,32 @@ class Ids:
     ],
     ids=["ours", "another cluster", "no broker", "nobody knows yet", "nobody can know"],
 )
-def test_the_bootstrap_port_is_compared_with_those_of_nodes(monkeypatch, listening, answers, taken):
+def test_a_shared_bootstrap_port_is_compared_with_those_of_nodes(
+    monkeypatch, listening, answers, strange
+):
     answers = {listening + behind: cluster for behind, cluster in answers.items()}
     monkeypatch.setattr(readiness, "KafkaClient", Ids(answers))
-    assert readiness.bootstrap_is_taken("127.0.0.1", listening, 2) == taken
+    found = readiness.strange_port("127.0.0.1", listening, 2, shared=True)
+    assert found == (listening if strange else None)
 
 
-def test_a_bootstrap_port_without_a_listener_is_not_taken(monkeypatch, unused_port):
+@pytest.mark.parametrize(
+    ("answers", "strange"),
+    [
+        ({-2: "ours", 0: "ours"}, False),
+        ({-2: "ours", -1: "ours", 0: "theirs"}, True),
+        ({-2: "ours"}, True),
+        ({-1: "ours"}, False),
+    ],
+    ids=["ours", "another cluster", "no broker", "nobody can know"],
+)
+def test_ports_of_nodes_are_compared_with_a_gateway_s_own(monkeypatch, listening, answers, strange):
+    answers = {listening + behind: cluster for behind, cluster in answers.items()}
+    monkeypatch.setattr(readiness, "KafkaClient", Ids(answers))
+    found = readiness.strange_port("127.0.0.1", listening - 2, 2, shared=False)
+    assert found == (listening if strange else None)
+
+
+def test_a_port_without_a_listener_is_nobodys(monkeypatch, unused_port):
     monkeypatch.setattr(readiness, "KafkaClient", Ids({unused_port + 1: "ours"}))
-    assert not readiness.bootstrap_is_taken("127.0.0.1", unused_port, 2)
+    assert readiness.strange_port("127.0.0.1", unused_port, 2, shared=True) is None

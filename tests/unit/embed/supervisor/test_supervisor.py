@@ -74,6 +74,7 @@ def world(monkeypatch, tmp_path):
         shared_bootstrap=False,
     )
     monkeypatch.setattr(module, "make_plan", lambda _options, _data: plan)
+    monkeypatch.setattr(module, "strange_port", lambda *_, shared: None)
     monkeypatch.setattr(
         module,
         "serves_all_nodes",
@@ -241,7 +242,7 @@ async def test_a_bootstrap_port_that_a_strange_process_has_is_told(world, monkey
     )
     monkeypatch.setattr(module, "make_plan", lambda *_: plan)
     monkeypatch.setattr(module, "serves_all_nodes", lambda *_: served)
-    monkeypatch.setattr(module, "bootstrap_is_taken", lambda *_: True)
+    monkeypatch.setattr(module, "strange_port", lambda *_, shared: 1 if shared else None)
     monkeypatch.setattr(module, "TAKEN_S", 0.3)
     monkeypatch.setattr(module, "TAKEN_LOOK_S", 0.05)
     supervisor = make(path)
@@ -262,7 +263,7 @@ async def test_a_bootstrap_port_that_is_ours_in_the_end_is_not_told(world, monke
     )
     monkeypatch.setattr(module, "make_plan", lambda *_: plan)
     looks = iter([True, True, True])
-    monkeypatch.setattr(module, "bootstrap_is_taken", lambda *_: next(looks, False))
+    monkeypatch.setattr(module, "strange_port", lambda *_, shared: 1 if next(looks, None) else None)
     supervisor = make(path)
     async with asyncio.timeout(20):
         await supervisor.start()

@@ -22,14 +22,23 @@ def serves_all_nodes(host: str, port: int, nodes: int) -> bool:
     return len(brokers) >= nodes and all(_accepts(*address) for address in brokers)
 
 
-def bootstrap_is_taken(host: str, port: int, nodes: int) -> bool:
-    """True if what accepts on the bootstrap port is not of the cluster of its nodes. Blocks.
+def strange_port(host: str, port: int, nodes: int, *, shared: bool) -> int | None:
+    """The port of a gateway's block that another process has, which is of another cluster or none.
 
-    For nodes that share that port: none of them needs it, since another one may have it, so none says
-    that a strange process has. As long as no node answers at its own port nobody can know.
+    Gateways go on without ports that they could not open. If nodes have gateways and share the
+    bootstrap port (`shared`), that is the bootstrap port, since another node may have it; else those of
+    nodes that registered later. As long as no port answers that cannot be another's nobody can know.
+    Blocks.
     """
-    own = {_cluster_id(host, port + node) for node in range(1, nodes + 1)} - {None}
-    return bool(own) and _accepts(host, port) and _cluster_id(host, port) not in own
+    behind = range(port + 1, port + nodes + 1)
+    own, others = (behind, [port]) if shared else ([port], behind)
+    clusters = {_cluster_id(host, each) for each in own} - {None}
+    if not clusters:
+        return None
+    for each in others:
+        if _accepts(host, each) and _cluster_id(host, each) not in clusters:
+            return each
+    return None
 
 
 def _cluster_id(host: str, port: int) -> str | None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from highwater.embed.supervisor.child import Child
 from highwater.embed.supervisor.plan import ClusterPlan, make_plan
-from highwater.embed.supervisor.readiness import bootstrap_is_taken, serves_all_nodes
+from highwater.embed.supervisor.readiness import serves_all_nodes, strange_port
 from highwater.embed.up.data_dir import DataDir
 from highwater.embed.up.options import UpOptions
 from highwater.embed.up.ports import check_ports
@@ -28,8 +28,8 @@ PORT_TRIES_MAX: Final = 5
 """Choices of free ports. One is lost if another process takes a port of it before ours has bound it."""
 
 TAKEN_S: Final = 10.0
-"""For how long a strange process has to have the bootstrap port until the start ends with that: one
-whose gateway is slow to answer may be ours."""
+"""For how long a strange process has to have a port of ours until the start ends with that: one whose
+gateway is slow to answer may be ours."""
 
 TAKEN_LOOK_S: Final = 1.0
 
@@ -108,7 +108,7 @@ class Supervisor:
         started = told = loop.time()
         nodes = self._options.nodes
         for host, port in plan.gateway_addresses:
-            own_s = looked_s = loop.time()  # When the bootstrap port was not a stranger's yet.
+            own_s = looked_s = loop.time()  # When no port was a stranger's yet.
             while not await asyncio.to_thread(_is_ready, plan, host, port, nodes):
                 if self.failed.done():
                     self.failed.result()
@@ -118,12 +118,13 @@ class Supervisor:
                 if now - told > READY_TOLD_S:
                     told = now
                     self._log.warning("not_ready_yet", seconds=round(now - started))
-                if plan.shared_bootstrap and now - looked_s > TAKEN_LOOK_S:
+                if now - looked_s > TAKEN_LOOK_S:
                     looked_s = now
-                    if not await asyncio.to_thread(bootstrap_is_taken, host, port, nodes):
+                    strange = await asyncio.to_thread(_strange_port, plan, host, port, nodes)
+                    if strange is None:
                         own_s = now
                     elif now - own_s > TAKEN_S:
-                        raise PortInUseError(f"{host}:{port}")
+                        raise PortInUseError(f"{host}:{strange}")
                 await asyncio.sleep(READY_POLL_S)
 
     def _all(self) -> list[Child]:
@@ -144,10 +145,14 @@ class Supervisor:
 
 
 def _is_ready(plan: ClusterPlan, host: str, port: int, nodes: int) -> bool:
-    """Whether clients can connect to every node, at the bootstrap port, too. Blocks."""
+    """Whether clients can connect to every node, and reach this cluster by every port. Blocks."""
     if not serves_all_nodes(host, port, nodes):
         return False
-    return not (plan.shared_bootstrap and bootstrap_is_taken(host, port, nodes))
+    return _strange_port(plan, host, port, nodes) is None
+
+
+def _strange_port(plan: ClusterPlan, host: str, port: int, nodes: int) -> int | None:
+    return strange_port(host, port, nodes, shared=plan.shared_bootstrap)
 
 
 def _first_taken(plan: ClusterPlan) -> str | None:
