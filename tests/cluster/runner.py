@@ -61,7 +61,10 @@ class Up:
         """Returns when the command says that it is ready."""
         self.process.start()
         self._starts += 1
-        wait_until(self._ready, timeout_s=START_TIMEOUT_S, what=f"{self.process.name} is ready")
+        try:
+            wait_until(self._ready, timeout_s=START_TIMEOUT_S, what=f"{self.process.name} is ready")
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}\n\n{self.log_tail()}") from None  # Or nobody learns why.
 
     def _ready(self) -> bool:
         if not self.process.running:

@@ -27,7 +27,7 @@ from tests.support.wire import ConnectionEnded, RawConnection
 pytestmark = [pytest.mark.etcd, pytest.mark.java, pytest.mark.timeout(240)]
 
 SHAPE = Shape(controllers=2, gateways=2, settings={"controller": FAST_SESSIONS})
-FORMS = ("combined", "split")
+FORMS = ("combined", "split", "grpcio")
 PARTITIONS = 3
 COUNT, PER_SECOND = 4_000, 250
 FAULT_AT = 800

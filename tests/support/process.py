@@ -18,8 +18,10 @@ LOG_TAIL_BYTES = 16 * 1024
 
 COMPLAINTS_MAX = 20
 
-_PORTS_FROM = 20_000
-_PORTS_TO = 32_000  # Below Linux's ephemeral range, so that no outgoing connection takes one.
+_PORTS_FROM = 10_000
+_PORTS_TO = 20_000
+"""Below the ports that `highwater up` chooses by itself (from 20 000 on, `embed/up/ports.py`), which other
+runs of tests may be starting just now, and below those of outgoing connections (from 32 768 on)."""
 _PORT_TRIES_MAX = 200
 _POLL_S = 0.05
 

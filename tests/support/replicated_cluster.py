@@ -47,6 +47,8 @@ class Shape:
     """Controller n is a third role of node n's process; every node has a gateway then."""
     gateways: int = 1
     """Gateways without a node."""
+    room_in_front: int = 0
+    """Free ports in front of the first gateway's block, for one that a test starts by itself."""
     balancer: bool = False
     """All gateways have the same ports, each on an address of its own, behind a balancer."""
     etcd_members: int = 3
@@ -123,12 +125,12 @@ class ReplicatedCluster:
         self._etcd: EtcdCluster | None = None
         shape = self.shape
         blocks = 1 if shape.balancer else shape.gateways + bool(shape.combined)
-        count = shape.controllers + shape.nodes + blocks * (shape.nodes + 1)
+        count = shape.controllers + shape.nodes + shape.room_in_front + blocks * (shape.nodes + 1)
         first = free_port_block(count)
         self.controller_ports = {n: first + n - 1 for n in range(1, shape.controllers + 1)}
         first += shape.controllers
         self.node_ports = {n: first + n - 1 for n in range(1, shape.nodes + 1)}
-        first += shape.nodes
+        first += shape.nodes + shape.room_in_front
         block = 0 if shape.balancer else shape.nodes + 1
         self._gateway_ports = {n: first + (n - 1) * block for n in range(1, shape.gateways + 1)}
         self._shared_port = first + shape.gateways * block
@@ -156,7 +158,8 @@ class ReplicatedCluster:
         for number in self.node_ports:
             self._add(f"node-{number}", self.node_command(number))
         for number in self._gateway_ports:
-            self._add(f"gateway-{number}", self._gateway_command(number))
+            name = f"gateway-{number}"
+            self._add(name, self.gateway_command(name, self._gateway_ports[number]))
         if shape.balancer:
             self._add("balancer", self._balancer_command())
         for process in self._processes.values():
@@ -247,6 +250,11 @@ class ReplicatedCluster:
     def shared_port(self) -> int:
         """The bootstrap port of all nodes that have gateways."""
         return self._shared_port
+
+    @property
+    def shared_port_block(self) -> range:
+        """That port, and behind it one for each node."""
+        return range(self._shared_port, self._shared_port + self.shape.nodes + 1)
 
     @property
     def node_ids(self) -> tuple[int, ...]:
@@ -497,9 +505,9 @@ class ReplicatedCluster:
             "internal_replication_factor": str(min(3, self.shape.nodes)),
         }
 
-    def _gateway_command(self, number: int) -> list[str]:
-        name = f"gateway-{number}"
-        settings = self._gateway_settings(name, self._gateway_ports[number])
+    def gateway_command(self, name: str, port: int) -> list[str]:
+        """The command of a gateway without a node."""
+        settings = self._gateway_settings(name, port)
         return self._command("gateway", name, {**settings, "gateway_id": name})
 
     def _gateway_settings(self, name: str, port: int) -> dict[str, str]:

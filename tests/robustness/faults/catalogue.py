@@ -5,6 +5,8 @@ F32 to F34 are in the fuzz and quota suites.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tests.cluster.replicated import in_form
 from tests.robustness.faults.clock_faults import ClockJump
 from tests.robustness.faults.damage_faults import (
@@ -19,6 +21,7 @@ from tests.robustness.faults.damage_faults import (
     TornTail,
 )
 from tests.robustness.faults.disk_faults import (
+    HUNG_S_MAX,
     BrieflyStalledDisk,
     FailingSync,
     FullDisk,
@@ -187,10 +190,71 @@ def combined_faults() -> list[Fault]:
         LeadersWithoutSession(),
         PacketLoss(),
         PacketDisorder(),
+        BrokenConnections(who="clients"),
+        BrokenConnections(who="nodes"),
+        KillControllerAndLeader(),
+        ChaseLeader(rounds=2),
+        PauseFollower(),
+        KillEverything(),
+        TooFewInSync(),
+        StalledDisk(),
+        BrieflyStalledDisk(),
+        FullDisk(),
+        DuplicateNode(),
+        RollingRestart(),
+        FewThreads(),
+        KillCoordinator(),
     ]
     for fault in found:
         combine(fault)
     return found
+
+
+_ENDS = "the node's end is what its gateway's clients notice: F1, F20"
+_FILES = (
+    "files of a node that is not running: its gateway is not there either, and has none of its own"
+)
+_LOGS = (
+    "how the node appends, syncs and reads; no client loses its gateway, which does not wait for it"
+)
+_STORE = "between controllers and etcd: nodes and gateways say and hear the same, in one process or in two"
+
+NOT_COMBINED: Mapping[str, str] = {
+    "F1-etcd": "F1-controller, with an election that waits for etcd instead of for the next controller",
+    "F6-nodes": "part of F6",
+    "F7": _FILES,
+    "F7-last": _FILES,
+    "F8": _FILES,
+    "F13": _STORE,
+    "F13-pause": _STORE,
+    "F13-controller": "part of F1-controller",
+    "F14": _STORE,
+    "F15": _STORE,
+    "F16": _STORE,
+    "F16-accepted": _STORE,
+    "F17": _LOGS,
+    "F17-lag": _LOGS,
+    "F19": _ENDS,
+    "F21": _ENDS,
+    "F21-unreadable": _ENDS,
+    "F22-torn": _FILES,
+    "F22-garbage": _FILES,
+    "F22-missing": _FILES,
+    "F23": _LOGS,
+    "F24": _FILES,
+    "F25-epochs": _FILES,
+    "F25-hw": _FILES,
+    "F26": "gateways' clocks jump in the split form, too, and with those of nodes",
+    "F28": _FILES,
+    "F28-foreign": "the process ends before it has a gateway",
+    "F29-off": "who is elected; that clients are left with one gateway, or none, is F11-killed and F6",
+    "F29-on": "as F29-off",
+    "F29-asked": "as F29-off",
+    "F31": _ENDS,
+    "F31-gateway": "files and connections have one limit in such a process: then its directory fails, F20",
+    "F37": _ENDS,
+}
+"""Why a fault has no case with nodes that are their own gateways, by its id."""
 
 
 def combine(fault: Fault) -> None:
@@ -200,6 +264,10 @@ def combine(fault: Fault) -> None:
     fault.shape = in_form(fault.shape or Shape(), fault.form)
     if isinstance(fault, PauseLeader | CutOffLeader | MuteLeader | LeaderWithoutController):
         fault.pause_s_max = COMBINED_PAUSE_S_MAX
+    elif isinstance(fault, PauseFollower):
+        fault.pause_s_max = COMBINED_PAUSE_S_MAX  # It leads other partitions.
+    elif isinstance(fault, StalledDisk):
+        fault.pause_s_max = HUNG_S_MAX - SESSION_S + COMBINED_PAUSE_S_MAX
 
 
 def name_of(fault: Fault) -> str:

@@ -114,7 +114,7 @@ def _commit(scene: Scene, member_id: str, generation: int) -> int:
 
 def _coordinator(scene: Scene) -> int:
     """The node that leads the group's partition of __consumer_offsets; -1 if none does."""
-    parts = view(scene.cluster.bootstrap, "__consumer_offsets")
+    parts = view(scene.cluster.bootstrap_beside(scene.victim), "__consumer_offsets")
     return parts[coordinator_partition(scene.workload.group, len(parts))].leader
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.cluster.replicated import in_form
 from tests.robustness.faults.fault import SESSION_S, Fault, Scene
 from tests.support.faulty_proxy import FaultyProxy
 from tests.support.process import free_port_block
@@ -49,23 +50,28 @@ class BrokenConnections(Fault):
 
     def prepare(self, directory: Path) -> Mapping[int, Path]:
         if self.who == "clients":
-            self.shape = Shape(settings={"gateway": {"advertised_host": _PROXIED}})
+            shape = Shape(settings={"gateway": {"advertised_host": _PROXIED}})
+            self.shape = in_form(shape, self.form)
             return {}
         first = free_port_block(_NODES)
         ports = range(first, first + _NODES)
-        self.shape = Shape(
+        shape = Shape(
             nodes=_NODES,
             settings={
                 f"node-{node}": {"port": str(port), "advertised_address": f"{_PROXIED}:{port}"}
                 for node, port in enumerate(ports, start=1)
             },
         )
+        self.shape = in_form(shape, self.form)
         self._start(ports)
         return {}
 
     def started(self, cluster: ReplicatedCluster) -> None:
         if self.who == "clients":
-            self._start(cluster.gateway_port_block(1))
+            block = (
+                cluster.gateway_port_block(1) if cluster.gateway_ids else cluster.shared_port_block
+            )
+            self._start(block)
 
     def inject(self, scene: Scene) -> None:
         proxy = self._proxy

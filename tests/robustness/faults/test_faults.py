@@ -2,7 +2,8 @@
 
 `make test` puts one cluster through the three commonest faults, and one of nodes that are their own
 gateways through the first of them; `make full` starts a cluster for each fault of the catalogue, and
-for some also one of such nodes. What cannot be done on a machine is skipped and says why.
+for many also one of such nodes (`NOT_COMBINED` says why not for all). What cannot be done on a machine
+is skipped and says why.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.robustness.faults.catalogue import (
+    NOT_COMBINED,
     combine,
     combined_faults,
     every_fault,
@@ -84,6 +86,12 @@ def test_every_fault_has_a_name_of_its_own() -> None:
 def test_every_fault_of_the_catalogue_is_there() -> None:
     numbers = {int(fault.id.partition("-")[0].removeprefix("F")) for fault in every_fault()}
     assert numbers == _NUMBERS
+
+
+def test_every_fault_has_a_case_with_combined_nodes_or_a_reason() -> None:
+    combined = {fault.id for fault in combined_faults()}
+    assert combined.isdisjoint(NOT_COMBINED)
+    assert combined | set(NOT_COMBINED) == {fault.id for fault in every_fault()}
 
 
 def test_expected_lines_hide_no_others(tmp_path: Path) -> None:

@@ -18,11 +18,12 @@ from highwater.http2.frames import (
     settings_frame,
     window_update_frame,
 )
-from highwater.http2.settings import INITIAL_WINDOW_SIZE
+from highwater.http2.settings import INITIAL_WINDOW_SIZE, LocalSettings
 from tests.support.http2_wire import End, RawClient, RawServer, frames_of
 from tests.unit.http2.test_frame_reader import goaway_code, reset_codes
 
 CALM = AbuseLimits(control_burst=20, control_per_s=0.0, reset_burst=20, reset_per_s=0.0)
+RESETS = AbuseLimits(reset_burst=20, reset_per_s=0.0)
 
 
 @pytest.mark.parametrize(
@@ -140,6 +141,7 @@ def test_goaway_of_a_server_ends_what_it_has_not_handled():
         frame(PRIORITY, 0, 9, bytes(5)),
         window_update_frame(0, 1),
         frame(0x77, 0, 0, b""),
+        frame(0x77, 0, 0, bytes(40_000)),
         goaway_frame(0, 0),
     ],
 )
@@ -172,6 +174,48 @@ def test_making_us_reset_is_calmed():
         client.headers(number) + window_update_frame(number, 0) for number in range(1, 99, 2)
     )
     assert goaway_code(client.ask(flood)) is ErrorCode.ENHANCE_YOUR_CALM
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        lambda client, number: client.data(number, b"x"),
+        lambda _, number: frame(RST_STREAM, 0, number, UINT32.pack(8)),
+    ],
+    ids=["DATA", "RST_STREAM"],
+)
+def test_frames_of_streams_that_the_peer_has_reset_are_calmed(after):
+    client = RawClient(limits=AbuseLimits(control_burst=20, control_per_s=0.0))
+    flood = b"".join(
+        client.headers(number)
+        + frame(RST_STREAM, 0, number, UINT32.pack(8))
+        + after(client, number)
+        for number in range(1, 99, 2)
+    )
+    assert goaway_code(client.ask(flood)) is ErrorCode.ENHANCE_YOUR_CALM
+    assert 10 < len(client.end.heard) <= 20
+
+
+def test_streams_beyond_the_limit_are_calmed():
+    client = RawClient(limits=RESETS, settings=LocalSettings(streams_max=1))
+    flood = b"".join(client.headers(number) for number in range(1, 99, 2))
+    assert goaway_code(client.ask(flood)) is ErrorCode.ENHANCE_YOUR_CALM
+    assert len(client.end.heard) == 1
+
+
+def test_violations_of_streams_are_calmed():
+    client = RawClient(limits=RESETS)
+    flood = b"".join(client.headers(number, [("key", "value")]) for number in range(1, 99, 2))
+    assert goaway_code(client.ask(flood)) is ErrorCode.ENHANCE_YOUR_CALM
+    assert client.end.heard == {}
+
+
+def test_interim_responses_without_end_are_calmed():
+    server = RawServer(limits=CALM)
+    server.end.open()
+    server.end.sent()
+    flood = b"".join(server.headers(1, [(":status", "100")]) for _ in range(30))
+    assert goaway_code(server.ask(flood)) is ErrorCode.ENHANCE_YOUR_CALM
 
 
 def test_large_window_updates_are_paid_for():

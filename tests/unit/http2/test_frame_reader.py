@@ -108,6 +108,13 @@ def test_long_frames_of_unknown_types_are_dropped(client):
     assert [kind for kind, _, _, _ in answers] == [PING]
 
 
+def test_a_frame_of_an_unknown_type_above_the_limit():
+    client = RawClient(settings=LocalSettings(frame_bytes_max=1 << 16))
+    assert client.ask(frame(0x55, 0, 0, bytes(1 << 16))) == []
+    answers = client.ask(frame(0x55, 0, 0, bytes((1 << 16) + 1)))
+    assert goaway_code(answers) is ErrorCode.FRAME_SIZE_ERROR
+
+
 def test_data_of_an_idle_stream(client):
     assert goaway_code(client.ask(client.data(5, b"x"))) is ErrorCode.PROTOCOL_ERROR
 

@@ -64,6 +64,17 @@ def test_empty_continuations_are_a_flood():
     assert goaway_code(answers) is ErrorCode.ENHANCE_YOUR_CALM
 
 
+def test_more_header_fields_than_our_settings_allow():
+    """Not only in bytes on the wire: a few of them may stand for fields in the table."""
+    client = RawClient(settings=LocalSettings(header_list_bytes_max=1_000))
+    long = [*REQUEST, ("key", "v" * 300)]
+    client.ask(client.headers(1, long))
+    assert opened(client) == [1]
+    answers = client.ask(client.headers(3, [*long, *[("key", "v" * 300)] * 2]))
+    assert goaway_code(answers) is ErrorCode.COMPRESSION_ERROR
+    assert opened(client) == [1]
+
+
 def test_malformed_requests_cost_the_stream_and_keep_the_table():
     client = RawClient()
     answers = client.ask(

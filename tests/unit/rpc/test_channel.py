@@ -9,6 +9,7 @@ from highwater.rpc.addresses import TcpAddress
 from highwater.rpc.channel import Channel
 from highwater.rpc.errors import RpcError
 from highwater.rpc.status import StatusCode
+from highwater.rpc.transport import Keepalive
 from tests.support.rpc_demo import Collected, Demo, eventually, start_demo, unary
 
 
@@ -84,6 +85,30 @@ async def test_a_peer_that_accepts_and_says_nothing(monkeypatch):
             await unary(channel, "Reverse", b"ab")
         assert caught.value.code is StatusCode.UNAVAILABLE
         await channel.close()
+
+
+async def test_a_peer_that_falls_silent_is_given_up():
+    """Half-open: its machine is gone, and nobody closes the connection."""
+    gone = asyncio.Event()
+
+    async def greet(reader, writer):
+        writer.write(settings_frame([]))
+        while await reader.read(1 << 16):
+            pass
+        gone.set()
+        writer.close()
+
+    silent = await asyncio.start_server(greet, "127.0.0.1", 0)
+    port = silent.sockets[0].getsockname()[1]
+    channel = Channel(f"127.0.0.1:{port}", keepalive=Keepalive(interval_s=0.05, timeout_s=0.05))
+    call = Collected(channel, "Echo")
+    status = await call.over()
+    assert status.code is StatusCode.UNAVAILABLE
+    assert "keepalive" in status.details
+    async with asyncio.timeout(5):
+        await gone.wait()
+    await channel.close()
+    silent.close()
 
 
 class Failing:

@@ -23,6 +23,7 @@ from highwater.rpc.channel import Channel
 from highwater.rpc.errors import RpcError
 from highwater.rpc.server import RpcServer
 from highwater.rpc.status import StatusCode
+from highwater.rpc.transport import Keepalive
 from tests.support.certificates import make_certificate, tls_contexts
 from tests.support.http2_wire import REQUEST, frames_of
 from tests.support.rpc_demo import (
@@ -199,6 +200,22 @@ async def test_a_drain_lets_calls_end_and_refuses_new_ones(server, channel, demo
     assert server.statistics().connections == 0
 
 
+async def test_a_drain_waits_for_calls_that_take_longer_than_goaway(
+    server, channel, demo, monkeypatch
+):
+    monkeypatch.setattr("highwater.rpc.server.GOAWAY_PATIENCE_S", 0.05)
+    running = Collected(channel, "Echo")
+    running.call.send(b"a")
+    await running.got(1)
+    stopping = asyncio.ensure_future(server.stop(drain_s=5))
+    await asyncio.sleep(0.3)
+    running.call.send(b"b")
+    assert await running.got(2) == [b"<a>", b"<b>"]
+    running.call.half_close()
+    assert (await running.over()).code is StatusCode.OK
+    await asyncio.wait_for(stopping, 2)
+
+
 async def test_a_drain_ends_with_its_deadline(server, channel, demo):
     stuck = Collected(channel, "Silent")
     stuck.call.send(b"a")
@@ -253,6 +270,19 @@ async def test_rapid_reset_is_answered_with_goaway(demo):
     other = Channel(server.address)
     assert await unary(other, "Reverse", b"ab") == b"ba"
     await other.close()
+    writer.close()
+    await server.stop(drain_s=0)
+
+
+async def test_a_client_that_falls_silent_is_given_up(demo):
+    server = await start_demo(demo, keepalive=Keepalive(interval_s=0.05, timeout_s=0.05))
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(PREFACE + settings_frame([]))
+    async with asyncio.timeout(5):
+        while await reader.read(1 << 16):
+            pass
+    await eventually(lambda: server.statistics().connections == 0)
+    assert server.statistics().connections_opened == 1
     writer.close()
     await server.stop(drain_s=0)
 

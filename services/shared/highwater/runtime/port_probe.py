@@ -7,9 +7,10 @@ from highwater.model.errors import BindError, PortInUseError
 
 
 def probe_port(host: str, port: int, *, address: str) -> None:
-    """Listens on a port for a moment. Raises PortInUseError or BindError, which name `address`.
+    """Binds a port for a moment. Raises PortInUseError or BindError, which name `address`.
 
-    Another process may still take the port before the caller does.
+    Another process may still take the port before the caller does. The probe does not listen: for
+    that moment no other process could, and one that starts just then would give up.
     """
     try:
         family, kind, protocol, _, where = socket.getaddrinfo(
@@ -18,7 +19,6 @@ def probe_port(host: str, port: int, *, address: str) -> None:
         with socket.socket(family, kind, protocol) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(where)
-            probe.listen(1)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise PortInUseError(address) from None

@@ -186,20 +186,25 @@ async def test_gateways_are_assigned_and_forgotten(
 
 
 class Warnings:
-    """A log that keeps warnings."""
+    """A log that keeps warnings with a reason."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, str]] = []
 
-    def warning(self, event: str, *, reason: str) -> None:
-        self.told.append((event, reason))
+    def warning(self, event: str, *, reason: str = "", **values: object) -> None:
+        if reason:
+            self.told.append((event, reason))
 
     def info(self, event: str, **values: object) -> None:
         pass
 
 
 async def test_blocks_of_gateways_that_overlap_are_told_and_not_refused(
-    controller: ControllerService, client: ControllerClient, monkeypatch: pytest.MonkeyPatch
+    controller: ControllerService,
+    client: ControllerClient,
+    watch: ClusterWatch,
+    endpoints: ControllerEndpoints,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log = Warnings()
     assert controller.active is not None
@@ -216,6 +221,15 @@ async def test_blocks_of_gateways_that_overlap_are_told_and_not_refused(
     assert event == "gateway_ports_overlap"
     assert "gateway a (127.0.0.1:9092)" in reason
     assert "gateway b" in reason
+    # It goes, and comes back: those who look at the log by then have to find it there.
+    stream = ClusterWatch(endpoints, watcher=Watcher(gateway_id="a"))
+    stream.start()
+    await stream.wait_for_revision(1, 5.0)
+    await stream.stop()
+    await image_when(watch, lambda i: "a" not in i.gateways, timeout_s=1.5)
+    state = gateway_state("a", port=9092)
+    await client.register_gateway(pb.RegisterGatewayRequest(gateway=state))
+    assert log.told == [(event, reason)] * 2
 
 
 async def test_a_change_is_answered_when_members_have_applied_it(client: ControllerClient) -> None:

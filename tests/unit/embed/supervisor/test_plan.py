@@ -55,6 +55,26 @@ def test_no_two_processes_get_the_same_port(tmp_path, monkeypatch, flags):
     assert len(chosen) == len(set(chosen)) >= 4 + 2 + 5
 
 
+@pytest.mark.parametrize("port", [0, None])
+@pytest.mark.parametrize("flags", [{}, {"separate": True}])
+def test_it_says_which_ports_nobody_asked_for(tmp_path, port, flags):
+    port = free_ports("127.0.0.1", 4) if port is None else port
+    assigned = ("quota.metrics.port=0", f"controller.metrics.port={free_ports('127.0.0.1', 1)}")
+    _, plan = plan_of(tmp_path, nodes=3, port=port, assignments=assigned, **flags)
+    own = {spec.name: spec.overrides for spec in plan.processes}
+    expected = {(own[name]["host"], own[name]["port"]) for name in ("controller", "quota")}
+    expected |= {
+        ("127.0.0.1", int(address.rpartition(":")[2]))
+        for name, address in plan.metrics_addresses.items()
+        if name != "controller"
+    }
+    if port == 0:
+        [(host, first)] = plan.gateway_addresses
+        expected |= {(host, first + node) for node in range(4)}
+    assert plan.chosen == expected
+    assert plan.shared_bootstrap == (not flags)
+
+
 def test_the_first_node_gets_the_bootstrap_port(tmp_path):
     _, plan = plan_of(tmp_path, nodes=3)
     waits = {spec.name: spec.overrides.get("gateway.bootstrap_wait_s") for spec in plan.processes}

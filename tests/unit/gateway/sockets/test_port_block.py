@@ -29,12 +29,14 @@ class Listener:
         self.busy = set()
         """Nodes whose clients have something under way."""
         self.sent_away = []
+        self.refused = 0
 
     async def open_port(self, _name, _instance, node, port, *, accept=True):
         await asyncio.sleep(0)
         if port in self.host and self.host[port] == "another listener":
             raise ConfigError(f"port {port} overlaps")
         if port in self.host:
+            self.refused += 1
             raise PortInUseError(f"h:{port}")
         self.host[port] = self
         self.ports[node] = port
@@ -248,7 +250,8 @@ async def test_at_its_start_a_process_leaves_the_bootstrap_port_to_another(w):
     assert second.ports == {2: P + 2, 3: P + 3}
     _, first = await w.opened(1, both)
     assert first.ports == {1: P + 1, None: P}
-    await asyncio.sleep(0.05)
+    refused = second.refused
+    await until(lambda: second.refused > refused)  # Now it knows that another one has been first.
     first.die()
     await until(lambda: second.ports.get(None) == P)
 
@@ -318,6 +321,16 @@ async def test_a_block_ends_where_that_of_another_gateway_begins(w):
     assert str(error).startswith("ports from 9003 on of listener default of gateway me (h:9000)")
     block.follow(image(5))
     await until(lambda: listener.ports.get(5) == P + 5)
+
+
+async def test_an_overlap_counts_that_an_image_has_shown_before_the_ports_are_opened(w):
+    block, listener = w.block()
+    await block.reserve()
+    shown = beside(4, P + 3)
+    block.follow(shown)
+    await block.open(shown, "me")
+    assert listener.ports == {None: P, 1: P + 1, 2: P + 2}
+    assert len(w.errors) == 1
 
 
 async def test_ports_go_to_a_gateway_whose_block_begins_later(w):

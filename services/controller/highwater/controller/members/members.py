@@ -443,6 +443,7 @@ class Members:
             for gateway in removed:
                 self.gateways.end(gateway)
             self._log.warning("gateways_gone", gateways=sorted(removed))
+            self._tell_overlaps()  # If one of these comes back, that is told again.
         if dead or gone:
             self._check_waiters()
 

@@ -113,6 +113,13 @@ class KafkaClient:
         _check(response.error_code, response.error_message, "the cluster")
         return [(broker.host, broker.port) for broker in response.brokers]
 
+    def cluster_id(self) -> str:
+        """The id of the cluster that answers."""
+        request = describe_cluster.DescribeClusterRequest()
+        response = self._call(describe_cluster.API_KEY, request, _DESCRIBE_CLUSTER_VERSION)
+        _check(response.error_code, response.error_message, "the cluster")
+        return str(response.cluster_id)
+
     def create_topic(
         self, name: str, *, partitions: int, replication_factor: int, configs: Mapping[str, str]
     ) -> int:

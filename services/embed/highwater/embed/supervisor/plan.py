@@ -64,6 +64,10 @@ class ClusterPlan:
     controller_address: str
     gateway_addresses: Sequence[tuple[str, int]]
     processes: Sequence[ProcessSpec]
+    chosen: frozenset[tuple[str, int]]
+    """Host and port of all ports that nobody asked for: any others would do as well."""
+    shared_bootstrap: bool
+    """True if all nodes have the bootstrap port, one after the other, and each its own behind it."""
 
     @property
     def metrics_addresses(self) -> dict[str, str]:
@@ -129,10 +133,14 @@ def make_plan(options: UpOptions, data_dir: DataDir) -> ClusterPlan:
         got = blocks.gateways[one.blocks]
         given = {**base, "gateway": gateway_overrides(base["gateway"], listeners, got)}
         processes.append(plan(one, given, index, options, free_port=free + 2 + index))
+    own_ports = [controller, quota, *(spec.metrics for spec in processes if spec.metrics)]
+    chosen = {(host, int(port)) for host, _, port in (one.rpartition(":") for one in own_ports)}
     return ClusterPlan(
         controller_address=controller,
         gateway_addresses=[(options.host, port) for port in ports],
         processes=processes,
+        chosen=blocks.chosen | {one for one in chosen if one[1] in range(free, free + 2 + count)},
+        shared_bootstrap=options.combined,
     )
 
 

@@ -26,6 +26,8 @@ class PortBlocks:
     """Of each gateway its listeners by name, at the ports that it gets."""
     ports: frozenset[int]
     """All ports of all listeners; those of different hosts are not told apart."""
+    chosen: frozenset[tuple[str, int]]
+    """Host and port of those that nobody asked for, so that others would do as well."""
 
 
 def lay_out(listeners: Mapping[str, ListenerConfig], *, nodes: int, gateways: int) -> PortBlocks:
@@ -37,6 +39,7 @@ def lay_out(listeners: Mapping[str, ListenerConfig], *, nodes: int, gateways: in
     count = block * gateways
     found: dict[str, ListenerConfig] = {}
     taken: set[int] = set()
+    chosen: set[tuple[str, int]] = set()
     # The ports that somebody chose come first, so that no free ones are taken from among them.
     for name, one in sorted(listeners.items(), key=lambda item: item[1].port == 0):
         port = one.port or free_ports(one.host, count, apart=taken)
@@ -45,6 +48,8 @@ def lay_out(listeners: Mapping[str, ListenerConfig], *, nodes: int, gateways: in
             raise UsageError(f"{_what(name, nodes)} do not fit into the ports after {first}")
         found[name] = one.model_copy(update={"port": port})
         taken.update(range(port, port + count))
+        if one.port == 0:
+            chosen.update((one.host, number) for number in range(port, port + count))
     _check_apart(found, count)
     for one in found.values():
         check_ports(one.host, one.port, count)
@@ -54,6 +59,7 @@ def lay_out(listeners: Mapping[str, ListenerConfig], *, nodes: int, gateways: in
             for number in range(gateways)
         ],
         ports=frozenset(taken),
+        chosen=frozenset(chosen),
     )
 
 

@@ -34,8 +34,9 @@ from highwater.runtime.tasks import TaskOwner
 
 RETRY_S: Final = 0.2
 """Between two tries to take a port that another process has."""
-OWN_PORT_WAIT_S: Final = 3.0
-"""For another process to give the node's port back. It does so with the image that has this gateway."""
+OWN_PORT_WAIT_S: Final = 15.0
+"""For another process to give the node's port back. It does so with the image that has this gateway: at
+once, unless the machine is so busy that its loop waits for its turn. Long, because a start ends here."""
 OWN_PORT_LOOK_S: Final = 0.02
 
 

@@ -74,6 +74,7 @@ class PortBlocks:
         `gateway_id` is the one that this gateway has registered with.
         """
         self._gateway_id = GatewayId(gateway_id)
+        self._gateways = {}  # Overlaps that `follow` has looked for were nobody's until now.
         for name, block in self._blocks.items():
             await block.open(image, self._overlaps_in(image).get(name))
         await self._listener.start_accepting()
