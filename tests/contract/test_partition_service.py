@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 
 import grpc
 import grpc.aio
@@ -18,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from highwater.api.controller.v1 import controller_service_pb2 as controller_pb
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.api.partition.v1 import partition_service_pb2_grpc as rpc
-from highwater.hop.settings import HopTransport
+from highwater.hop.settings import HopSettings, HopTransport
 from highwater.hop.transport import SERVICE
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.list_groups import ListGroupsRequest, decode_response, encode_request
@@ -66,14 +65,18 @@ class Led:
 
 
 @contextlib.asynccontextmanager
-async def scene(directory):
+async def scene(directory, transport=HopTransport.LOOP):
     """A node, a second one that only a client's Replicate stands for, and a client's channel."""
     controller = await support.started(serve_grpc=True, session_timeout_ms=60_000)
     endpoints = support.endpoints_of(controller)
     settings = PartitionConfig(
-        node_id=NODE, log_dirs=(directory,), quota_address="", port=0, drain_catch_up_s=0.1
+        node_id=NODE,
+        log_dirs=(directory,),
+        quota_address="",
+        port=0,
+        drain_catch_up_s=0.1,
+        hop=HopSettings(transport=transport),
     )
-    assert settings.hop.transport is HopTransport.LOOP
     service = PartitionService(
         settings,
         clock=SystemClock(),
@@ -439,20 +442,13 @@ async def test_a_node_that_stops_says_so_and_ends_its_streams(stub, channel, ord
 
 
 async def test_the_synchronous_client(address, orders):
-    answered = threading.Event()
-
-    def requests():
-        yield orders.append(make_batch(value=LARGE))
-        answered.wait(WAIT_S)  # A stream ends when its client has closed its side.
-
     def calls():
         with grpc.insecure_channel(address, options=OPTIONS) as channel:
             stub = rpc.PartitionServiceStub(channel)
             offsets = []
-            for response in stub.Append(requests(), timeout=WAIT_S):
+            requests = iter([orders.append(make_batch(value=LARGE))])
+            for response in stub.Append(requests, timeout=WAIT_S):
                 offsets += [list(result.base_offsets) for result in response.results]
-                if offsets:
-                    answered.set()
             return offsets
 
     assert await asyncio.get_running_loop().run_in_executor(None, calls) == [[0]]

@@ -85,7 +85,7 @@ async def test_a_follower_is_fed_until_the_stream_ends(call, serve, leader):
     assert (number, bytes(row.records)) == (1, stored(replica))
     call.message(request(2, place(1)))
     await until(lambda: replica.core.followers[FOLLOWER].log_end_offset == 1)
-    await ended(call)
+    call.lose()
     assert replica.listeners == ()
     leader.append(make_batch())
     await asyncio.sleep(0.01)

@@ -25,6 +25,7 @@ class Echo:
         self.stream = stream
         self.gathered = []
         self.ends = 0
+        self.pending = 0
 
     def receive(self, message):
         if message.startswith(b"?"):
@@ -42,6 +43,9 @@ class Echo:
         if self.gathered:
             self.stream.put(b"".join(self.gathered))
             self.gathered.clear()
+
+    def under_way(self):
+        return self.pending > 0
 
     def say_goodbye(self):
         return False
@@ -88,8 +92,56 @@ async def test_answers_are_in_order_and_the_stream_ends_with_its_peer(served):
     await asyncio.sleep(0)
     assert served.call.written == [b"a", b"b"]
     served.call.half_close()
+    await asyncio.sleep(0)
     assert served.call.status == Status(StatusCode.OK)
-    await until(lambda: served.echo.ends == 1)
+    assert served.echo.ends == 1
+
+
+async def test_a_peer_that_has_closed_its_side_gets_all_answers(served):
+    served.echo.pending = 2
+    served.call.message(b"a")
+    served.call.half_close()
+    await asyncio.sleep(0.01)
+    assert (served.call.written, served.call.status) == ([b"a"], None)
+    for left, message in ((1, b"b"), (0, b"c")):
+        assert served.call.status is None
+        served.echo.pending = left
+        served.stream.put(message)
+        served.stream.wake()
+        await asyncio.sleep(0.01)
+    assert served.call.written == [b"a", b"b", b"c"]
+    assert served.call.status == Status(StatusCode.OK)
+
+
+async def test_answers_that_a_peer_does_not_take_yet_come_before_the_end(served):
+    served.call.stall()
+    served.call.message(b"a")
+    served.call.half_close()
+    await asyncio.sleep(0.01)
+    assert served.call.status is None
+    served.call.make_room()
+    assert served.call.written == [b"a"]
+    assert served.call.status == Status(StatusCode.OK)
+
+
+async def test_a_peer_that_has_closed_its_side_may_go(served):
+    served.echo.pending = 1
+    served.call.half_close()
+    await asyncio.sleep(0.01)
+    served.call.lose()
+    assert served.echo.ends == 1
+    assert await served.stopped(), "nobody waits for it"
+
+
+async def test_a_node_that_stops_does_not_wait_for_what_is_under_way(served):
+    served.echo.pending = 1
+    served.call.message(b"a")
+    served.call.half_close()
+    await asyncio.sleep(0.01)
+    assert served.call.status is None
+    assert await served.stopped()
+    assert served.call.written == [b"a"]
+    assert served.call.status == Status(StatusCode.OK)
 
 
 async def test_what_becomes_ready_in_a_turn_shares_a_message(served):
@@ -245,6 +297,15 @@ async def test_a_peer_that_hears_of_the_end_may_still_write():
     assert await stopping
     assert served.call.status == Status(StatusCode.OK)
     assert served.call.written == [b"a", b"bye"]
+
+
+async def test_no_goodbye_for_a_peer_that_has_closed_its_side():
+    served = Served(Polite)
+    served.echo.pending = 1
+    served.call.half_close()
+    assert await served.stopped()
+    assert served.call.written == []
+    assert served.call.status == Status(StatusCode.OK)
 
 
 async def test_the_wait_for_a_peer_that_does_not_close_its_side_has_an_end():

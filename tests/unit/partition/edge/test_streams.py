@@ -74,7 +74,7 @@ async def test_a_fetch_stream_that_ends_leaves_no_waiting_fetch_and_no_file(call
     await until(lambda: node.plane.waiting_fetches == 3)
     call.message(encode_request([], [1], True))
     await until(lambda: node.plane.waiting_fetches == 2)
-    await ended(call)
+    call.lose()
     assert node.plane.waiting_fetches == 0
     assert replica.waiters.fetches == {}
 

@@ -70,6 +70,10 @@ class ServedReplication:
         if self._failure is not None:
             raise self._failure
 
+    def under_way(self) -> bool:
+        """A request that waits for records."""
+        return self._session.under_way
+
     def say_goodbye(self) -> bool:
         """No: what is not answered here, the follower asks the next leader."""
         return False

@@ -33,6 +33,10 @@ class Served(Protocol):
         """Runs before each look at the stream's queue: `put` what has gathered."""
         ...
 
+    def under_way(self) -> bool:
+        """Whether answers are still to come of what was read, beside those that have gathered."""
+        ...
+
     def say_goodbye(self) -> bool:
         """Tells the peer that nothing more is read; False if the method has no such message."""
         ...
@@ -51,6 +55,10 @@ class _Nothing:
     def before_write(self) -> None:
         """Nothing gathers here."""
 
+    def under_way(self) -> bool:
+        """Nobody waits."""
+        return False
+
     def say_goodbye(self) -> bool:
         """Nobody hears it."""
         return False
@@ -65,10 +73,11 @@ _NOTHING: Final = _Nothing()
 class ServedStream:
     """Lives from the call's begin to its end; `serve` makes what is special about its method.
 
-    Ends, each of which calls `Served.closed` once: the peer closes its side or is gone; a malformed message
-    (INVALID_ARGUMENT) or a bug (UNKNOWN); the node stops. Then nothing more is read. A stream that
-    can `say_goodbye` waits until its peer has closed its side; every stream waits for answers that
-    are `awaited` or not written, and is cancelled if the peer has not read them by the deadline.
+    Ends, each of which calls `Served.closed` once: the peer is gone, or has closed its side and got
+    every answer (OK); a malformed message (INVALID_ARGUMENT) or a bug (UNKNOWN); the node stops. Then
+    nothing more is read. A stream that can `say_goodbye` waits until its peer has closed its side;
+    every stream waits for answers that are `awaited` or not written, no longer for others that are
+    `under_way`, and is cancelled if the peer has not read them by the deadline.
     """
 
     def __init__(
@@ -91,6 +100,8 @@ class ServedStream:
         self._blocked = False
         """The peer takes nothing more; `on_writable` follows."""
         self._paused = False
+        self._peer_closed = False
+        """The peer sends nothing more; it may wait for answers."""
         self._stopping = False
         self._all_read = False
         """The node stops, and the peer sends nothing more, or what it sends is not read."""
@@ -149,11 +160,17 @@ class ServedStream:
         except Exception as error:  # noqa: BLE001 - a bug costs one stream.
             self._bug(error)
             return
-        if self._all_read and written and not self.awaited:
+        if written and self._may_end():
             self._finish()
         elif self._paused and self._nbytes + self.gathered_bytes <= OUT_BYTES_MAX:
             self._paused = False
             self._call.resume_reading()
+
+    def _may_end(self) -> bool:
+        """Whether a stream that has written everything is over."""
+        if self._stopping:
+            return self._all_read and not self.awaited
+        return self._peer_closed and not self._served.under_way()
 
     def _write_messages(self) -> bool:
         """Writes what the peer takes; True if that was everything."""
@@ -188,11 +205,10 @@ class ServedStream:
             self._bug(error)
 
     def _on_half_close(self) -> None:
+        self._peer_closed = True
         if self._stopping:
             self._all_read = True
-            self.wake()
-        else:
-            self._finish()
+        self.wake()
 
     # ---- ends ----
 
@@ -201,7 +217,7 @@ class ServedStream:
         if self._over:
             return
         self._stopping = True
-        self._all_read = not self._served.say_goodbye()
+        self._all_read = self._peer_closed or not self._served.say_goodbye()
         self._timer = self._loop.call_at(self._drain.deadline_s, self._deadline_passed)
         self.wake()
 

@@ -60,6 +60,10 @@ class ServedAppends:
         self._appended.append(message_id)
         self._stream.wake()
 
+    def under_way(self) -> bool:
+        """Groups without a result."""
+        return self._stream.awaited > 0
+
     def say_goodbye(self) -> bool:
         """With the results that are there, after all messages that were read."""
         self._ending = True
@@ -169,6 +173,10 @@ class ServedFetches:
             self.replies_scarce = left >= READ_AHEAD_BYTES
         return taken
 
+    def under_way(self) -> bool:
+        """Fetches that wait for records, each for its own time."""
+        return bool(self._waiting)
+
     def say_goodbye(self) -> bool:
         """No: a fetch that is not answered can be asked for again."""
         return False
@@ -258,6 +266,10 @@ class ServedCoordination:
 
     def _put(self, replies: list[pb.CoordinatorReply]) -> None:
         self._stream.put(pb.CoordinateResponse(replies=replies).SerializeToString())
+
+    def under_way(self) -> bool:
+        """Calls without a reply."""
+        return bool(self._waiting)
 
     def say_goodbye(self) -> bool:
         """No: the gateway answers the calls that are left when the stream ends."""

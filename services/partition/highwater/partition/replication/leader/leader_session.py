@@ -117,6 +117,11 @@ class LeaderSession:
         """How many partitions are in the session."""
         return len(self._rows)
 
+    @property
+    def under_way(self) -> bool:
+        """Whether a request waits for its answer."""
+        return self._under_way
+
     # ---- requests ----
 
     def receive(self, request: FollowerRequest) -> None:
