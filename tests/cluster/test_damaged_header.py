@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from highwater.embed.clients.kafka_client import KafkaClient
 from highwater.model.ids import GROUP_METADATA_TOPIC
 from highwater.model.partitioning import coordinator_partition
-from highwater.partition.groups.snapshot import FILE_NAME as SNAPSHOT
+from highwater.partition.groups.kind import SNAPSHOT_FILE_NAME as SNAPSHOT
 from tests.cluster.replicated import FAST_SESSIONS, ISR_S_MAX
 from tests.cluster.runner import Up
 from tests.support.cluster_view import view

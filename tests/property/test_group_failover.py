@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from highwater.kafka.error_codes import ErrorCode
-from highwater.partition.groups.shard_host import HostSettings
+from highwater.partition.coordinator.shard_host import HostSettings
 from tests.support.stepped_loop import SteppedLoop
-from tests.unit.partition.groups.memory_log import MemorySnapshots
+from tests.unit.partition.coordinator.memory_log import MemorySnapshots
+from tests.unit.partition.coordinator.replicated_log import ReplicatedLog
 from tests.unit.partition.groups.node import Node, Sent
-from tests.unit.partition.groups.replicated_log import ReplicatedLog
 from tests.unit.partition.groups.test_runtime import commit, committed, fetch_all
 
 NODES = st.integers(0, 2)

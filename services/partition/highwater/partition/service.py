@@ -25,6 +25,8 @@ from highwater.model.ids import InstanceId, TopicId
 from highwater.model.steps import Steps
 from highwater.model.time import Clock
 from highwater.partition.config import PartitionConfig
+from highwater.partition.coordinator.coordinator_log import DataPlaneLog
+from highwater.partition.coordinator.snapshot import FileSnapshotStore
 from highwater.partition.data_plane.controller_session import ControllerSession
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.data_plane.plane import DataPlane
@@ -32,9 +34,8 @@ from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.edge.local_link import LocalLink
 from highwater.partition.edge.member_link import LocalMemberLink
 from highwater.partition.edge.node_server import NodeServer
-from highwater.partition.groups.coordinator_log import DataPlaneLog
+from highwater.partition.groups.kind import SNAPSHOT_FILE_NAME
 from highwater.partition.groups.runtime import GroupCoordinator
-from highwater.partition.groups.snapshot import FileSnapshotStore
 from highwater.partition.metrics.cleaner import CleanerCollector
 from highwater.partition.metrics.node import PartitionCollector
 from highwater.partition.metrics.replication import ReplicationCollector
@@ -111,7 +112,7 @@ class PartitionService:
         group_log = DataPlaneLog(self.plane)
         self.groups = GroupCoordinator(
             log=group_log,
-            snapshots=FileSnapshotStore(),
+            snapshots=FileSnapshotStore(SNAPSHOT_FILE_NAME),
             partitions=group_metadata_partitions,
             clock=clock,
             logger=log,

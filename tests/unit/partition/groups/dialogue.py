@@ -6,6 +6,7 @@ import itertools
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.core import invariants
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.core.durable import Record
@@ -16,7 +17,6 @@ from highwater.partition.groups.core.values import (
     JoinRequest,
     JoinResponse,
     LeavingMember,
-    Moment,
     OffsetToCommit,
     SyncRequest,
     SyncResponse,

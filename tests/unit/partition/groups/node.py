@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.registry import request_codec
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
+from highwater.partition.coordinator.shard_host import HostSettings, HostState
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.runtime import GroupCoordinator
-from highwater.partition.groups.shard_host import HostSettings, HostState
 from highwater.runtime.clock import SystemClock
 from highwater.runtime.logging import silent_logger
-from tests.unit.partition.groups.memory_log import MemoryLog, MemorySnapshots
+from tests.unit.partition.coordinator.memory_log import MemoryLog, MemorySnapshots
+from tests.unit.partition.coordinator.waiting import until
 
 NO_DELAY = GroupConfig(initial_rebalance_delay_ms=0)
 
 
 def is_active(coordinator: GroupCoordinator, partition: int) -> bool:
     """Whether the partition is loaded and serves calls."""
-    host = coordinator._hosts.get(partition)
+    host = coordinator._hosts.by_partition.get(partition)
     return host is not None and host.state is HostState.ACTIVE
 
 
@@ -132,14 +131,3 @@ class Node:
 def _api_key(message: Any) -> int:
     module = __import__(type(message).__module__, fromlist=["API_KEY"])
     return int(module.API_KEY)
-
-
-async def until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
-    """Let the loop run until the condition holds."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + timeout_s
-    turns = 0
-    while not condition():
-        assert loop.time() < end, "it never came true"
-        turns += 1
-        await asyncio.sleep(0 if turns < 50 else 0.002)

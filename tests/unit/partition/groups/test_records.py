@@ -4,6 +4,7 @@ import pytest
 
 from highwater.kafka.errors import DecodeError
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
+from highwater.partition.coordinator.records import UnknownRecordError
 from highwater.partition.groups.core.durable import (
     CommittedOffset,
     GroupImage,
@@ -12,7 +13,7 @@ from highwater.partition.groups.core.durable import (
     OffsetRecord,
 )
 from highwater.partition.groups.core.values import GroupKey
-from highwater.partition.groups.records import UnknownRecordError, decode, encode
+from highwater.partition.groups.records import decode, encode
 
 GROUP = GroupKey(DEFAULT_INSTANCE, "g")
 TENANT = GroupKey(InstanceId("acme"), "g")

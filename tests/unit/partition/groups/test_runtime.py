@@ -29,12 +29,13 @@ from highwater.kafka.messages.sync_group import (
 )
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.model.partitioning import coordinator_partition
+from highwater.partition.coordinator.shard_host import HostSettings
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
 from highwater.partition.groups.core.state import GroupState
-from highwater.partition.groups.shard_host import HostSettings
-from tests.unit.partition.groups.memory_log import MemoryLog, MemorySnapshots
-from tests.unit.partition.groups.node import Node, is_active, until
+from tests.unit.partition.coordinator.memory_log import MemoryLog, MemorySnapshots
+from tests.unit.partition.coordinator.waiting import until
+from tests.unit.partition.groups.node import Node, is_active
 
 
 def join(member_id="", group="g", **fields):

@@ -17,12 +17,13 @@ and 0x4802, and begin with the instance id. The rest is the same.
 """
 
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
-from highwater.kafka.errors import DecodeError, InvalidLengthError, TruncatedError
+from highwater.kafka.errors import InvalidLengthError, TruncatedError
 from highwater.kafka.message import DECODE_FAILURES
 from highwater.kafka.primitives import read_uvarint, skip_tagged_fields
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
+from highwater.partition.coordinator.records import EncodedRecord, UnknownRecordError
 from highwater.partition.groups.core.durable import (
     CommittedOffset,
     GroupImage,
@@ -46,17 +47,6 @@ _INT16 = Struct(">h")
 _INT32 = Struct(">i")
 _INT64 = Struct(">q")
 _OFFSET_HEAD = Struct(">hqi")
-
-
-class UnknownRecordError(DecodeError):
-    """A key or value of a version that a newer Kafka wrote and that we skip."""
-
-
-class EncodedRecord(NamedTuple):
-    """What goes into a batch."""
-
-    key: bytes
-    value: bytes | None
 
 
 def encode(record: Record) -> EncodedRecord:

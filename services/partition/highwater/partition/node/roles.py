@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from highwater.model.cluster import TopicState
 from highwater.model.ids import DEFAULT_INSTANCE, GROUP_METADATA_TOPIC
-from highwater.partition.groups.coordinator_log import DataPlaneLog
+from highwater.partition.coordinator.coordinator_log import DataPlaneLog
 from highwater.partition.groups.runtime import GroupCoordinator
 
 

@@ -1,6 +1,7 @@
 import pytest
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.coordinator.core.timers import Timer
 from highwater.partition.groups.core.group import GENERATION_MAX, ClassicGroup, Member
 from highwater.partition.groups.core.state import (
     COMPLETING_REBALANCE,
@@ -9,7 +10,6 @@ from highwater.partition.groups.core.state import (
     STABLE,
     IllegalGroupTransitionError,
 )
-from highwater.partition.groups.core.timers import Timer
 from tests.unit.partition.groups.dialogue import key
 
 

@@ -1,12 +1,12 @@
 import pytest
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.core.durable import CommittedOffset, OffsetRecord
 from highwater.partition.groups.core.rebalance import create_group
 from highwater.partition.groups.core.shard_state import ShardState
 from highwater.partition.groups.core.state import DEAD
-from highwater.partition.groups.core.values import Moment
 from tests.unit.partition.groups.core.test_group import member
 from tests.unit.partition.groups.dialogue import key
 

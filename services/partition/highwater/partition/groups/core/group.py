@@ -8,6 +8,7 @@ record. This is the coordinator's view; members learn of changes only from respo
 from collections.abc import Iterable
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.coordinator.core.timers import Timer
 from highwater.partition.groups.core.durable import GroupImage, MemberImage
 from highwater.partition.groups.core.state import (
     COMPLETING_REBALANCE,
@@ -17,7 +18,6 @@ from highwater.partition.groups.core.state import (
     GroupState,
     check_transition,
 )
-from highwater.partition.groups.core.timers import Timer
 from highwater.partition.groups.core.values import GroupKey, JoinedMember
 
 GENERATION_MAX = 2**31 - 1

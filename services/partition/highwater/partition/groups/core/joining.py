@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.core import rebalance
 from highwater.partition.groups.core.durable import GroupRecord, image_size
 from highwater.partition.groups.core.group import ClassicGroup, Member
@@ -29,7 +30,6 @@ from highwater.partition.groups.core.values import (
     JoinedMember,
     JoinRequest,
     JoinResponse,
-    Moment,
     SyncResponse,
 )
 

@@ -7,6 +7,7 @@ and does not know its id yet.
 """
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.core import rebalance
 from highwater.partition.groups.core.group import ClassicGroup
 from highwater.partition.groups.core.shard_state import ShardState
@@ -15,7 +16,7 @@ from highwater.partition.groups.core.state import (
     PREPARING_REBALANCE,
     STABLE,
 )
-from highwater.partition.groups.core.values import GroupKey, LeavingMember, Moment
+from highwater.partition.groups.core.values import GroupKey, LeavingMember
 
 
 def heartbeat(

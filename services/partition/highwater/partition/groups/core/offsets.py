@@ -12,6 +12,7 @@ Kafka: OffsetMetadataManager.java, `ClassicGroup.validateOffsetCommit`.
 from collections.abc import Iterable
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.core import rebalance
 from highwater.partition.groups.core.durable import (
     CommittedOffset,
@@ -23,7 +24,7 @@ from highwater.partition.groups.core.group import ClassicGroup
 from highwater.partition.groups.core.shard_state import ShardState
 from highwater.partition.groups.core.state import COMPLETING_REBALANCE, DEAD, EMPTY, STABLE
 from highwater.partition.groups.core.subscription import is_subscribed, subscribed_topics
-from highwater.partition.groups.core.values import CommitRequest, GroupKey, Moment
+from highwater.partition.groups.core.values import CommitRequest, GroupKey
 
 TIMESTAMP_MAX = 2**63 - 1
 """The latest expiry time; a longer retention time means for ever."""

@@ -7,6 +7,7 @@ of GroupMetadataManager.java.
 from functools import partial
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.core.durable import GroupImage, GroupRecord
 from highwater.partition.groups.core.group import ClassicGroup, Member
 from highwater.partition.groups.core.shard_state import ShardState
@@ -20,7 +21,6 @@ from highwater.partition.groups.core.state import (
 from highwater.partition.groups.core.values import (
     GroupKey,
     JoinResponse,
-    Moment,
     SyncResponse,
 )
 

@@ -10,6 +10,7 @@ from functools import partial
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId
+from highwater.partition.coordinator.core.values import Moment, Reply
 from highwater.partition.groups.core import (
     admin,
     joining,
@@ -40,8 +41,7 @@ from highwater.partition.groups.core.values import (
     JoinRequest,
     LeavingMember,
     ListedGroup,
-    Moment,
-    Reply,
+    Response,
     SyncRequest,
 )
 
@@ -214,7 +214,7 @@ class GroupCoordinatorShard:
         records, self._state.records = self._state.records, []
         return records
 
-    def take_replies(self) -> list[Reply]:
+    def take_replies(self) -> list[Reply[Response]]:
         """Take the answers to parked calls since the last call."""
         replies, self._state.replies = self._state.replies, []
         return replies
@@ -226,6 +226,10 @@ class GroupCoordinatorShard:
     def parked_tokens(self) -> list[object]:
         """Tokens of all parked calls, for when the shard is discarded."""
         return list(self._state.parked)
+
+    def capture(self) -> DurableState:
+        """Copy the durable state, so that later records do not change the copy."""
+        return self._state.durable.capture()
 
     # -- views --------------------------------------------------------------------------------
 

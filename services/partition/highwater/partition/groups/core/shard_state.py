@@ -3,17 +3,17 @@
 from collections.abc import Callable
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.coordinator.core.timers import Timer, TimerHeap
+from highwater.partition.coordinator.core.values import Moment, Reply
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.core.durable import DurableState, Record
 from highwater.partition.groups.core.group import ClassicGroup, Member, metadata_size
 from highwater.partition.groups.core.state import DEAD, EMPTY
-from highwater.partition.groups.core.timers import Timer, TimerHeap
 from highwater.partition.groups.core.values import (
     GroupKey,
     JoinRequest,
     JoinResponse,
-    Moment,
-    Reply,
+    Response,
     SyncResponse,
 )
 
@@ -49,16 +49,14 @@ class ShardState:
         self.parked: dict[object, tuple[ClassicGroup, Member]] = {}
         """Token of a parked JoinGroup or SyncGroup -> its group and member."""
         self.records: list[Record] = []
-        self.replies: list[Reply] = []
+        self.replies: list[Reply[Response]] = []
 
     def apply(self, record: Record) -> None:
         """Replay a record now and queue it for the append."""
         self.durable.replay(record)
         self.records.append(record)
 
-    def reply(
-        self, token: object, response: JoinResponse | SyncResponse, *, after_commit: bool = False
-    ) -> None:
+    def reply(self, token: object, response: Response, *, after_commit: bool = False) -> None:
         """Answer a call, parked or not."""
         self.parked.pop(token, None)
         self.replies.append(Reply(token, response, after_commit))

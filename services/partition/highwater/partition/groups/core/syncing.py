@@ -7,11 +7,12 @@ The leader's call completes the generation; other members' calls wait. Kafka: `c
 """
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.core import rebalance
 from highwater.partition.groups.core.durable import image_size
 from highwater.partition.groups.core.shard_state import ShardState
 from highwater.partition.groups.core.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE
-from highwater.partition.groups.core.values import Moment, SyncRequest, SyncResponse
+from highwater.partition.groups.core.values import SyncRequest, SyncResponse
 
 
 def sync_group(state: ShardState, request: SyncRequest, token: object, now: Moment) -> None:

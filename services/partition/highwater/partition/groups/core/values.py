@@ -18,15 +18,6 @@ class GroupKey(NamedTuple):
     group_id: str
 
 
-class Moment(NamedTuple):
-    """One reading of both clocks; every handler gets one."""
-
-    now_ms: int
-    """Monotonic, for timers."""
-    wall_ms: int
-    """Since the Unix epoch, for records."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinRequest:
     """A JoinGroup request; `member_id` is "" for a member without one yet."""
@@ -155,11 +146,5 @@ class DescribedGroup:
     members: tuple[DescribedMember, ...]
 
 
-class Reply(NamedTuple):
-    """The answer to a JoinGroup or SyncGroup."""
-
-    token: object
-    """The token that came with the request."""
-    response: JoinResponse | SyncResponse
-    after_commit: bool
-    """True if the answer depends on records that must be committed first."""
+Response = JoinResponse | SyncResponse
+"""What answers a parked call."""

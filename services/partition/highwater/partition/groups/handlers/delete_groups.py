@@ -10,8 +10,9 @@ from highwater.kafka.messages.delete_groups import (
     decode_request,
     encode_response,
 )
+from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
-from highwater.partition.groups.core.values import GroupKey, Moment
+from highwater.partition.groups.core.values import GroupKey
 
 
 def handle(

@@ -8,8 +8,9 @@ from highwater.kafka.messages.heartbeat import (
     decode_request,
     encode_response,
 )
+from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
-from highwater.partition.groups.core.values import GroupKey, Moment
+from highwater.partition.groups.core.values import GroupKey
 
 
 def handle(shard: GroupCoordinatorShard, call: CoordinatorCall, now: Moment) -> bytes:

@@ -11,8 +11,9 @@ from highwater.kafka.messages.join_group import (
     decode_request,
     encode_response,
 )
+from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
-from highwater.partition.groups.core.values import GroupKey, JoinRequest, JoinResponse, Moment
+from highwater.partition.groups.core.values import GroupKey, JoinRequest, JoinResponse
 
 _NULLABLE_PROTOCOL_FROM = 7
 _KNOWN_MEMBER_ID_FROM = 4

@@ -13,8 +13,9 @@ from highwater.kafka.messages.leave_group import (
     decode_request,
     encode_response,
 )
+from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
-from highwater.partition.groups.core.values import GroupKey, LeavingMember, Moment
+from highwater.partition.groups.core.values import GroupKey, LeavingMember
 
 _BATCH_FROM = 3
 

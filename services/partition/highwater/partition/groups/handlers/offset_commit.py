@@ -13,11 +13,11 @@ from highwater.kafka.messages.offset_commit import (
     decode_request,
     encode_response,
 )
+from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
 from highwater.partition.groups.core.values import (
     CommitRequest,
     GroupKey,
-    Moment,
     OffsetToCommit,
 )
 

@@ -9,8 +9,9 @@ from highwater.kafka.messages.offset_delete import (
     decode_request,
     encode_response,
 )
+from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
-from highwater.partition.groups.core.values import GroupKey, Moment
+from highwater.partition.groups.core.values import GroupKey
 
 
 def handle(shard: GroupCoordinatorShard, call: CoordinatorCall, now: Moment) -> bytes:

@@ -6,8 +6,9 @@ from highwater.kafka.messages.sync_group import (
     decode_request,
     encode_response,
 )
+from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
-from highwater.partition.groups.core.values import GroupKey, Moment, SyncRequest, SyncResponse
+from highwater.partition.groups.core.values import GroupKey, SyncRequest, SyncResponse
 
 
 def handle(shard: GroupCoordinatorShard, call: CoordinatorCall, now: Moment) -> None:

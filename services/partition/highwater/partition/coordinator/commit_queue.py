@@ -1,0 +1,246 @@
+"""Group commit: all records of one loop turn become one batch, and answers wait for it.
+
+Records are replayed into the state before they are added, so a later answer may already show them.
+Every answer therefore waits until everything added before it is committed. It also waits until the
+high watermark has reached the end of what was loaded.
+
+An answer waits no longer than offsets.commit.timeout.ms, and then gets an error. The records stay
+in the log and in the state and are committed later, as in Kafka's CoordinatorRuntime. When an
+append fails, the queue is finished: its state no longer matches the log, and the owner loads a new
+one.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Generic, NamedTuple
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.records.batch import HEADER_SIZE
+from highwater.kafka.records.builder import RecordBatchBuilder
+from highwater.partition.coordinator.records import EncodedRecord, RecordT
+
+_RECORD_OVERHEAD: Final = 32
+"""The most bytes that lengths, deltas and header count add to a key and a value."""
+
+IN_FLIGHT_MAX: Final = 1_000
+"""Batches in flight. While followers are slow, new records gather in the next batch. With more than
+16 000 waiting batches the partition would give up the first, and the shard would load again."""
+
+Append = Callable[[bytes, Callable[[int, int], None]], None]
+"""(batch, on_committed(error_code, base_offset)); see `CoordinatorLog.append`."""
+
+
+class _Waiter(NamedTuple):
+    """An answer that waits for the commit of a batch and of all before it."""
+
+    batch: int
+    """Number of the batch."""
+    deadline_ms: int
+    deliver: Callable[[int], None]
+
+
+class _Batch:
+    """A batch in flight."""
+
+    __slots__ = ("at_offset", "base_offset", "committed", "next_offset", "number", "size")
+
+    def __init__(self, number: int, base_offset: int, next_offset: int, size: int) -> None:
+        self.number = number
+        self.base_offset = base_offset
+        """Its first offset, if nobody else writes to the log."""
+        self.next_offset = next_offset
+        self.size = size
+        self.at_offset: list[Callable[[int], None]] = []
+        self.committed = False
+
+
+class CommitQueue(Generic[RecordT]):
+    """Records of one shard between being decided and being committed. Used on one loop."""
+
+    def __init__(
+        self,
+        *,
+        encode: Callable[[RecordT], EncodedRecord],
+        append: Append,
+        next_offset: int,
+        batch_bytes_max: int,
+        timeout_ms: int,
+        call_soon: Callable[[Callable[[], None]], object],
+        wall_ms: Callable[[], int],
+        monotonic_ms: Callable[[], int],
+        on_failure: Callable[[int], None],
+        on_committed: Callable[[int], None],
+        caught_up: bool = True,
+    ) -> None:
+        """`on_failure(error_code)` is called at most once, `on_committed(bytes)` per batch.
+
+        `next_offset` is the log end offset; `call_soon` runs a callback after this turn;
+        `timeout_ms` bounds the wait of each answer. Without `caught_up`, records below
+        `next_offset` may not be committed yet; the owner calls `catch_up` when they are.
+        """
+        self._encode = encode
+        self._append_batch = append
+        self._batch_bytes_max = batch_bytes_max
+        self._timeout_ms = timeout_ms
+        self._call_soon = call_soon
+        self._wall_ms = wall_ms
+        self._monotonic_ms = monotonic_ms
+        self._on_failure = on_failure
+        self._on_committed = on_committed
+        self._next_offset = next_offset
+        """Everything below is committed once nothing is in flight."""
+        self._end_offset = next_offset
+        """The next batch's first offset."""
+        self._builder: RecordBatchBuilder | None = None
+        self._waiting: deque[_Waiter] = deque()
+        """In the order of their batches, and so of their deadlines."""
+        self._in_flight: deque[_Batch] = deque()
+        self._in_flight_bytes = 0
+        self._flushed = 0
+        """Number of the last appended batch."""
+        self._flush_scheduled = False
+        self._failure: int | None = None
+        """The error for every caller once the queue is finished."""
+        self._loaded: _Batch | None = None
+        if not caught_up:
+            self._loaded = _Batch(0, next_offset, next_offset, 0)
+            self._in_flight.append(self._loaded)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that are not committed yet."""
+        built = 0 if self._builder is None else self._builder.size_uncompressed
+        return self._in_flight_bytes + built
+
+    @property
+    def waiting(self) -> int:
+        """How many answers wait."""
+        return len(self._waiting)
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything added is committed."""
+        return self._builder is None and not self._in_flight
+
+    def add(self, records: list[RecordT]) -> None:
+        """Queue the records of one operation, in one batch if they fit."""
+        assert self._failure is None
+        encode = self._encode
+        encoded = [encode(record) for record in records]
+        sizes = [len(key) + len(value or b"") + _RECORD_OVERHEAD for key, value in encoded]
+        self._make_room(sum(sizes))
+        timestamp_ms = self._wall_ms()
+        for (key, value), size in zip(encoded, sizes, strict=True):
+            self._make_room(size)
+            if self._builder is None:
+                self._builder = RecordBatchBuilder()
+            self._builder.append(key=key, value=value, timestamp_ms=timestamp_ms)
+        self._flush_soon()
+
+    def after_commit(self, deliver: Callable[[int], None]) -> None:
+        """Call `deliver(0)` when everything added so far is committed, else `deliver(error)`.
+
+        The error comes when an append fails or the wait is too long; see `expire`.
+        """
+        if self._failure is not None:
+            deliver(self._failure)
+        elif self.idle:
+            deliver(0)
+        else:
+            batch = self._flushed + (self._builder is not None)
+            deadline_ms = self._monotonic_ms() + self._timeout_ms
+            self._waiting.append(_Waiter(batch, deadline_ms, deliver))
+
+    def next_deadline_ms(self) -> int | None:
+        """When `expire` is to be called next, None if nobody waits."""
+        return self._waiting[0].deadline_ms if self._waiting else None
+
+    def expire(self, now_ms: int, error: int) -> None:
+        """Tell `error` to callers whose deadline has passed; their records stay."""
+        waiting = self._waiting
+        while waiting and waiting[0].deadline_ms <= now_ms:
+            waiting.popleft().deliver(error)
+
+    def catch_up(self) -> None:
+        """The high watermark has reached the end of the loaded records."""
+        loaded, self._loaded = self._loaded, None
+        if loaded is not None and self._failure is None:
+            loaded.committed = True
+            self._take_committed()
+
+    def at_offset(self, tell: Callable[[int], None]) -> None:
+        """Append what is queued; call `tell` with the next offset once it is committed.
+
+        `tell` is not called if the commit fails.
+        """
+        self.flush()
+        if self._in_flight:
+            self._in_flight[-1].at_offset.append(tell)
+        elif self._failure is None:
+            tell(self._next_offset)
+
+    def flush(self) -> None:
+        """Append what is queued, now."""
+        self._flush_scheduled = False
+        builder = self._builder
+        if builder is None or self._failure is not None:
+            return
+        data = builder.build()
+        base_offset = self._end_offset
+        self._end_offset += builder.record_count
+        self._flushed += 1
+        batch = _Batch(self._flushed, base_offset, self._end_offset, len(data))
+        self._builder = None
+        self._in_flight.append(batch)
+        self._in_flight_bytes += batch.size
+        self._append_batch(data, partial(self._appended, batch))
+
+    def fail(self, error: int) -> None:
+        """Finish: all waiting callers get `error`, and later results are ignored."""
+        self._failure = error
+        waiting, self._waiting = self._waiting, deque()
+        self._in_flight.clear()
+        self._in_flight_bytes = 0
+        self._builder = None
+        for waiter in waiting:
+            waiter.deliver(error)
+
+    def _flush_soon(self) -> None:
+        """Append what is queued after this turn, or once fewer batches are in flight."""
+        if not self._flush_scheduled and len(self._in_flight) < IN_FLIGHT_MAX:
+            self._flush_scheduled = True
+            self._call_soon(self.flush)
+
+    def _make_room(self, size: int) -> None:
+        """Begin another batch if `size` more bytes would make this one too large."""
+        builder = self._builder
+        room = self._batch_bytes_max - HEADER_SIZE
+        if builder is not None and builder.size_uncompressed + size > max(room, size):
+            self.flush()
+
+    def _appended(self, batch: _Batch, error: int, base_offset: int) -> None:
+        if self._failure is not None:
+            return
+        if not error and base_offset != batch.base_offset:
+            # The log has another batch: one that was given up while a slow disk still had it.
+            # The state was built without that batch.
+            error = ErrorCode.REQUEST_TIMED_OUT
+        if error:
+            self._on_failure(error)
+            return
+        batch.committed = True
+        self._take_committed()
+
+    def _take_committed(self) -> None:
+        while self._in_flight and self._in_flight[0].committed:
+            first = self._in_flight.popleft()
+            self._in_flight_bytes -= first.size
+            self._next_offset = first.next_offset
+            while self._waiting and self._waiting[0].batch <= first.number:
+                self._waiting.popleft().deliver(0)
+            for tell in first.at_offset:
+                tell(first.next_offset)
+            self._on_committed(first.size)
+        if self._builder is not None:
+            self._flush_soon()

@@ -1,0 +1,34 @@
+"""What differs between coordinators, for the host of their shards."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from highwater.partition.coordinator.core.values import ResponseT
+from highwater.partition.coordinator.records import RecordCodec, RecordT
+from highwater.partition.coordinator.replies import Replies
+from highwater.partition.coordinator.shard import Shard
+
+ShardT = TypeVar("ShardT")
+"""A shard as its handlers see it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorKind(Generic[ShardT, RecordT, ResponseT]):
+    """The parameters of a host: shard, records, snapshot and replies."""
+
+    name: str
+    """Begins the names of log events and tasks: "group" for `group_shard_loaded`."""
+    new_shard: Callable[[], ShardT]
+    """An empty shard, to be loaded."""
+    hosted: Callable[[ShardT], Shard[RecordT, ResponseT]]
+    """The same shard as its host sees it. No bound of a type variable can say that every ShardT is
+    a Shard of these records and responses; this function says it for one type."""
+    codec: RecordCodec[RecordT]
+    replies: Replies[ResponseT]
+    snapshot_magic: bytes
+    """The first 4 bytes of a snapshot; see `snapshot`."""
+
+    def event(self, what: str) -> str:
+        """The name of a log event."""
+        return f"{self.name}_{what}"

@@ -1,0 +1,11 @@
+from tests.unit.partition.coordinator.counter import COUNTERS, CounterShard
+
+
+def test_log_events_begin_with_the_name():
+    assert COUNTERS.event("shard_loaded") == "counter_shard_loaded"
+
+
+def test_host_and_handlers_have_the_same_shard():
+    shard = COUNTERS.new_shard()
+    assert isinstance(shard, CounterShard)
+    assert COUNTERS.hosted(shard) is shard
