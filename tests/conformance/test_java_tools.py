@@ -18,6 +18,7 @@ from tests.conformance.messages import Message
 from tests.conformance.topics import end_offsets, make_topic, unique_name
 from tests.support.cluster import Cluster, partition_dir
 from tests.support.java_tools import (
+    CLUSTER,
     CONFIGS,
     CONSUMER_GROUPS,
     CONSUMER_PERFORMANCE,
@@ -326,3 +327,14 @@ def test_features_command(cluster: Cluster) -> None:
     )
     assert refused.returncode == 1
     assert "Invalid update version 9 for feature group.version" in refused.stdout + refused.stderr
+
+
+def test_cluster_command_does_not_unregister_a_live_broker(cluster: Cluster) -> None:
+    """Apache Kafka forgets it until it registers again."""
+    if cluster.mode == "kafka":
+        pytest.skip("the cluster of the other tests would lose its broker")
+    at = ("--bootstrap-server", cluster.bootstrap)
+    live = java_tool(CLUSTER, "unregister", *at, "--id", str(cluster.nodes[0].node_id), check=False)
+    assert "is alive; stop it first" in live.stdout + live.stderr
+    unknown = java_tool(CLUSTER, "unregister", *at, "--id", "4711", check=False)
+    assert "BrokerIdNotRegisteredException" in unknown.stdout + unknown.stderr

@@ -26,6 +26,7 @@ GET_OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 REASSIGN_PARTITIONS = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 FEATURES = "org.apache.kafka.tools.FeatureCommand"
+CLUSTER = "org.apache.kafka.tools.ClusterTool"
 LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
 DUMP_LOG_SEGMENTS = "org.apache.kafka.tools.DumpLogSegments"
 

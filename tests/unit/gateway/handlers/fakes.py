@@ -298,6 +298,13 @@ class FakeController:
             errors=errors, revision=self.backend.image.revision
         )
 
+    async def remove_node(self, request: Any, *, timeout_s: float) -> pb.RemoveNodeResponse:
+        await self._take(request)
+        error = self.errors.get(request.node_id)
+        if error is None:
+            self.backend.change(removed_nodes=frozenset({NodeId(request.node_id)}))
+        return pb.RemoveNodeResponse(error=self._error(error), revision=self.backend.image.revision)
+
     async def allocate_producer_ids(self, request: Any, *, timeout_s: float) -> Any:
         await self._take(request)
         error = self.errors.get("producer ids")

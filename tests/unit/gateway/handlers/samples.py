@@ -45,6 +45,7 @@ from highwater.kafka.messages import (
     offset_fetch,
     offset_for_leader_epoch,
     sync_group,
+    unregister_broker,
     update_features,
 )
 
@@ -269,6 +270,7 @@ _SAMPLES = {
     ApiKey.DESCRIBE_PRODUCERS: lambda version: describe_producers.DescribeProducersRequest(
         [describe_producers.DescribeProducersRequestTopicRequest(TOPIC, [0])]
     ),
+    ApiKey.UNREGISTER_BROKER: lambda version: unregister_broker.UnregisterBrokerRequest(3),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (
         lambda version: describe_topic_partitions.DescribeTopicPartitionsRequest(
             [describe_topic_partitions.DescribeTopicPartitionsRequestTopicRequest(TOPIC)]

@@ -93,6 +93,7 @@ _ROWS: Final = (
     _row(ApiKey.UPDATE_FEATURES, (0, 2), "update_features"),
     _row(ApiKey.DESCRIBE_CLUSTER, (0, 2), "describe_cluster"),
     _row(ApiKey.DESCRIBE_PRODUCERS, (0, 0), "describe_producers"),
+    _row(ApiKey.UNREGISTER_BROKER, (0, 0), "unregister_broker"),
     _row(ApiKey.DESCRIBE_TOPIC_PARTITIONS, (0, 0), "describe_topic_partitions"),
 )
 
