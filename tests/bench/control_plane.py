@@ -153,7 +153,7 @@ def _converted(delta: ClusterDelta) -> tuple[pb.ClusterChange, float]:
 def _check_routes(routing: RoutingTable, image: ClusterImage) -> None:
     """Checks that the routes are right, so that the work was really done."""
     for topic in image.topics.values():
-        routes = routing.by_id(topic.topic_id)
+        routes = routing.by_id(topic.instance, topic.topic_id)
         assert routes is not None
         for route, state in zip(routes.partitions, topic.partitions, strict=True):
             assert (route.leader, route.leader_epoch) == (state.leader, state.leader_epoch)

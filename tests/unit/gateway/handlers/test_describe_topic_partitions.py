@@ -8,7 +8,7 @@ from highwater.kafka.messages.describe_topic_partitions import (
 )
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import ResourceType
-from highwater.model.ids import NodeId
+from highwater.model.ids import DEFAULT_INSTANCE, NodeId
 from tests.unit.gateway.handlers.fakes import (
     OTHER,
     Client,
@@ -133,7 +133,7 @@ async def test_topics_that_do_not_exist_are_not_created(name, code):
 
 async def test_no_leader_older_than_clients_know_is_described():
     backend = FakeBackend(image_of(topic("orders", [1, 2])))
-    routes = backend.routing.by_id(topic_id("orders"))
+    routes = backend.routing.by_id(DEFAULT_INSTANCE, topic_id("orders"))
     backend.routing.told(routes.partitions[0], 6)
     response = await Client(backend).call(ask("orders"), 0)
     first, second = response.topics[0].partitions

@@ -9,7 +9,7 @@ from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import THE_CLUSTER, ResourceType
 from highwater.model.cluster import GatewayState
 from highwater.model.errors import UnreachableError
-from highwater.model.ids import GatewayId, NodeId
+from highwater.model.ids import DEFAULT_INSTANCE, GatewayId, NodeId
 from tests.unit.gateway.handlers.fakes import (
     GATEWAY,
     OTHER,
@@ -309,7 +309,7 @@ def elected(state, leader):
 def behind_on(*topics):
     """A gateway that has shown epoch 6 of the first topic's first partition and has epoch 5."""
     backend = FakeBackend(image_of(*topics))
-    routes = backend.routing.by_id(topics[0].topic_id)
+    routes = backend.routing.by_id(DEFAULT_INSTANCE, topics[0].topic_id)
     backend.routing.told(routes.partitions[0], 6)
     return backend
 

@@ -48,8 +48,8 @@ def test_routes_name_leader_epoch_and_link(table):
         (1, 2, 5, "link 2"),
         (2, 3, 5, None),
     ]
-    assert table.by_id(routes.state.topic_id) is routes
-    assert table.topics_of(DEFAULT_INSTANCE)[b"a"] is routes
+    assert table.by_id(DEFAULT_INSTANCE, routes.state.topic_id) is routes
+    assert table.topics_of(DEFAULT_INSTANCE).by_name[b"a"] is routes
 
 
 def test_a_new_leader_gets_a_new_route_and_others_keep_theirs(table):
@@ -85,14 +85,17 @@ def test_more_partitions(table):
 def test_a_topic_that_is_deleted_and_one_that_is_made_anew(table):
     routes = table.topic(DEFAULT_INSTANCE, "a")
     live = table.topics_of(DEFAULT_INSTANCE)
+    former_id = routes.state.topic_id
     again = replace(topic_state("a", [(2,)]), topic_id=TopicId(b"another-id-here!"))
     table.apply(image_of(topics=[again]))
     assert routes.gone
-    assert table.by_id(routes.state.topic_id) is None
-    assert live[b"a"].partitions[0].topic_id == again.topic_id
-    assert not live[b"a"].gone
+    assert table.by_id(DEFAULT_INSTANCE, former_id) is None
+    assert live.find("a", former_id) is None, "the id counts, not the name"
+    assert live.by_name[b"a"].partitions[0].topic_id == again.topic_id
+    assert live.find("", again.topic_id) is live.by_name[b"a"]
+    assert not live.by_name[b"a"].gone
     table.apply(image_of())
-    assert live == {}
+    assert (live.by_name, live.by_id) == ({}, {})
 
 
 def test_instances_do_not_see_one_another(table):
@@ -101,7 +104,10 @@ def test_instances_do_not_see_one_another(table):
     theirs = replace(topic_state("a", [(2,)]), instance=team, topic_id=TopicId(b"another-id-here!"))
     ours = table.topic(DEFAULT_INSTANCE, "a")
     table.apply(image_of(topics=[ours.state, theirs]))
-    assert live[b"a"].partitions[0].instance == team
+    assert live.by_name[b"a"].partitions[0].instance == team
+    assert table.by_id(team, theirs.topic_id) is live.by_name[b"a"]
+    assert table.by_id(DEFAULT_INSTANCE, theirs.topic_id) is None
+    assert table.by_id(team, ours.state.topic_id) is None
     assert table.topic(DEFAULT_INSTANCE, "a") is ours
 
 
@@ -271,7 +277,7 @@ def test_moves_are_reported_at_every_step(links):
     told = []
     for _ in table.applying(after, delta):
         moves, _gone = table.take_changes()
-        held = [r for t in table.topics_of(DEFAULT_INSTANCE).values() for r in t.partitions]
+        held = [r for t in table.topics_of(DEFAULT_INSTANCE).by_name.values() for r in t.partitions]
         told += moves
         assert {id(route) for _, route in told} == {id(r) for r in held if r.leader == 2}
     told += table.take_changes()[0]

@@ -10,6 +10,7 @@ from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.data_plane.fetch_path import FetchReply
 from highwater.gateway.routing.client import ClientInfo, Peer
+from highwater.gateway.routing.table import InstanceTopics
 from highwater.gateway.sockets.connection import Connection
 from highwater.hop.fetch import FetchedPartition, FetchPartition, FetchWork
 from highwater.kafka.messages import fetch
@@ -75,7 +76,9 @@ async def connect(handler):
     made = Connection(
         shared=shared,
         handler=handler,
-        client=ClientInfo(Peer(instance=DEFAULT_INSTANCE, node=None, host="", port=0), {}),
+        client=ClientInfo(
+            Peer(instance=DEFAULT_INSTANCE, node=None, host="", port=0), InstanceTopics()
+        ),
         loop=loop,
         pool=None,
         connections=connections,

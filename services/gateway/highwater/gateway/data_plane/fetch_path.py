@@ -230,7 +230,7 @@ class FetchReply(FailingReply):
                 current = None
                 if result.error_code:
                     client = self.session.client
-                    routes = client.topics.get(topic.topic.encode())
+                    routes = client.topics.by_name.get(topic.topic.encode())
                     current = current_leader(
                         version, routes, asked.partition, result, client.peer.listener
                     )
@@ -251,7 +251,7 @@ def _learn(
     """Remembers a one-partition request, if the next one may take the fast path."""
     topic = request.topics[0]
     name = topic.topic.encode()
-    shape = learn(frame, version, topic.partitions[0], session.client.topics[name])
+    shape = learn(frame, version, topic.partitions[0], session.client.topics.by_name[name])
     if shape is None:
         return None
     shape.name = name_part(version, name)
@@ -438,7 +438,7 @@ class FetchPath:
         refused = False
         denied = unreadable_topics(self._authorizer, session.client.requester, request)
         for topic in request.topics:
-            routes = topics.get(topic.topic.encode())
+            routes = topics.by_name.get(topic.topic.encode())
             count = len(routes.partitions) if routes is not None else 0
             hidden = topic.topic in denied
             for asked in topic.partitions:

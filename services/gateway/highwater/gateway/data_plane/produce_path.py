@@ -25,7 +25,7 @@ from highwater.gateway.data_plane.decoding import RequestDecoder
 from highwater.gateway.data_plane.denials import produce_denials
 from highwater.gateway.routing.client import ClientSession
 from highwater.gateway.routing.current_leader import CurrentLeader, leader_for_error
-from highwater.gateway.routing.table import TopicRoutes
+from highwater.gateway.routing.table import InstanceTopics, TopicRoutes
 from highwater.hop.append import NO_BATCH, AppendGroup, Batch, Failure
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.framing import encode_response_header, frame
@@ -181,7 +181,7 @@ class ManyPartitionsReply(ProduceReply):
         if failure is not None:
             self.session.shared.meters.produce.failed(failure.error_code)
             client = self.session.client
-            routes = client.topics.get(name.encode())
+            routes = client.topics.by_name.get(name.encode())
             current = _current_leader(
                 self._version, routes, result.index, failure, client.peer.listener
             )
@@ -351,7 +351,7 @@ class ProducePath:
         deadline_ms = session.shared.now_ms + bounded_timeout_ms(request.timeout_ms)
         index = 0
         for topic in request.topic_data:
-            routes = topics.get(topic.name.encode())
+            routes = topics.by_name.get(topic.name.encode())
             denial = denials.get(topic.name) if denials else None
             for data in topic.partition_data:
                 if denial is not None:
@@ -395,14 +395,14 @@ class ProducePath:
         frame: bytearray,
         version: int,
         request: codec.ProduceRequest,
-        topics: dict[bytes, TopicRoutes],
+        topics: InstanceTopics,
     ) -> None:
         """Remembers the shape, if the next request of its kind may take the fast path."""
         topic = request.topic_data[0]
         data = topic.partition_data[0]
         batch = _batch_of(data)
         name = topic.name.encode()
-        routes = topics.get(name)
+        routes = topics.by_name.get(name)
         if (
             request.transactional_id is not None
             or routes is None

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from highwater.gateway.core.session import Session
-from highwater.gateway.routing.table import TopicRoutes
+from highwater.gateway.routing.table import InstanceTopics, TopicRoutes
 from highwater.model.authorization import ANONYMOUS, Requester
 from highwater.model.ids import InstanceId, NodeId
 from highwater.model.listener_names import DEFAULT_LISTENER
@@ -25,13 +25,11 @@ class Peer:
 
 
 class ClientInfo:
-    """A session's peer; `topics` is the live table of its instance."""
+    """A session's peer; `topics` are those of its instance, kept current."""
 
     __slots__ = ("instance", "peer", "requester", "told_revision", "topics")
 
-    def __init__(
-        self, peer: Peer, topics: dict[bytes, TopicRoutes], told_revision: int = -1
-    ) -> None:
+    def __init__(self, peer: Peer, topics: InstanceTopics, told_revision: int = -1) -> None:
         self.peer = peer
         self.requester = Requester(ANONYMOUS, peer.instance, peer.host)
         self.told_revision = told_revision

@@ -1,4 +1,4 @@
-"""Finds the leader of (instance, topic name, partition); follows the image.
+"""Finds the leader of (instance, topic name or id, partition); follows the image.
 
 This is the gateway's view of the cluster, as old as the last image that the controller's watch
 brought. Names are mapped to topic ids here and nowhere else (decision 6).
@@ -12,7 +12,7 @@ from highwater.gateway.core.produce_reply import reply_struct
 from highwater.hop.append import AppendRoute
 from highwater.hop.ports import NodeLink, ProduceTarget
 from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState, TopicState
-from highwater.model.ids import DEFAULT_INSTANCE, InstanceId, NodeId, TopicId
+from highwater.model.ids import NO_TOPIC_ID, InstanceId, NodeId, TopicId
 from highwater.model.steps import Steps, finish
 
 _STEP_MOVES: Final = 32
@@ -83,6 +83,25 @@ class TopicRoutes:
         return found
 
 
+class InstanceTopics:
+    """One instance's topics by encoded name and by id; the routing table keeps both current.
+
+    A topic that was made anew under its name has another id: the former one is not found any more.
+    """
+
+    __slots__ = ("by_id", "by_name")
+
+    def __init__(self) -> None:
+        self.by_name: dict[bytes, TopicRoutes] = {}
+        self.by_id: dict[TopicId, TopicRoutes] = {}
+
+    def find(self, name: str, topic_id: bytes) -> TopicRoutes | None:
+        """The topic that a request names: by its id, or by its name if it has no id (KIP-516)."""
+        if topic_id == NO_TOPIC_ID:
+            return self.by_name.get(name.encode())
+        return self.by_id.get(TopicId(topic_id))
+
+
 class RoutingTable:
     """All routes. Every new image goes through `apply`, or all steps of `applying`, in order.
 
@@ -102,7 +121,7 @@ class RoutingTable:
         self._hold = hold
         self._moves: list[tuple[NodeLink | None, PartitionRoute]] = []
         self._gone: list[TopicId] = []
-        self._by_name: dict[InstanceId, dict[bytes, TopicRoutes]] = {DEFAULT_INSTANCE: {}}
+        self._instances: dict[InstanceId, InstanceTopics] = {}
         self._by_id: dict[TopicId, TopicRoutes] = {}
         self.image: ClusterImage | None = None
         self._newest_revision = 0
@@ -135,17 +154,20 @@ class RoutingTable:
         if leader_epoch > (route.leader_epoch if known is None else known):
             self.ahead[key] = max(leader_epoch, self.ahead.get(key, leader_epoch))
 
-    def topics_of(self, instance: InstanceId) -> dict[bytes, TopicRoutes]:
-        """An instance's routes by encoded topic name; the dictionary is live."""
-        return self._by_name.setdefault(instance, {})
+    def topics_of(self, instance: InstanceId) -> InstanceTopics:
+        """An instance's topics, also in the future."""
+        found = self._instances.get(instance)
+        if found is None:
+            found = self._instances[instance] = InstanceTopics()
+        return found
 
     def topic(self, instance: InstanceId, name: str) -> TopicRoutes | None:
         """Routes of a topic by name."""
-        return self.topics_of(instance).get(name.encode())
+        return self.topics_of(instance).by_name.get(name.encode())
 
-    def by_id(self, topic_id: TopicId) -> TopicRoutes | None:
-        """Routes of a topic by id."""
-        return self._by_id.get(topic_id)
+    def by_id(self, instance: InstanceId, topic_id: TopicId) -> TopicRoutes | None:
+        """Routes of a topic by id; None for topics of other instances."""
+        return self.topics_of(instance).by_id.get(topic_id)
 
     def route(self, topic_id: TopicId, partition: int) -> PartitionRoute | None:
         """The route of a partition by its topic's id."""
@@ -213,9 +235,10 @@ class RoutingTable:
             gone = self._by_id.pop(topic_id)
             gone.gone = True
             self._gone.append(topic_id)
-            names = self._by_name[gone.state.instance]
-            if names.get(gone.name_bytes) is gone:
-                del names[gone.name_bytes]
+            topics = self._instances[gone.state.instance]
+            del topics.by_id[topic_id]
+            if topics.by_name.get(gone.name_bytes) is gone:
+                del topics.by_name[gone.name_bytes]
 
     def relink(self) -> None:
         """Looks up every link again, after nodes came or went."""
@@ -243,7 +266,9 @@ class RoutingTable:
                 yield
         routes = TopicRoutes(state, partitions, self)
         self._by_id[state.topic_id] = routes
-        self.topics_of(state.instance)[routes.name_bytes] = routes
+        topics = self.topics_of(state.instance)
+        topics.by_id[state.topic_id] = routes
+        topics.by_name[routes.name_bytes] = routes
 
     def _change(self, routes: TopicRoutes, state: TopicState) -> Steps[None]:
         """Makes new routes where leader or epoch changed; others stay, and may hold open groups."""
