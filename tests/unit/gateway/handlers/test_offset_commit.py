@@ -10,6 +10,7 @@ from highwater.kafka.messages.offset_commit import (
     OffsetCommitResponseOffsetCommitResponseTopic,
 )
 from highwater.model.acl_operations import AclOperation
+from highwater.model.ids import NO_TOPIC_ID, InstanceId
 from tests.unit.gateway.handlers.fakes import (
     Client,
     FakeBackend,
@@ -21,9 +22,10 @@ from tests.unit.gateway.handlers.fakes import (
     refuse,
     request_of,
     topic,
+    topic_id,
 )
 
-VERSIONS = range(2, 9)
+VERSIONS = range(2, 10)
 IMAGE = image_of(group_topic(), topic("access_log", (1, 2)), topic("orders", [1] * 8))
 
 COMMIT = OffsetCommitRequest(
@@ -168,3 +170,87 @@ async def test_each_resource_is_asked_about_once():
     await Client(backend).call(COMMIT, 8)
     resources = [resource for _, _, resource in authorizer.asked]
     assert resources == [a_group("readers"), a_topic("access_log"), a_topic("orders")]
+
+
+def by_id(request, *unknown):
+    """The same request with ids instead of names."""
+    return OffsetCommitRequest(
+        request.group_id,
+        request.generation_id_or_member_epoch,
+        request.member_id,
+        topics=[
+            OffsetCommitRequestOffsetCommitRequestTopic(
+                topic_id=topic_id(one.name), partitions=one.partitions
+            )
+            for one in request.topics
+        ]
+        + [
+            OffsetCommitRequestOffsetCommitRequestTopic(
+                topic_id=one, partitions=[OffsetCommitRequestOffsetCommitRequestPartition(3, 42)]
+            )
+            for one in unknown
+        ],
+    )
+
+
+def codes_by_id(response):
+    assert [topic.name for topic in response.topics] == [""] * len(response.topics)
+    return {
+        (topic.topic_id, one.partition_index): one.error_code
+        for topic in response.topics
+        for one in topic.partitions
+    }
+
+
+async def test_the_coordinator_gets_names_for_ids_in_version_9():
+    backend = FakeBackend(IMAGE)
+    backend.coordinate(echo(response_with(0)))
+    response = await Client(backend).call(by_id(COMMIT), 10)
+    access_log, orders = topic_id("access_log"), topic_id("orders")
+    assert codes_by_id(response) == {(access_log, 0): 0, (access_log, 1): 0, (orders, 7): 0}
+    [(node_id, call)] = backend.coordinator_calls()
+    assert (node_id, call.api_version, request_of(call)) == (2, 9, COMMIT)
+
+
+@pytest.mark.parametrize("all_unknown", [False, True])
+async def test_unknown_ids_and_partitions(all_unknown):
+    """Also of another instance, and no id at all."""
+    theirs = topic("theirs", instance=InstanceId("team"))
+    some = [] if all_unknown else [topic("access_log", (1,))]
+    backend = FakeBackend(image_of(group_topic(), theirs, *some))
+    accepted = response_with(0)
+    accepted.topics = accepted.topics[:1]
+    accepted.topics[0].partitions = accepted.topics[0].partitions[:1]
+    backend.coordinate(echo(accepted))
+    response = await Client(backend).call(by_id(COMMIT, theirs.topic_id, NO_TOPIC_ID), 10)
+    unknown, gone = ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert codes_by_id(response) == {
+        (topic_id("access_log"), 0): unknown if all_unknown else 0,
+        (topic_id("access_log"), 1): unknown if all_unknown else gone,
+        (topic_id("orders"), 7): unknown,
+        (theirs.topic_id, 3): unknown,
+        (NO_TOPIC_ID, 3): unknown,
+    }
+    assert len(backend.coordinator_calls()) == (0 if all_unknown else 1)
+
+
+async def test_errors_of_a_call_by_id_are_returned_for_every_partition():
+    backend = FakeBackend(IMAGE)
+    backend.coordinate(refuse(ErrorCode.NOT_COORDINATOR))
+    response = await Client(backend).call(by_id(COMMIT), 10)
+    assert set(codes_by_id(response).values()) == {ErrorCode.NOT_COORDINATOR}
+    assert len(codes_by_id(response)) == 3
+
+
+async def test_topics_by_id_are_allowed_or_denied_by_their_names():
+    backend = FakeBackend(IMAGE)
+    accepted = response_with(0)
+    accepted.topics = accepted.topics[:1]
+    backend.coordinate(echo(accepted))
+    backend.deny((AclOperation.READ, a_topic("orders")))
+    response = await Client(backend).call(by_id(COMMIT), 10)
+    assert codes_by_id(response) == {
+        (topic_id("access_log"), 0): 0,
+        (topic_id("access_log"), 1): 0,
+        (topic_id("orders"), 7): ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    }

@@ -3,6 +3,7 @@ import pytest
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import offset_fetch as codec
 from highwater.model.acl_operations import AclOperation
+from highwater.model.ids import NO_TOPIC_ID, InstanceId
 from tests.unit.gateway.handlers.fakes import (
     Client,
     FakeBackend,
@@ -13,9 +14,11 @@ from tests.unit.gateway.handlers.fakes import (
     image_of,
     refuse,
     request_of,
+    topic,
+    topic_id,
 )
 
-VERSIONS = range(1, 9)
+VERSIONS = range(1, 10)
 
 
 def fetch(version):
@@ -231,3 +234,110 @@ async def test_topics_of_one_group_are_not_decoded_while_everything_is_allowed(m
     body = codec.encode_request(fetch(8), 8)
     monkeypatch.setattr(codec, "decode_request", decode)
     assert await client.send(codec.API_KEY, 8, body) == codec.encode_response(fetched(8), 8)
+
+
+def asked_by_id(group_id, *ids):
+    return codec.OffsetFetchRequestOffsetFetchRequestGroup(
+        group_id,
+        "member",
+        3,
+        [codec.OffsetFetchRequestOffsetFetchRequestTopics("", one, [0, 1]) for one in ids],
+    )
+
+
+def with_offsets(*names):
+    """A coordinator with offset 42 of each partition that it is asked for, or of these topics."""
+
+    def answer(call):
+        assert call.api_version == 9
+        groups = []
+        for group in request_of(call).groups:
+            asked = [(t.name, t.partition_indexes) for t in group.topics or ()]
+            if group.topics is None:
+                asked = [(name, [0]) for name in names]
+            groups.append(
+                codec.OffsetFetchResponseOffsetFetchResponseGroup(
+                    group.group_id,
+                    [
+                        codec.OffsetFetchResponseOffsetFetchResponseTopics(
+                            name,
+                            partitions=[
+                                codec.OffsetFetchResponseOffsetFetchResponsePartitions(
+                                    one, 42, metadata=name
+                                )
+                                for one in partitions
+                            ],
+                        )
+                        for name, partitions in asked
+                    ],
+                )
+            )
+        return (0, codec.encode_response(codec.OffsetFetchResponse(groups=groups), 9))
+
+    return answer
+
+
+def offsets_of(group):
+    assert [topic.name for topic in group.topics] == [""] * len(group.topics)
+    return {
+        (topic.topic_id, one.partition_index): (one.committed_offset, one.metadata, one.error_code)
+        for topic in group.topics
+        for one in topic.partitions
+    }
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_topics_by_id(count):
+    theirs = topic("theirs", instance=InstanceId("team"))
+    backend = FakeBackend(image_of(group_topic(), topic("access_log"), topic("orders"), theirs))
+    backend.coordinate(with_offsets())
+    access_log, orders = topic_id("access_log"), topic_id("orders")
+    asked = [asked_by_id("readers", orders, theirs.topic_id, access_log)]
+    asked += [asked_by_id("b", NO_TOPIC_ID, orders)][: count - 1]
+    response = await Client(backend).call(codec.OffsetFetchRequest(groups=asked), 10)
+    assert [(g.group_id, g.error_code) for g in response.groups] == [("readers", 0), ("b", 0)][
+        :count
+    ]
+    unknown = (-1, "", ErrorCode.UNKNOWN_TOPIC_ID)
+    assert offsets_of(response.groups[0]) == {
+        (orders, 0): (42, "orders", 0),
+        (orders, 1): (42, "orders", 0),
+        (access_log, 0): (42, "access_log", 0),
+        (access_log, 1): (42, "access_log", 0),
+        (theirs.topic_id, 0): unknown,
+        (theirs.topic_id, 1): unknown,
+    }
+    if count == 2:
+        assert offsets_of(response.groups[1])[NO_TOPIC_ID, 1] == unknown
+    for _, call in backend.coordinator_calls():
+        for group in request_of(call).groups:
+            assert (group.member_id, group.member_epoch) == ("member", 3)
+
+
+async def test_all_topics_by_id_are_those_that_exist():
+    backend = FakeBackend(image_of(group_topic(), topic("orders")))
+    backend.coordinate(with_offsets("orders", "deleted"))
+    response = await Client(backend).call(groups("readers"), 10)
+    assert offsets_of(response.groups[0]) == {(topic_id("orders"), 0): (42, "orders", 0)}
+
+
+async def test_errors_of_a_call_by_id_are_at_the_group():
+    backend = FakeBackend(image_of(group_topic(), topic("orders")))
+    backend.coordinate(refuse(ErrorCode.NOT_COORDINATOR))
+    asked = codec.OffsetFetchRequest(groups=[asked_by_id("readers", topic_id("orders"))])
+    response = await Client(backend).call(asked, 10)
+    assert [(g.error_code, g.topics) for g in response.groups] == [(16, [])]
+
+
+async def test_topics_by_id_are_allowed_or_denied_by_their_names():
+    backend = FakeBackend(image_of(group_topic(), topic("access_log"), topic("orders")))
+    backend.coordinate(with_offsets("access_log", "orders"))
+    backend.deny((AclOperation.DESCRIBE, a_topic("orders")))
+    access_log, orders = topic_id("access_log"), topic_id("orders")
+    asked = codec.OffsetFetchRequest(groups=[asked_by_id("readers", orders, access_log)])
+    response = await Client(backend).call(asked, 10)
+    found = offsets_of(response.groups[0])
+    assert found[access_log, 0] == (42, "access_log", 0)
+    assert found[orders, 0] == (-1, "", DENIED)
+    everything = await Client(backend).call(groups("readers"), 10)
+    assert list(offsets_of(everything.groups[0])) == [(access_log, 0)]

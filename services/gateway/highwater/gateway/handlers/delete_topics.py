@@ -28,6 +28,7 @@ from highwater.gateway.handling.admin_calls import (
 )
 from highwater.gateway.handling.authorization import denied_topics
 from highwater.gateway.handling.context import RequestContext
+from highwater.gateway.handling.topics_by_id import topic_by_id
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.delete_topics import (
     DeleteTopicsRequest,
@@ -117,10 +118,8 @@ def _resolve(context: RequestContext, asked: _Asked) -> TopicState | ErrorCode:
     if asked.name is not None:
         named = image.topic(asked.name, context.peer.instance)
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if named is None else named
-    topic = image.topics.get(TopicId(asked.topic_id))
-    if topic is None or topic.instance != context.peer.instance:
-        return ErrorCode.UNKNOWN_TOPIC_ID
-    return topic
+    topic = topic_by_id(context, asked.topic_id)
+    return ErrorCode.UNKNOWN_TOPIC_ID if topic is None else topic
 
 
 def _denied(

@@ -1,4 +1,4 @@
-"""OffsetFetch v1-8: returns the committed offsets of groups.
+"""OffsetFetch v1-10: returns the committed offsets of groups.
 
 Behaviour
 - For one group the body passes undecoded to its coordinator. v8 may name several (KIP-709): each
@@ -6,14 +6,19 @@ Behaviour
 - An error of the whole call is at the group from v2 on, in v1 at each partition.
 - Without DESCRIBE on a group its error is GROUP_AUTHORIZATION_FAILED. Without DESCRIBE on a topic its
   partitions are TOPIC_AUTHORIZATION_FAILED; a group's answer about all topics leaves it out.
+- v10 names topics by id. Coordinators keep offsets by topic name, so they get v9: the gateway maps
+  ids to names and back. An unknown id, or one of another instance, is UNKNOWN_TOPIC_ID at each of
+  its partitions; an answer for all topics leaves out those that do not exist, as in Kafka.
 
 Version notes
 - v2: all topics (null), top-level error. v3: throttle time. v5: leader epoch. v6: flexible.
   v7: require stable. v8: several groups.
-- v9 is the same with the next generation of groups (KIP-848), v10 names topics by id.
+- v9 has member ids and epochs for the next generation of groups (KIP-848); for the groups that are
+  served here they mean nothing, as in Kafka (`ClassicGroup.validateOffsetFetch`). v10: topics by id.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final, Protocol, TypeVar
 
 from highwater.gateway.handling.authorization import (
@@ -25,6 +30,7 @@ from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.coordinators import ask_coordinator, forward
 from highwater.gateway.handling.group_fan_out import ask_coordinators
 from highwater.gateway.handling.group_id import read_count, read_group_id
+from highwater.gateway.handling.topics_by_id import topic_by_id
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import offset_fetch as codec
 from highwater.kafka.messages.offset_fetch import (
@@ -42,6 +48,9 @@ from highwater.model.acl_operations import AclOperation
 
 TOP_LEVEL_ERROR_FROM: Final = 2
 GROUPS_FROM: Final = 8
+BY_ID_FROM: Final = 10
+BY_NAME_LAST: Final = 9
+"""The coordinator's version of a request that names topics by id."""
 
 _AskedGroup = OffsetFetchRequestOffsetFetchRequestGroup
 _Group = OffsetFetchResponseOffsetFetchResponseGroup
@@ -63,6 +72,9 @@ _DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 async def handle(context: RequestContext, body: memoryview) -> bytes:
     """Passes the call to the group's coordinator, or each group to its own."""
     version = context.api_version
+    if version >= BY_ID_FROM:
+        request = codec.decode_request(body, 0, version)
+        return codec.encode_response(await _fetch_by_id(context, request), version)
     pos = 0
     several = False
     if version >= GROUPS_FROM:
@@ -149,7 +161,8 @@ async def _fetch_each(context: RequestContext, request: OffsetFetchRequest) -> O
     )
     for group, (visible, denied) in zip(groups, parts, strict=True):
         if not group.error_code:
-            group.topics = [*_seen(context, visible, group.topics), *map(_refused_topics, denied)]
+            refused = (_refused_topics(topic, _DENIED) for topic in denied)
+            group.topics = [*_seen(context, visible, group.topics), *refused]
     answers = iter(groups)
     return OffsetFetchResponse(
         groups=[
@@ -159,6 +172,43 @@ async def _fetch_each(context: RequestContext, request: OffsetFetchRequest) -> O
             for asked in request.groups
         ]
     )
+
+
+async def _fetch_by_id(context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    """Asks for all groups by the names of their topics, and answers by the ids (version 10)."""
+    unknown = [_take_unknown(context, group) for group in request.groups]
+    ids = {topic.name: topic.topic_id for group in request.groups for topic in group.topics or ()}
+    response = await _fetch_each(replace(context, api_version=BY_NAME_LAST), request)
+    for group, asked, missing in zip(response.groups, request.groups, unknown, strict=True):
+        if group.error_code:
+            continue
+        topics = []
+        for topic in group.topics:
+            if asked.topics is None:
+                state = context.backend.image.topic(topic.name, context.peer.instance)
+                if state is None:
+                    continue
+                topic.topic_id = state.topic_id
+            else:
+                topic.topic_id = ids[topic.name]
+            topics.append(topic)
+        group.topics = [*topics, *missing]
+    return response
+
+
+def _take_unknown(context: RequestContext, group: _AskedGroup) -> list[_Topics]:
+    """Gives the topics of a group their names; takes out those without, and answers for them."""
+    unknown, known = [], []
+    for topic in group.topics or ():
+        state = topic_by_id(context, topic.topic_id)
+        if state is None:
+            unknown.append(_refused_topics(topic, ErrorCode.UNKNOWN_TOPIC_ID))
+        else:
+            topic.name = state.name
+            known.append(topic)
+    if group.topics is not None:
+        group.topics = known
+    return unknown
 
 
 def _split(
@@ -195,13 +245,14 @@ def _refused_topic(name: str, partitions: Iterable[int], code: int) -> _Topic:
     )
 
 
-def _refused_topics(asked: OffsetFetchRequestOffsetFetchRequestTopics) -> _Topics:
-    """A topic of version 8 that the client may not see."""
+def _refused_topics(asked: OffsetFetchRequestOffsetFetchRequestTopics, code: int) -> _Topics:
+    """A topic from version 8 on."""
     return _Topics(
         name=asked.name,
+        topic_id=asked.topic_id,
         partitions=[
             OffsetFetchResponseOffsetFetchResponsePartitions(
-                partition_index=partition, committed_offset=-1, error_code=_DENIED
+                partition_index=partition, committed_offset=-1, error_code=code
             )
             for partition in asked.partition_indexes
         ],

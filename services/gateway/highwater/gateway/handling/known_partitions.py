@@ -5,6 +5,7 @@ these requests in any case, so that asking for their topics costs nothing more.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from highwater.gateway.handling.authorization import allowed_on_group, denied_topics
@@ -72,12 +73,14 @@ async def forward_known(
     add_refused: Callable[[Response, list[Answer]], None],
     failure: Callable[[Request, int, int], Response],
     response_type: type[Response],
+    inside: int | None = None,
 ) -> bytes:
     """Sends the request on; returns the response with the answers for refused partitions.
 
     The client must be allowed to do `operation` to the group. `take_refused` takes partitions that
     are unknown or denied out of the request and returns their answers, which `add_refused` adds to
-    the coordinator's response.
+    the coordinator's response. The coordinator gets the request in the version `inside` if it does
+    not know the client's.
     """
     version = context.api_version
     request = codec.decode_request(body, 0, version)
@@ -88,17 +91,19 @@ async def forward_known(
     if refused and not request.topics:
         response = response_type()
     else:
+        changed = bool(refused) or inside is not None
+        inner = version if inside is None else inside
         answered = await forward(
-            context,
-            memoryview(codec.encode_request(request, version)) if refused else body,
+            context if inside is None else replace(context, api_version=inside),
+            memoryview(codec.encode_request(request, inner)) if changed else body,
             request.group_id,
             operation=None,
             codec=codec,
             failure=failure,
             deadline_ms=context.backend.settings.request_timeout_ms,
         )
-        if not refused:
+        if not changed:
             return answered
-        response = codec.decode_response(memoryview(answered), 0, version)
+        response = codec.decode_response(memoryview(answered), 0, inner)
     add_refused(response, refused)
     return codec.encode_response(response, version)

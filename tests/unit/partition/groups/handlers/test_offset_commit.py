@@ -47,6 +47,21 @@ def test_every_version(version):
     assert shard.committed_offset(key("g"), "u", 5) == (12, epoch, "note", WALL_MS, expire_ms)
 
 
+@pytest.mark.parametrize("version", [2, 8, 9])
+def test_a_member_of_a_group_that_does_not_exist(version):
+    x = Exchange(8)
+    message = OffsetCommitRequest(
+        group_id="g",
+        generation_id_or_member_epoch=1,
+        member_id="m",
+        topics=[topic("t", partition(0, 1))],
+    )
+    body = offset_commit.handle(x.d.shard, x.call(message, version), x.d.moment)
+    [answer] = x.decode(body, version).topics
+    old = ErrorCode.ILLEGAL_GENERATION
+    assert answer.partitions[0].error_code == (old if version < 9 else ErrorCode.GROUP_ID_NOT_FOUND)
+
+
 @pytest.mark.parametrize("version", [7, 8, 9])
 def test_the_groups_error_is_returned_for_each_partition(version):
     x = Exchange(8)

@@ -67,6 +67,8 @@ def _validate_commit(
     """NONE if this client may commit for the group now, otherwise the error."""
     if group is None:
         if request.generation >= 0:
+            if request.names_missing_group:
+                return ErrorCode.GROUP_ID_NOT_FOUND
             return ErrorCode.ILLEGAL_GENERATION
         full = len(state.groups) >= state.config.groups_max
         return ErrorCode.POLICY_VIOLATION if full else ErrorCode.NONE

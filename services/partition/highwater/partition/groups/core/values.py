@@ -113,6 +113,8 @@ class CommitRequest:
     retention_ms: int
     """-1 for the broker's setting; OffsetCommit v2-4 can carry another value."""
     offsets: tuple[OffsetToCommit, ...]
+    names_missing_group: bool = False
+    """Whether the client understands GROUP_ID_NOT_FOUND (OffsetCommit v9 on)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

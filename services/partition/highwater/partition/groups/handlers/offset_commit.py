@@ -1,8 +1,9 @@
 """OffsetCommit v2-9 (key 8).
 
 * v2-4 have a retention time of their own; v6 adds the leader epoch, v7 the instance id.
-* The gateway checks whether the topics exist.
-* v10 (topic ids) is not served.
+* v9 answers GROUP_ID_NOT_FOUND to a member of a group that does not exist, instead of
+  ILLEGAL_GENERATION.
+* The gateway checks whether the topics exist, and turns v10 (topic ids) into v9.
 """
 
 from highwater.hop.coordinator import CoordinatorCall
@@ -20,6 +21,8 @@ from highwater.partition.groups.core.values import (
     GroupKey,
     OffsetToCommit,
 )
+
+_NAMES_MISSING_GROUP_FROM = 9
 
 
 def handle(shard: GroupCoordinatorShard, call: CoordinatorCall, now: Moment) -> bytes:
@@ -44,6 +47,7 @@ def handle(shard: GroupCoordinatorShard, call: CoordinatorCall, now: Moment) -> 
         instance_id=body.group_instance_id,
         retention_ms=body.retention_time_ms,
         offsets=offsets,
+        names_missing_group=version >= _NAMES_MISSING_GROUP_FROM,
     )
     errors = iter(shard.commit_offsets(request, now))
     topics = [

@@ -6,7 +6,7 @@
 * v9's member id and epoch matter only for groups of the new protocol (KIP-848).
 * Without a committed offset: offset -1, epoch -1, empty metadata, no error; also if there is no
   such group.
-* v10 (topic ids) is not served.
+* The gateway turns v10 (topic ids) into v9.
 """
 
 from collections.abc import Callable, Iterable
