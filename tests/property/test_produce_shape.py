@@ -10,7 +10,8 @@ from tests.unit.gateway.core.shape_frames import (
     produce_meaning,
 )
 
-VERSIONS = st.integers(3, 11)
+VERSIONS = st.integers(3, 13)
+"""Names of topics up to version 12, an id in 13."""
 INT32 = st.integers(-(2**31), 2**31 - 1)
 REPEATED = st.fixed_dictionaries(
     {

@@ -18,6 +18,7 @@ from highwater.kafka.messages.list_offsets import (
     ListOffsetsRequestListOffsetsPartition,
     ListOffsetsRequestListOffsetsTopic,
 )
+from highwater.kafka.messages.metadata import MetadataRequest, MetadataRequestMetadataRequestTopic
 from highwater.kafka.messages.produce import (
     ProduceRequest,
     ProduceRequestPartitionProduceData,
@@ -26,11 +27,14 @@ from highwater.kafka.messages.produce import (
 from highwater.kafka.records.batch import RecordBatchView, iter_batches
 from highwater.kafka.records.builder import RecordBatchBuilder
 from highwater.kafka.records.compression import Compression
+from highwater.model.ids import NO_TOPIC_ID
 from tests.support.wire import TIMEOUT_S, RawConnection, only
 
 PRODUCE_VERSION = 9
 FETCH_VERSION = 12
 LIST_OFFSETS_VERSION = 7
+BY_ID_FROM = 13
+"""The first versions of Produce and Fetch that name topics by id."""
 
 _TIMEOUT_MS = 10_000
 
@@ -64,10 +68,19 @@ def batch(
     return builder.build()
 
 
+def topic_id(connection: RawConnection, topic: str) -> bytes:
+    """The id of an existing topic."""
+    named = MetadataRequestMetadataRequestTopic(name=topic)
+    found = only(connection.ask(MetadataRequest(topics=[named]), 12).topics)
+    assert found.error_code == ErrorCode.NONE
+    known: bytes = found.topic_id
+    return known
+
+
 def produce_request(
-    topic: str, batches: dict[int, bytes | None], *, acks: int = -1
+    topic: str, batches: dict[int, bytes | None], *, acks: int = -1, by_id: bytes = NO_TOPIC_ID
 ) -> ProduceRequest:
-    """One Produce with one record set for each partition."""
+    """One Produce with one record set for each partition; `by_id` is for versions with ids."""
     parts = [
         ProduceRequestPartitionProduceData(index=index, records=records)
         for index, records in batches.items()
@@ -75,7 +88,7 @@ def produce_request(
     return ProduceRequest(
         acks=acks,
         timeout_ms=_TIMEOUT_MS,
-        topic_data=[ProduceRequestTopicProduceData(name=topic, partition_data=parts)],
+        topic_data=[ProduceRequestTopicProduceData(topic, by_id, parts)],
     )
 
 
@@ -89,7 +102,9 @@ def produce(
     version: int = PRODUCE_VERSION,
 ) -> Any:
     """Produces to one partition and returns its part of the reply."""
-    reply = connection.ask(produce_request(topic, {partition: records}, acks=acks), version)
+    by_id = topic_id(connection, topic) if version >= BY_ID_FROM else NO_TOPIC_ID
+    request = produce_request(topic, {partition: records}, acks=acks, by_id=by_id)
+    reply = connection.ask(request, version)
     return only(only(reply.responses).partition_responses)
 
 
@@ -102,8 +117,9 @@ def fetch_request(
     max_bytes: int = 50 << 20,
     partition_max_bytes: int = 1 << 20,
     current_leader_epoch: int = -1,
+    by_id: bytes = NO_TOPIC_ID,
 ) -> FetchRequest:
-    """A full fetch without a session."""
+    """A full fetch without a session; `by_id` is for versions with ids."""
     parts = [
         FetchRequestFetchPartition(
             partition=partition,
@@ -117,7 +133,7 @@ def fetch_request(
         max_wait_ms=max_wait_ms,
         min_bytes=min_bytes,
         max_bytes=max_bytes,
-        topics=[FetchRequestFetchTopic(topic=topic, partitions=parts)],
+        topics=[FetchRequestFetchTopic(topic, by_id, parts)],
     )
 
 
@@ -131,6 +147,8 @@ def fetch(
     **settings: Any,
 ) -> Any:
     """Fetches one partition and returns its part of the reply."""
+    if version >= BY_ID_FROM:
+        settings["by_id"] = topic_id(connection, topic)
     reply = connection.ask(fetch_request(topic, {partition: offset}, **settings), version)
     assert reply.error_code == 0
     return only(only(reply.responses).partitions)

@@ -22,8 +22,8 @@ from tests.support.wire import RawConnection, only
 _BIG = b"x" * 10_000
 
 
-@pytest.mark.core(version=12)
-@pytest.mark.parametrize("version", range(4, 13))
+@pytest.mark.core(version=18)
+@pytest.mark.parametrize("version", range(4, 19))
 def test_reads_what_was_written(connection: RawConnection, made_topic: str, version: int) -> None:
     produce(connection, made_topic, batch([b"a", b"b"]))
     produce(connection, made_topic, batch([b"c"]))

@@ -10,6 +10,7 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.describe_cluster import DescribeClusterRequest
 from highwater.kafka.messages.metadata import MetadataRequest, MetadataRequestMetadataRequestTopic
 from highwater.model.acl_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from highwater.model.ids import NO_TOPIC_ID
 from tests.conformance.client import CLIENT_TIMEOUT_S
 from tests.conformance.topics import unique_name
 from tests.support.cluster import Cluster
@@ -27,8 +28,8 @@ def _metadata(
     return connection.ask(request, version)
 
 
-@pytest.mark.core(version=9)
-@pytest.mark.parametrize("version", range(10))
+@pytest.mark.core(version=13)
+@pytest.mark.parametrize("version", range(14))
 def test_a_topic_and_the_brokers(
     cluster: Cluster, connection: RawConnection, made_topic: str, version: int
 ) -> None:
@@ -50,6 +51,8 @@ def test_a_topic_and_the_brokers(
         if version >= 7:
             assert part.leader_epoch >= 0
     assert topic.topic_authorized_operations == _NOT_ASKED
+    assert (topic.topic_id != NO_TOPIC_ID) == (version >= 10)
+    assert reply.error_code == ErrorCode.NONE
 
 
 def test_all_topics_and_none(connection: RawConnection, made_topic: str) -> None:

@@ -44,8 +44,8 @@ def patched(records: bytes, position: int, form: str, value: int) -> bytes:
     return bytes(changed)
 
 
-@pytest.mark.core(version=11)
-@pytest.mark.parametrize("version", range(3, 12))
+@pytest.mark.core(version=13)
+@pytest.mark.parametrize("version", range(3, 14))
 def test_offsets_grow_by_records(connection: RawConnection, made_topic: str, version: int) -> None:
     first = produce(connection, made_topic, batch([b"a", b"b", b"c"]), version=version)
     second = produce(connection, made_topic, batch([b"d"]), version=version, acks=1)
@@ -177,7 +177,7 @@ def test_log_append_time(cluster: Cluster, connection: RawConnection, topic: str
     assert stamps == [part.log_append_time_ms] * 2
 
 
-@pytest.mark.parametrize("version", range(7, 12))
+@pytest.mark.parametrize("version", range(7, 14))
 def test_invalid_records_are_named(
     cluster: Cluster, connection: RawConnection, topic: str, version: int
 ) -> None:

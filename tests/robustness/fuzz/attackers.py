@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.robustness.fuzz.generator import Offered, RequestGenerator
@@ -37,17 +38,25 @@ class Tally:
         )
 
 
-async def attack(host: str, port: int, offered: Offered, *, frames: int, seed: int) -> Tally:
+async def attack(
+    host: str,
+    port: int,
+    offered: Offered,
+    *,
+    frames: int,
+    seed: int,
+    topic_ids: Sequence[bytes] = (),
+) -> Tally:
     """Sends `frames` frames over connections that are reopened as the broker closes them.
 
-    Frame n of a seed is always the same bytes, whatever the broker answers.
+    Frame n of a seed is always the same bytes, but for topic ids, whatever the broker answers.
     """
     tally = Tally()
     share = -(-frames // _CONNECTIONS)
     async with asyncio.TaskGroup() as tasks:
         for index in range(_CONNECTIONS):
             chance = random.Random(f"{seed}-{index}")
-            generator = RequestGenerator(chance, offered)
+            generator = RequestGenerator(chance, offered, topic_ids)
             tasks.create_task(_attacker(host, port, share, chance, generator, tally))
     return tally
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -55,8 +55,12 @@ class RequestGenerator:
     Most are of APIs and versions that the broker offers; the rest is anything that Kafka knows.
     """
 
-    def __init__(self, chance: random.Random, offered: Offered) -> None:
+    def __init__(
+        self, chance: random.Random, offered: Offered, topic_ids: Sequence[bytes] = ()
+    ) -> None:
+        """`topic_ids` are those of TOPICS; later the broker may not know some any more."""
         self._chance = chance
+        self._topic_ids = (*topic_ids, *topic_ids, bytes(16))
         self._schemas = request_schemas()
         self._keys = sorted(self._schemas)
         self._offered = [
@@ -151,7 +155,7 @@ class RequestGenerator:
             tokens.append(number(Kind.LENGTH, len(content), 4, compact=flexible))
             tokens.append(Token(kind=Kind.BYTES, content=content))
         elif field.kind == "uuid":
-            content = self._chance.choice((bytes(16), self._chance.randbytes(16)))
+            content = self._chance.choice((*self._topic_ids, self._chance.randbytes(16)))
             tokens.append(Token(kind=Kind.VALUE, content=content))
         elif field.kind == "float64":
             value = self._chance.choice((0.0, -1.0, float("nan"), float("inf")))

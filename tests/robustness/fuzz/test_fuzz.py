@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from highwater.kafka.messages.api_versions import ApiVersionsRequest
+from tests.conformance.protocol.requests import topic_id
 from tests.conformance.topics import make_topic
 from tests.robustness.fuzz.attackers import attack
 from tests.robustness.fuzz.generator import TOPICS
@@ -47,10 +48,13 @@ def test_mutated_frames(
     host, _, port = cluster.bootstrap.rpartition(":")
     with RawConnection.to(cluster.bootstrap) as connection:
         apis = connection.ask(ApiVersionsRequest(), 2).api_keys
+        ids = [topic_id(connection, topic) for topic in TOPICS]
     offered = {api.api_key: (api.min_version, api.max_version) for api in apis}
     started = time.monotonic()
     with HonestClient(cluster), MemoryWatch(cluster):
-        tally = asyncio.run(attack(host, int(port), offered, frames=frames, seed=seed))
+        tally = asyncio.run(
+            attack(host, int(port), offered, frames=frames, seed=seed, topic_ids=ids)
+        )
     seconds = time.monotonic() - started
     print(f"{tally}, in {seconds:.0f} s, {tally.frames / seconds:.0f} a second")
     assert tally.frames >= frames

@@ -14,6 +14,13 @@ from highwater.kafka.framing import (
 )
 from highwater.kafka.messages import fetch, produce
 
+PRODUCE_BY_ID_FROM = FETCH_BY_ID_FROM = 13
+
+
+def topic_id_of(topic: str) -> bytes:
+    """The id that `controller_images.topic_state` gives a topic with a short name."""
+    return topic.encode().ljust(16, b"\1")[:16]
+
 
 def produce_frame(
     version: int,
@@ -34,6 +41,7 @@ def produce_frame(
         topic_data=[
             produce.ProduceRequestTopicProduceData(
                 name=topic,
+                topic_id=topic_id_of(topic),
                 partition_data=[
                     produce.ProduceRequestPartitionProduceData(index=partition, records=records)
                 ],
@@ -60,10 +68,15 @@ def produce_meaning(frame: bytearray) -> tuple[Any, ...] | None:
         request.transactional_id,
         request.acks,
         request.timeout_ms,
-        topic.name,
+        _named(topic.name, topic.topic_id),
         data.index,
         records,
     )
+
+
+def _named(name: str, topic_id: bytes) -> str | bytes:
+    """What a version names a topic by."""
+    return name if topic_id == bytes(16) else topic_id
 
 
 def learn_produce(frame: bytearray) -> produce_shape.ProduceShape | None:
@@ -74,7 +87,7 @@ def learn_produce(frame: bytearray) -> produce_shape.ProduceShape | None:
     transactional_id, acks, timeout_ms, topic, _, records = meaning
     version = decode_request_header(frame).api_version
     assert transactional_id is None
-    name = topic.encode()
+    name = topic if version >= PRODUCE_BY_ID_FROM else topic.encode()
     return produce_shape.learn(
         frame,
         version,
@@ -82,7 +95,7 @@ def learn_produce(frame: bytearray) -> produce_shape.ProduceShape | None:
         acks,
         timeout_ms,
         topic,
-        produce_reply.name_part(version, name),
+        produce_reply.name_part(version, name, name),
         produce_reply.reply_struct(version, len(name)),
     )
 
@@ -119,7 +132,7 @@ def fetch_frame(
         max_bytes=max_bytes,
         isolation_level=isolation_level,
         session_epoch=session_epoch if version >= 7 else -1,
-        topics=[fetch.FetchRequestFetchTopic(topic=topic, partitions=[partition])],
+        topics=[fetch.FetchRequestFetchTopic(topic, topic_id_of(topic), [partition])],
         rack_id=rack_id if version >= 11 else "",
     )
     header = encode_request_header(1, version, correlation_id, client_id)
@@ -152,7 +165,7 @@ def fetch_meaning(frame: bytearray) -> tuple[Any, ...] | None:
         request.isolation_level,
         request.session_id,
         request.session_epoch,
-        request.topics[0].topic,
+        _named(request.topics[0].topic, request.topics[0].topic_id),
         (
             asked.partition,
             asked.current_leader_epoch,
@@ -179,6 +192,7 @@ def produce_reply_by_codec(version: int, correlation_id: int, topic: str, result
             responses=[
                 produce.ProduceResponseTopicProduceResponse(
                     name=topic,
+                    topic_id=topic_id_of(topic),
                     partition_responses=[
                         produce.ProduceResponsePartitionProduceResponse(
                             index=result.partition,
@@ -208,6 +222,7 @@ def fetch_reply_by_codec(
             responses=[
                 fetch.FetchResponseFetchableTopicResponse(
                     topic=topic,
+                    topic_id=topic_id_of(topic),
                     partitions=[
                         fetch.FetchResponsePartitionData(
                             partition_index=partition,

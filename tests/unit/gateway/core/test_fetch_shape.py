@@ -11,9 +11,10 @@ from tests.unit.gateway.core.shape_frames import (
     fetch_reply_by_codec,
     fetch_request,
     learn_fetch,
+    topic_id_of,
 )
 
-VERSIONS = range(4, 13)
+VERSIONS = range(4, 19)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -46,7 +47,7 @@ def test_a_difference_in_any_other_field_does_not_match(version, other):
     assert match(learn_fetch(fetch_frame(version)), fetch_frame(version, **other)) is None
 
 
-@pytest.mark.parametrize("version", range(7, 13))
+@pytest.mark.parametrize("version", range(7, 19))
 def test_another_session_epoch_does_not_match(version):
     shape = learn_fetch(fetch_frame(version))
     assert match(shape, fetch_frame(version, session_epoch=-1)) is None
@@ -68,10 +69,19 @@ def test_a_frame_with_ambiguous_field_positions_is_not_learnt():
     assert learn(fetch_frame(4, fetch_offset=5), 4, asked, None) is None
 
 
+@pytest.mark.parametrize("version", range(13, 19))
+def test_an_id_and_a_name_are_two_shapes(version):
+    """Frames of version 12 and 13 with a name of 15 bytes have the same size."""
+    named = fetch_frame(12, topic="n" * 15)
+    by_id = fetch_frame(version, topic="n" * 15)
+    assert match(learn_fetch(by_id), named) is None
+    assert match(learn_fetch(named), by_id) is None
+
+
 def make_shape(version, topic):
     shape = learn_fetch(fetch_frame(version, topic=topic))
     assert isinstance(shape, FetchShape)
-    shape.name = name_part(version, topic.encode())
+    shape.name = name_part(version, topic.encode(), topic_id_of(topic))
     return shape
 
 
@@ -95,8 +105,9 @@ def test_the_reply_has_the_codecs_bytes(version, topic, nbytes, aborted):
 
 
 @pytest.mark.parametrize("edge", [1 << 7, 1 << 14, 1 << 21])
-def test_record_lengths_around_an_extra_varint_byte(edge):
-    shape = make_shape(12, "orders")
+@pytest.mark.parametrize("version", [12, 18])
+def test_record_lengths_around_an_extra_varint_byte(edge, version):
+    shape = make_shape(version, "orders")
     for nbytes in range(edge - 3, edge + 2):
         result = SimpleNamespace(
             error_code=0,
@@ -109,5 +120,5 @@ def test_record_lengths_around_an_extra_varint_byte(edge):
             throttle_ms=0,
         )
         head, tail = pack_reply(shape, 41, 9, result, 0)
-        expected = fetch_reply_by_codec(12, 41, "orders", 9, result)
+        expected = fetch_reply_by_codec(version, 41, "orders", 9, result)
         assert head + result.records + tail == expected

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import pytest
 
 from highwater.gateway.core.produce_reply import name_part, pack_reply, reply_struct
-from tests.unit.gateway.core.shape_frames import produce_reply_by_codec
+from tests.unit.gateway.core.shape_frames import produce_reply_by_codec, topic_id_of
 
 
-@pytest.mark.parametrize("version", range(3, 12))
+@pytest.mark.parametrize("version", range(3, 14))
 @pytest.mark.parametrize("length", [1, 125, 126, 127, 128, 129, 248, 249])
 @pytest.mark.parametrize(
     "result",
@@ -37,7 +37,7 @@ def test_the_reply_has_the_codecs_bytes(version, length, result):
         reply_struct(version, length),
         version,
         2**31 - 1,
-        name_part(version, topic.encode()),
+        name_part(version, topic.encode(), topic_id_of(topic)),
         result.partition,
         result.error_code,
         result.base_offset,

@@ -10,7 +10,7 @@ from tests.unit.gateway.core.shape_frames import (
     produce_meaning,
 )
 
-VERSIONS = range(3, 12)
+VERSIONS = range(3, 14)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -66,7 +66,7 @@ def test_zstd_takes_the_long_way_in_versions_that_do_not_allow_it(version):
     assert (match(shape, produce_frame(version, records=bytes(zstd))) is None) == (version < 7)
 
 
-@pytest.mark.parametrize("version", range(FLEXIBLE_FROM, 12))
+@pytest.mark.parametrize("version", range(FLEXIBLE_FROM, 14))
 def test_tagged_fields_at_the_end_are_not_learnt_and_do_not_match(version):
     plain = produce_frame(version)
     shape = learn_produce(plain)
@@ -77,7 +77,7 @@ def test_tagged_fields_at_the_end_are_not_learnt_and_do_not_match(version):
     assert match(shape, tagged) is None
 
 
-@pytest.mark.parametrize("version", range(FLEXIBLE_FROM, 12))
+@pytest.mark.parametrize("version", range(FLEXIBLE_FROM, 14))
 def test_an_endless_varint_length_does_not_match(version):
     shape = learn_produce(produce_frame(version))
     head = produce_frame(version)[: shape.body_at + 4]
@@ -85,7 +85,7 @@ def test_an_endless_varint_length_does_not_match(version):
     assert match(shape, head + b"\x80" * 4 + b"\0" * 20) is None
 
 
-@pytest.mark.parametrize("version", range(FLEXIBLE_FROM, 12))
+@pytest.mark.parametrize("version", range(FLEXIBLE_FROM, 14))
 @pytest.mark.parametrize("length", [b"\x81\x80\x00", b"\x81\x80\x80\x80\x00", b"\x80\x80\x00"])
 def test_an_empty_batch_with_an_overlong_varint_length_does_not_match(version, length):
     """Holds count the bytes of batches, so an empty batch would be forgotten."""

@@ -2,16 +2,26 @@
 
 import pytest
 
-from highwater.gateway.data_plane.denials import produce_denials, unreadable_topics
+from highwater.gateway.data_plane.denials import is_of_replica, produce_denials, unreadable_topics
+from highwater.gateway.routing.client import ClientInfo, Peer
+from highwater.gateway.routing.table import RoutingTable
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import fetch, produce
 from highwater.kafka.records.batch import ATTRIBUTES_AT, TRANSACTIONAL_BIT
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import ANONYMOUS, AllowAll, Requester, Resource, ResourceType
 from highwater.model.ids import DEFAULT_INSTANCE
+from tests.support.controller_images import image_of, topic_state
+from tests.unit.gateway.core.shape_frames import topic_id_of
 from tests.unit.gateway.handlers.fakes import DenySome, a_topic
 
 WHO = Requester(ANONYMOUS, DEFAULT_INSTANCE, "192.0.2.7")
+ROUTING = RoutingTable(lambda _node: None)
+ROUTING.apply(image_of(topics=[topic_state("orders", [(1,)]), topic_state("clicks", [(1,)])]))
+CLIENT = ClientInfo(
+    Peer(instance=DEFAULT_INSTANCE, node=None, host="192.0.2.7", port=5),
+    ROUTING.topics_of(DEFAULT_INSTANCE),
+)
 PAYMENTS = Resource(ResourceType.TRANSACTIONAL_ID, "payments")
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 ID_DENIED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -41,7 +51,7 @@ def request(*topics, transactional_id=None):
 
 
 def codes(authorizer, asked):
-    found = produce_denials(authorizer, WHO, asked)
+    found = produce_denials(authorizer, CLIENT, asked)
     return {name: failure.error_code for name, failure in found.items()}
 
 
@@ -81,7 +91,7 @@ def test_topics_need_read():
     asked = fetch.FetchRequest(
         topics=[fetch.FetchRequestFetchTopic(topic=name) for name in ("orders", "clicks", "orders")]
     )
-    assert unreadable_topics(authorizer, WHO, asked) == {"clicks"}
+    assert unreadable_topics(authorizer, CLIENT, asked) == {"clicks"}
     assert authorizer.asked == [
         (WHO, AclOperation.READ, a_topic("orders")),
         (WHO, AclOperation.READ, a_topic("clicks")),
@@ -91,6 +101,29 @@ def test_topics_need_read():
 def test_nothing_is_looked_at_where_everything_is_allowed():
     asked = request(("orders", [batch(TRANSACTIONAL_BIT)]))
     del asked.topic_data
-    assert not produce_denials(AllowAll(), WHO, asked)
+    assert not produce_denials(AllowAll(), CLIENT, asked)
     fetched = fetch.FetchRequest(topics=[fetch.FetchRequestFetchTopic(topic="orders")])
-    assert not unreadable_topics(AllowAll(), WHO, fetched)
+    assert not unreadable_topics(AllowAll(), CLIENT, fetched)
+
+
+def test_topics_by_id_are_asked_for_by_their_names():
+    """An unknown id is nobody's secret, and has no name to ask for."""
+    ids = [topic_id_of("orders"), b"no such topic id", topic_id_of("clicks")]
+    authorizer = DenySome(
+        (AclOperation.READ, a_topic("clicks")), (AclOperation.WRITE, a_topic("orders"))
+    )
+    fetched = fetch.FetchRequest(topics=[fetch.FetchRequestFetchTopic(topic_id=one) for one in ids])
+    assert unreadable_topics(authorizer, CLIENT, fetched) == {"clicks"}
+    produced = produce.ProduceRequest(
+        topic_data=[produce.ProduceRequestTopicProduceData(topic_id=one) for one in ids]
+    )
+    assert codes(authorizer, produced) == {"orders": DENIED}
+    assert [one for _, _, one in authorizer.asked] == [a_topic("orders"), a_topic("clicks")] * 2
+
+
+def test_replicas_say_so_by_a_field_or_a_tag():
+    assert not is_of_replica(fetch.FetchRequest())
+    assert is_of_replica(fetch.FetchRequest(replica_id=0))
+    for replica, found in ((-1, False), (0, True)):
+        state = fetch.FetchRequestReplicaState(replica, -1)
+        assert is_of_replica(fetch.FetchRequest(replica_state=state)) == found

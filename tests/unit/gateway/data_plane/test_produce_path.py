@@ -19,11 +19,11 @@ from highwater.kafka.messages import produce
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import AllowAll
 from highwater.model.cluster import GatewayListener, GatewayState
-from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.model.ids import DEFAULT_INSTANCE, NO_TOPIC_ID, InstanceId, TopicId
 from highwater.model.listener_names import DEFAULT_LISTENER
 from tests.support.controller_images import image_of, node_state, topic_state
 from tests.unit.gateway.core.session_world import Wire
-from tests.unit.gateway.core.shape_frames import produce_frame
+from tests.unit.gateway.core.shape_frames import produce_frame, topic_id_of
 from tests.unit.gateway.handlers.fakes import DenySome, a_topic
 from tests.unit.hop.sinks import group_of
 
@@ -78,6 +78,15 @@ class World:
     def topics_of_client(self):
         return self.routing.topics_of(DEFAULT_INSTANCE)
 
+    def name_of(self, answered):
+        """The topic's name, also if the answer has its id."""
+        if answered.topic_id == NO_TOPIC_ID:
+            return answered.name
+        assert answered.name == ""
+        return next(
+            (t.name for t in self.topics if t.topic_id == answered.topic_id), answered.topic_id
+        )
+
     def send(self, frame):
         data = len(frame).to_bytes(4, "big") + frame
         self.session.get_buffer(-1)[: len(data)] = data
@@ -95,7 +104,7 @@ class World:
             assert int.from_bytes(frame[:4], "big") == len(frame) - 4
             response = produce.decode_response(frame, 9 if version >= 9 else 8, version)
             partitions = [
-                (t.name, p.index, p.error_code, p.base_offset)
+                (self.name_of(t), p.index, p.error_code, p.base_offset)
                 for t in response.responses
                 for p in t.partition_responses
             ]
@@ -116,7 +125,12 @@ def w():
     assert made.shared.budget.used == 0
 
 
-VERSIONS = pytest.mark.parametrize("version", [3, 5, 7, 8, 9, 11])
+def unknown_topic(version):
+    by_id = version >= 13
+    return ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+VERSIONS = pytest.mark.parametrize("version", [3, 5, 7, 8, 9, 11, 12, 13])
 
 
 @VERSIONS
@@ -144,7 +158,7 @@ def test_refusals_are_the_same_on_both_ways(w, version, learnt):
     wrong = {
         "partition": ({"partition": 3}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         "negative": ({"partition": -1}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        "topic": ({"topic": "none"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        "topic": ({"topic": "none"}, unknown_topic(version)),
         "leader": ({"partition": 2}, ErrorCode.NOT_LEADER_OR_FOLLOWER),
         "empty": ({"records": b""}, ErrorCode.INVALID_RECORD),
         "null": ({"records": None}, ErrorCode.INVALID_RECORD),
@@ -171,7 +185,7 @@ def test_failures_of_the_leader(w, version, short):
     assert w.replies(version) == [(int(short), [("orders", 0, 45, -1)])]
 
 
-@pytest.mark.parametrize("version", range(3, 12))
+@pytest.mark.parametrize("version", range(3, 14))
 @pytest.mark.parametrize("short", [False, True])
 def test_bad_records_are_listed(w, version, short):
     if short:
@@ -205,7 +219,7 @@ def test_not_enough_replicas_and_timeouts_reach_the_client(w, version, short, co
     assert w.routing.ahead == {}
 
 
-@pytest.mark.parametrize("version", [9, 10, 11])
+@pytest.mark.parametrize("version", [9, 10, 11, 13])
 @pytest.mark.parametrize("short", [False, True])
 @pytest.mark.parametrize(
     ("listener", "told"),
@@ -263,13 +277,15 @@ def test_acks_0_gets_no_answer_and_a_failure_closes_the_connection(w, short):
     assert w.wire.closed is not None
 
 
-def test_many_partitions_are_answered_together(w):
+@pytest.mark.parametrize("version", [9, 13])
+def test_many_partitions_are_answered_together(w, version):
     request = produce.ProduceRequest(
         acks=-1,
         timeout_ms=100,
         topic_data=[
             produce.ProduceRequestTopicProduceData(
                 name=name,
+                topic_id=topic_id_of(name),
                 partition_data=[
                     produce.ProduceRequestPartitionProduceData(index=i, records=b"r" * 70)
                     for i in partitions
@@ -278,15 +294,17 @@ def test_many_partitions_are_answered_together(w):
             for name, partitions in (("orders", (0, 1, 7)), ("other", (0,)))
         ],
     )
-    frame = bytearray(encode_request_header(0, 9, 5, "c") + produce.encode_request(request, 9))
+    frame = bytearray(
+        encode_request_header(0, version, 5, "c") + produce.encode_request(request, version)
+    )
     w.send(frame)
     assert len(w.link.batches) == 3
     w.link.answer(10)
     w.link.answer(-1, Failure(45))
-    assert w.replies(9) == []
+    assert w.replies(version) == []
     w.link.answer(30, throttle_ms=50)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert w.replies(9) == [
+    assert w.replies(version) == [
         (
             5,
             [
@@ -300,17 +318,72 @@ def test_many_partitions_are_answered_together(w):
     assert w.muted == [50]
 
 
-def test_the_shape_of_a_deleted_topic_does_not_match(w):
-    w.send(produce_frame(9))
+@pytest.mark.parametrize("version", [9, 13])
+def test_the_shape_of_a_deleted_topic_does_not_match(w, version):
+    w.send(produce_frame(version))
     w.link.answer()
-    w.replies(9)
+    w.replies(version)
     w.routing.apply(image_of(topics=w.topics[1:]))
-    w.send(produce_frame(9))
-    ((_, ((_, _, code, _),)),) = w.replies(9)
-    assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    w.send(produce_frame(version))
+    ((_, ((_, _, code, _),)),) = w.replies(version)
+    assert code == unknown_topic(version)
 
 
-@pytest.mark.parametrize("version", [0, 2, 12])
+@pytest.mark.parametrize("version", [12, 13])
+@pytest.mark.parametrize("short", [False, True])
+def test_a_topic_made_anew_is_another_one_by_id_and_the_same_by_name(w, version, short):
+    for _ in range(2 if short else 1):
+        w.send(produce_frame(version))
+        w.link.answer()
+        w.replies(version)
+    again = replace(w.topics[0], topic_id=TopicId(b"a newer topic id"))
+    w.routing.apply(image_of(topics=[again]))
+    w.send(produce_frame(version))
+    if version < 13:
+        assert [route.topic_id for route, *_ in w.link.batches] == [again.topic_id]
+    else:
+        assert w.link.batches == []
+        ((_, ((_, _, code, offset),)),) = w.replies(version)
+        assert (code, offset) == (ErrorCode.UNKNOWN_TOPIC_ID, -1)
+
+
+@pytest.mark.parametrize("version", [12, 13])
+@pytest.mark.parametrize("short", [False, True])
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_batch_whose_topic_was_deleted_on_its_way(w, version, short, deleted):
+    """Held batches and the nodes' answers say UNKNOWN_TOPIC_OR_PARTITION of any topic."""
+    if short:
+        w.send(produce_frame(version))
+        w.link.answer()
+        w.replies(version)
+    w.send(produce_frame(version))
+    if deleted:
+        w.routing.apply(image_of(topics=w.topics[1:]))
+    w.link.answer(-1, Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "it was deleted"))
+    ((_, ((_, _, code, _),)),) = w.replies(version)
+    by_name = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert code == (unknown_topic(version) if deleted else by_name)
+    assert w.shared.meters.produce.errors == {code: 1}
+
+
+def test_ids_of_other_instances_are_unknown(w):
+    theirs = replace(topic_state("theirs", [(1,)]), instance=InstanceId("team"))
+    w.routing.apply(image_of(topics=[theirs, *w.topics]))
+    w.send(produce_frame(13, topic="theirs"))
+    ((_, ((_, _, code, _),)),) = w.replies(13)
+    assert code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_no_id_at_all_is_unknown(w):
+    frame = produce_frame(13)
+    at = frame.find(topic_id_of("orders"))
+    frame[at : at + 16] = NO_TOPIC_ID
+    w.send(frame)
+    ((_, ((_, _, code, _),)),) = w.replies(13)
+    assert code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+@pytest.mark.parametrize("version", [0, 2, 14])
 def test_versions_that_are_not_served_close_the_connection(w, version):
     frame = produce_frame(9)
     frame[2:4] = version.to_bytes(2, "big")
@@ -456,6 +529,7 @@ def test_what_is_allowed_in_the_same_request_is_appended(w, version):
         topic_data=[
             produce.ProduceRequestTopicProduceData(
                 name=name,
+                topic_id=topic_id_of(name),
                 partition_data=[
                     produce.ProduceRequestPartitionProduceData(index=0, records=bytes(70))
                 ],

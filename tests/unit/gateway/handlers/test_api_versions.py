@@ -40,7 +40,7 @@ async def test_version_0_byte_by_byte():
     body = await Client(FakeBackend()).send(KEY, 0, b"")
     assert body[:2] == b"\0\0"
     assert int.from_bytes(body[2:6], "big") == len(APIS)
-    assert body[6:12] == bytes([0, 0, 0, 0, 0, 11])  # Produce is advertised from 0.
+    assert body[6:12] == bytes([0, 0, 0, 0, 0, 13])  # Produce is advertised from 0.
     assert len(body) == 6 + 6 * len(APIS)
 
 

@@ -9,7 +9,7 @@ from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import THE_CLUSTER, ResourceType
 from highwater.model.cluster import GatewayState
 from highwater.model.errors import UnreachableError
-from highwater.model.ids import DEFAULT_INSTANCE, GatewayId, NodeId
+from highwater.model.ids import DEFAULT_INSTANCE, NO_TOPIC_ID, GatewayId, NodeId
 from tests.unit.gateway.handlers.fakes import (
     GATEWAY,
     OTHER,
@@ -25,7 +25,7 @@ from tests.unit.gateway.handlers.fakes import (
     with_listener,
 )
 
-VERSIONS = range(10)
+VERSIONS = range(14)
 
 
 def ask(*names, **fields):
@@ -60,6 +60,8 @@ async def test_every_field_of_the_version(version):
     assert response.cluster_id == ("cluster-of-tests" if version >= 2 else None)
     [found] = response.topics
     assert (found.error_code, found.name, found.is_internal) == (0, "access_log", False)
+    assert found.topic_id == (topic_id("access_log") if version >= 10 else NO_TOPIC_ID)
+    assert response.error_code == 0
     first, second = found.partitions
     assert (first.error_code, first.partition_index, first.leader_id) == (0, 0, 1)
     assert (list(first.replica_nodes), list(first.isr_nodes)) == ([1, 2], [1])

@@ -9,7 +9,7 @@ from highwater.kafka.registry import request_codec
 
 # The expected ApiVersions response, by API key. docs/apis.md lists it for users.
 ADVERTISED = {
-    0: (0, 11), 1: (4, 12), 2: (1, 9), 3: (0, 9), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9),
+    0: (0, 13), 1: (4, 18), 2: (1, 9), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9),
     12: (0, 4), 13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 18: (0, 4), 19: (2, 7), 20: (1, 6),
     21: (0, 2), 22: (0, 4), 23: (2, 4), 29: (1, 3), 30: (1, 3), 31: (1, 3),
     32: (1, 4), 33: (0, 2), 35: (1, 4), 37: (0, 3), 42: (0, 2), 43: (0, 2), 44: (0, 1),
@@ -30,8 +30,14 @@ def test_produce_is_advertised_from_0_and_served_from_3():
     produce = APIS[ApiKey.PRODUCE]
     assert not produce.serves(2)
     assert produce.serves(3)
-    assert produce.serves(11)
-    assert not produce.serves(12)
+    assert produce.serves(13)
+    assert not produce.serves(14)
+
+
+def test_topic_ids_are_all_or_none():
+    """Clients learn ids from Metadata, and then expect Produce and Fetch to know them."""
+    with_ids = {ApiKey.METADATA: 10, ApiKey.FETCH: 13, ApiKey.PRODUCE: 13}
+    assert len({APIS[key].serves(version) for key, version in with_ids.items()}) == 1
 
 
 @pytest.mark.parametrize(

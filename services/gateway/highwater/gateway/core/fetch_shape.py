@@ -2,7 +2,9 @@
 
 A consumer's requests for one partition differ in correlation id, epoch and offset; the rest of
 the frame repeats. The reply is packed in one call; the records follow.
-Layouts: Kafka's FetchRequest.json and FetchResponse.json, versions 4 to 12.
+Layouts: Kafka's FetchRequest.json and FetchResponse.json, versions 4 to 18. From version 13 on
+16 bytes of a topic id stand in place of the topic's name, in requests and replies (KIP-516); the
+tagged fields that 15 to 18 add are those of replicas, and otherwise repeat like everything else.
 """
 
 from struct import Struct, error
@@ -12,6 +14,7 @@ from highwater.hop.fetch import FetchedPartition
 from highwater.kafka.messages.fetch import FetchRequestFetchPartition
 
 FLEXIBLE_FROM: Final = 12
+TOPIC_IDS_FROM: Final = 13
 HEADER_AT: Final = 8
 NO_EPOCH: Final = -1
 
@@ -62,7 +65,7 @@ class FetchShape(Generic[Topic]):
         self.suffix = bytes(frame[at + entry.size :])
         self.topic = topic
         self.name = b""
-        """The topic's name as encoded in replies."""
+        """The topic's name, or its id, as encoded in replies."""
         self.max_wait_ms = 0
         self.min_bytes = 0
         self.max_bytes = 0
@@ -121,8 +124,10 @@ def match(shape: FetchShape[Topic], frame: bytearray) -> tuple[int, int, int, in
     return fields[0], NO_EPOCH, fields[1], NO_EPOCH, fields[-1]
 
 
-def name_part(version: int, name: bytes) -> bytes:
-    """The topic's name as encoded in the reply: length prefix and bytes."""
+def name_part(version: int, name: bytes, topic_id: bytes) -> bytes:
+    """The topic as encoded in the reply: its name with a length prefix, or its id."""
+    if version >= TOPIC_IDS_FROM:
+        return topic_id
     if version < FLEXIBLE_FROM:
         return len(name).to_bytes(2, "big") + name
     return _uvarint(len(name) + 1) + name

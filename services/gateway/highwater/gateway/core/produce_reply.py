@@ -1,6 +1,6 @@
 """Produce replies for the usual case, one topic and one partition, packed in one call.
 
-Layout: Kafka's ProduceResponse.json, versions 3 to 11. Errors with a message, and requests for
+Layout: Kafka's ProduceResponse.json, versions 3 to 13. Errors with a message, and requests for
 several partitions, go through the generated codec.
 """
 
@@ -8,10 +8,14 @@ from struct import Struct
 from typing import Final
 
 FLEXIBLE_FROM: Final = 9
+TOPIC_IDS_FROM: Final = 13
+"""Version from which topics have ids in place of names (KIP-516)."""
 
 
 def reply_struct(version: int, name_length: int) -> Struct:
     """Fields: size, correlation id, name part, partition, error, offset, times, throttle."""
+    if version >= TOPIC_IDS_FROM:
+        return Struct(">ii2s16sBihqqq4sib")
     if version >= FLEXIBLE_FROM:
         prefix = 1 if name_length + 1 < 0x80 else 2
         return Struct(f">ii2s{prefix + name_length}sBihqqq4sib")
@@ -64,8 +68,10 @@ def pack_reply(
     )
 
 
-def name_part(version: int, name: bytes) -> bytes:
-    """The topic's name as encoded in the reply: length prefix and bytes."""
+def name_part(version: int, name: bytes, topic_id: bytes) -> bytes:
+    """The topic as encoded in the reply: its name with a length prefix, or its id."""
+    if version >= TOPIC_IDS_FROM:
+        return topic_id
     if version < FLEXIBLE_FROM:
         return len(name).to_bytes(2, "big") + name
     length = len(name) + 1

@@ -1,8 +1,9 @@
 """Recognises the next Produce request of a connection by the shape of the last one.
 
 A producer's requests differ in correlation id, partition and records; everything else (client id,
-acks, timeout, topic) repeats. So the bytes between those are kept and compared, at a tenth of the
-cost of decoding. A frame that does not match goes through the generated codec.
+acks, timeout, the topic by name or, from version 13 on, by id) repeats. So the bytes between those
+are kept and compared, at a tenth of the cost of decoding. A frame that does not match goes through
+the generated codec.
 """
 
 from struct import Struct
@@ -58,7 +59,7 @@ class ProduceShape(Generic[Topic]):
         self.timeout_ms = timeout_ms
         self.topic = topic
         self.name = name
-        """The topic's name as encoded in replies."""
+        """The topic's name, or its id, as encoded in replies."""
         self.layout = layout
         """The layout of the replies."""
 

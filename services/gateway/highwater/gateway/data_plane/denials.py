@@ -8,6 +8,7 @@ of their sessions forgotten (`Session.tail`, `Session.fetch_shape`); `AllowAll` 
 from collections.abc import Mapping
 from typing import Final
 
+from highwater.gateway.routing.client import ClientInfo
 from highwater.hop.append import Batch, Failure
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.fetch import FetchRequest
@@ -16,7 +17,6 @@ from highwater.kafka.records.batch import ATTRIBUTES_AT, TRANSACTIONAL_BIT
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import (
     Authorizer,
-    Requester,
     Resource,
     ResourceType,
     denied_names,
@@ -28,32 +28,51 @@ _TRANSACTIONAL_ID_DENIED: Final = Failure(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATI
 
 
 def produce_denials(
-    authorizer: Authorizer, who: Requester, request: ProduceRequest
+    authorizer: Authorizer, client: ClientInfo, request: ProduceRequest
 ) -> Mapping[str, Failure]:
     """Why topics are denied, by name (Kafka: `KafkaApis.handleProduceRequest`).
+
+    A topic that the request names by id is asked for by its name; an unknown id has none.
 
     Topics need WRITE. If there are transactional records, the transactional id needs it, too;
     otherwise all topics are denied.
     """
     if authorizer.allows_all:
         return _NOTHING
-    names = [topic.name for topic in request.topic_data]
+    who = client.requester
+    names = [_name(client, topic.name, topic.topic_id) for topic in request.topic_data]
     if _has_transactional_records(request):
         name = request.transactional_id
         if name is None or not authorizer.allows(
             who, AclOperation.WRITE, Resource(ResourceType.TRANSACTIONAL_ID, name)
         ):
             return dict.fromkeys(names, _TRANSACTIONAL_ID_DENIED)
-    denied = denied_names(authorizer, who, AclOperation.WRITE, ResourceType.TOPIC, names)
+    asked = filter(None, names)
+    denied = denied_names(authorizer, who, AclOperation.WRITE, ResourceType.TOPIC, asked)
     return dict.fromkeys(denied, _TOPIC_DENIED)
 
 
 def unreadable_topics(
-    authorizer: Authorizer, who: Requester, request: FetchRequest
+    authorizer: Authorizer, client: ClientInfo, request: FetchRequest
 ) -> frozenset[str]:
     """The names of topics that the client may not READ."""
-    names = (topic.topic for topic in request.topics)
-    return denied_names(authorizer, who, AclOperation.READ, ResourceType.TOPIC, names)
+    names = (_name(client, topic.topic, topic.topic_id) for topic in request.topics)
+    asked = filter(None, names)
+    return denied_names(authorizer, client.requester, AclOperation.READ, ResourceType.TOPIC, asked)
+
+
+def is_of_replica(request: FetchRequest) -> bool:
+    """True if the request says that a replica fetches; from version 15 on by a tag (KIP-903)."""
+    state = request.replica_state
+    return (request.replica_id if state is None else state.replica_id) >= 0
+
+
+def _name(client: ClientInfo, name: str, topic_id: bytes) -> str:
+    """The topic's name; empty for an unknown id."""
+    if name:
+        return name
+    found = client.topics.find(name, topic_id)
+    return "" if found is None else found.name
 
 
 def _has_transactional_records(request: ProduceRequest) -> bool:

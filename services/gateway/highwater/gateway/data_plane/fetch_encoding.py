@@ -18,7 +18,11 @@ from highwater.kafka.messages import fetch as codec
 from highwater.kafka.primitives import Buffer
 
 CURRENT_LEADER_FROM: Final = 12
-"""Version from which a refusal names the current leader; version 16 adds its address (KIP-951)."""
+"""Version from which a refusal names the current leader (KIP-595)."""
+ENDPOINTS_FROM: Final = 16
+"""Version from which a reply has the addresses of these leaders (KIP-951)."""
+TOPIC_IDS_FROM: Final = 13
+"""Version from which topics have ids in place of names (KIP-516)."""
 _WOULD_BLOCK: Final = (errno.EAGAIN, errno.EOPNOTSUPP)
 
 
@@ -35,11 +39,22 @@ def encode_parts(
     correlation_id: int,
     topics: list[codec.FetchResponseFetchableTopicResponse],
     throttle_ms: int,
+    leaders: Sequence[CurrentLeader] = (),
 ) -> list[Part]:
-    """A whole reply by the generated codec, with file ranges as separate parts."""
-    parts = codec.encode_response_parts(
-        codec.FetchResponse(throttle_time_ms=throttle_ms, responses=topics), version
-    )
+    """A whole reply by the generated codec, with file ranges as separate parts.
+
+    From version 16 on it has the addresses of `leaders`.
+    """
+    response = codec.FetchResponse(throttle_time_ms=throttle_ms, responses=topics)
+    if leaders and version >= ENDPOINTS_FROM:
+        brokers = {one.broker for one in leaders if one.broker is not None}
+        response.node_endpoints = [
+            codec.FetchResponseNodeEndpoint(
+                broker.node_id, broker.host, broker.port, broker.rack or None
+            )
+            for broker in sorted(brokers)
+        ]
+    parts = codec.encode_response_parts(response, version)
     return _framed(encode_response_header(codec.API_KEY, version, correlation_id), parts)
 
 
@@ -63,20 +78,6 @@ def _framed(header: bytes, parts: Sequence[Buffer | FileRange]) -> list[Part]:
     return framed
 
 
-def current_leader(
-    version: int,
-    routes: TopicRoutes | None,
-    partition: int,
-    result: FetchedPartition,
-    listener: str,
-) -> CurrentLeader | None:
-    """The leader that a refusal names, if the version has a place for it and the leader is known."""
-    if version < CURRENT_LEADER_FROM:
-        return None
-    code = result.error_code
-    return leader_for_error(code, routes, partition, result.leader, result.leader_epoch, listener)
-
-
 def read_small(result: FetchedPartition, records: FileRange) -> None:
     """Reads a small range into bytes if it is in the page cache: one send instead of three calls.
 
@@ -95,6 +96,31 @@ def read_small(result: FetchedPartition, records: FileRange) -> None:
         return  # Not in memory: a sender thread will wait for the disk.
     records.release()
     result.records = buffer
+
+
+def settle_refusal(
+    version: int,
+    routes: TopicRoutes | None,
+    partition: int,
+    result: FetchedPartition,
+    listener: str,
+) -> CurrentLeader | None:
+    """Gives an error the code of the client's version; returns the leader to tell with it.
+
+    A topic that is not there, or not any more, is UNKNOWN_TOPIC_ID to a client that named it by its
+    id (Kafka: `KafkaApis.handleFetchRequest`). None if there is no leader to tell.
+    """
+    if version < CURRENT_LEADER_FROM:
+        return None
+    code = result.error_code
+    if (
+        version >= TOPIC_IDS_FROM
+        and code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        and (routes is None or routes.gone)
+    ):
+        result.error_code = ErrorCode.UNKNOWN_TOPIC_ID
+        return None
+    return leader_for_error(code, routes, partition, result.leader, result.leader_epoch, listener)
 
 
 def partition_data(

@@ -1,7 +1,9 @@
-"""Fetch (key 1), served from version 4 to 12: one work per leader, one reply.
+"""Fetch (key 1), served from version 4 to 18: one work per leader, one reply.
 
 - v4 isolation level, v5 log start offset, v7 sessions (KIP-227), v9 leader epochs (KIP-320),
-  v10 zstd, v11 rack, v12 flexible. Topic ids begin at v13, which is not served yet.
+  v10 zstd, v11 rack, v12 flexible, v13 topic ids (KIP-516): an unknown one is UNKNOWN_TOPIC_ID,
+  and one of a deleted topic never means the topic made anew under its name. v15 moves the replica
+  id into a tag, v16 has addresses of current leaders (KIP-951), v17 and v18 tags of replicas.
 - If the node's files can be read, large records never pass through this process: a reply's part is
   a range of a segment file. Small ones come as bytes, or are read (`hop.fetch.SMALL_RANGE`).
 - Without READ on a topic its partitions are TOPIC_AUTHORIZATION_FAILED.
@@ -11,6 +13,7 @@ Deviations
 - If a new leader's high watermark may be below its predecessor's, a fetch without records waits,
   and then gets OFFSET_NOT_AVAILABLE; Kafka returns the smaller high watermark.
 - Replicas do not fetch here: a request with replica id >= 0 is refused.
+- INCONSISTENT_TOPIC_ID is never sent: logs belong to ids, so none is that of another id.
 """
 
 from collections.abc import Iterable
@@ -27,15 +30,16 @@ from highwater.gateway.core.fetch_shape import (
 from highwater.gateway.core.meters import FETCH
 from highwater.gateway.core.reply import Part, Reply
 from highwater.gateway.data_plane.decoding import RequestDecoder
-from highwater.gateway.data_plane.denials import unreadable_topics
+from highwater.gateway.data_plane.denials import is_of_replica, unreadable_topics
 from highwater.gateway.data_plane.fetch_encoding import (
-    current_leader,
     encode_parts,
     partition_data,
     read_small,
     session_not_found,
+    settle_refusal,
 )
 from highwater.gateway.routing.client import ClientSession
+from highwater.gateway.routing.current_leader import CurrentLeader
 from highwater.gateway.routing.table import TopicRoutes
 from highwater.hop.fetch import (
     BUFFERS,
@@ -51,7 +55,7 @@ from highwater.kafka.messages import fetch as codec
 from highwater.model.authorization import Authorizer
 
 MIN_VERSION: Final = 4
-MAX_VERSION: Final = 12
+MAX_VERSION: Final = 18
 RESPONSE_BYTES_MAX: Final = 64 << 20
 """fetch.max.bytes of the broker; Kafka's default is 55 MiB. Files are sent, not kept in memory."""
 
@@ -221,6 +225,7 @@ class FetchReply(FailingReply):
         may_copy = not self.session.shared.budget.replies_scarce
         meter = self.session.shared.meters.fetch
         responses = []
+        leaders: list[CurrentLeader] = []
         place = 0
         for topic in self._request.topics:
             partitions = []
@@ -230,19 +235,21 @@ class FetchReply(FailingReply):
                 current = None
                 if result.error_code:
                     client = self.session.client
-                    routes = client.topics.by_name.get(topic.topic.encode())
-                    current = current_leader(
+                    routes = client.topics.find(topic.topic, topic.topic_id)
+                    current = settle_refusal(
                         version, routes, asked.partition, result, client.peer.listener
                     )
+                    if current is not None:
+                        leaders.append(current)
                 data = partition_data(asked.partition, result, current, may_copy=may_copy)
                 if data.error_code:
                     meter.failed(data.error_code)
                 partitions.append(data)
                 place += 1
             responses.append(
-                codec.FetchResponseFetchableTopicResponse(topic=topic.topic, partitions=partitions)
+                codec.FetchResponseFetchableTopicResponse(topic.topic, topic.topic_id, partitions)
             )
-        return encode_parts(version, self._correlation_id, responses, throttle_ms)
+        return encode_parts(version, self._correlation_id, responses, throttle_ms, leaders)
 
 
 def _learn(
@@ -250,11 +257,12 @@ def _learn(
 ) -> FetchShape[TopicRoutes] | None:
     """Remembers a one-partition request, if the next one may take the fast path."""
     topic = request.topics[0]
-    name = topic.topic.encode()
-    shape = learn(frame, version, topic.partitions[0], session.client.topics.by_name[name])
+    routes = session.client.topics.find(topic.topic, topic.topic_id)
+    assert routes is not None  # The request has been sent to its leader.
+    shape = learn(frame, version, topic.partitions[0], routes)
     if shape is None:
         return None
-    shape.name = name_part(version, name)
+    shape.name = name_part(version, routes.name_bytes, routes.topic_id)
     shape.max_wait_ms = max(0, request.max_wait_ms)
     shape.max_bytes = min(max(0, request.max_bytes), RESPONSE_BYTES_MAX)
     shape.min_bytes = min(max(0, request.min_bytes), shape.max_bytes)
@@ -325,15 +333,16 @@ class SinglePartitionFetch(FailingReply):
         """Packs a result that the fast path cannot encode."""
         shape = self._shape
         session = self.session
-        current = current_leader(
+        current = settle_refusal(
             shape.version, shape.topic, self._partition, result, session.client.peer.listener
         )
         may_copy = not session.shared.budget.replies_scarce
         data = partition_data(self._partition, result, current, may_copy=may_copy)
         if data.error_code:
             session.shared.meters.fetch.failed(data.error_code)
-        topic = codec.FetchResponseFetchableTopicResponse(topic=shape.topic.name, partitions=[data])
-        parts = encode_parts(shape.version, self._correlation_id, [topic], throttle_ms)
+        topic = codec.FetchResponseFetchableTopicResponse(*shape.topic.key, [data])
+        leaders = () if current is None else (current,)
+        parts = encode_parts(shape.version, self._correlation_id, [topic], throttle_ms, leaders)
         session.complete_fetch(self, parts)
 
     def abandon(self) -> None:
@@ -436,15 +445,16 @@ class FetchPath:
         by_link: dict[NodeLink, tuple[list[FetchPartition], list[int]]] = {}
         place = 0
         refused = False
-        denied = unreadable_topics(self._authorizer, session.client.requester, request)
+        denied = unreadable_topics(self._authorizer, session.client, request)
+        replica = is_of_replica(request)
         for topic in request.topics:
-            routes = topics.by_name.get(topic.topic.encode())
+            routes = topics.find(topic.topic, topic.topic_id)
             count = len(routes.partitions) if routes is not None else 0
-            hidden = topic.topic in denied
+            hidden = (topic.topic if routes is None else routes.name) in denied
             for asked in topic.partitions:
                 error = 0
                 link: NodeLink | None = None
-                if request.replica_id >= 0:
+                if replica:
                     error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
                 elif hidden:
                     error = ErrorCode.TOPIC_AUTHORIZATION_FAILED

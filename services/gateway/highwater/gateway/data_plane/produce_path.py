@@ -1,9 +1,12 @@
-"""Produce (key 0), served from version 3 to 11: from frame to appends to reply.
+"""Produce (key 0), served from version 3 to 13: from frame to appends to reply.
 
 Hot path: a one-partition request that has the shape of the connection's last one becomes one sink
 object and one call to the leader's link. The generated codec decodes all others.
 
-- v3-v8 classic, v9+ flexible encoding; v7 allows zstd; v8 adds record errors.
+- v3-v8 classic, v9+ flexible encoding; v7 allows zstd; v8 adds record errors; v10 current leaders.
+- v12 is v11 for producers without transactions (KIP-890). v13 names topics by id (KIP-516): an
+  unknown id, also that of a topic deleted while its batch was held, is UNKNOWN_TOPIC_ID. A topic
+  made anew under its name has another id, so no batch for the former one reaches it.
 - acks=0 is never answered; an error then closes the connection, as in Kafka.
 - Without WRITE on a topic its partitions are TOPIC_AUTHORIZATION_FAILED. If any batch is transactional,
   all are TRANSACTIONAL_ID_AUTHORIZATION_FAILED without WRITE on the transactional id.
@@ -18,7 +21,7 @@ from struct import Struct
 from typing import Final, TypeAlias
 
 from highwater.gateway.core.meters import PRODUCE
-from highwater.gateway.core.produce_reply import name_part, pack_reply
+from highwater.gateway.core.produce_reply import TOPIC_IDS_FROM, name_part, pack_reply
 from highwater.gateway.core.produce_shape import ProduceShape, learn, match
 from highwater.gateway.core.reply import Reply
 from highwater.gateway.data_plane.decoding import RequestDecoder
@@ -35,7 +38,7 @@ from highwater.kafka.records.compression import Compression
 from highwater.model.authorization import Authorizer
 
 MIN_VERSION: Final = 3
-MAX_VERSION: Final = 11
+MAX_VERSION: Final = 13
 ZSTD_FROM: Final = 7
 CURRENT_LEADER_FROM: Final = 10
 """Version from which a refusal names the current leader and its address (KIP-951)."""
@@ -44,6 +47,8 @@ TIMEOUT_MS_MIN: Final = 1_000
 TIMEOUT_MS_MAX: Final = 300_000
 
 PartitionResult: TypeAlias = codec.ProduceResponsePartitionProduceResponse
+TopicKey: TypeAlias = tuple[str, bytes]
+"""A topic as its request names it: its name and no id, or from version 13 on its id and no name."""
 
 _DECODER: Final = RequestDecoder(
     "Produce", range(MIN_VERSION, MAX_VERSION + 1), codec.decode_request
@@ -99,6 +104,7 @@ class SinglePartitionReply(ProduceReply):
         shape = self.shape
         session = self.session
         if failure is not None:
+            failure = _told(shape.version, failure, shape.topic)
             session.shared.meters.produce.failed(failure.error_code)
         if shape.acks == 0:
             session.complete_unanswered(self)
@@ -127,7 +133,7 @@ class SinglePartitionReply(ProduceReply):
             answer = encode_reply(
                 version,
                 self.correlation_id,
-                [(shape.topic.name, [failed_partition(self.partition, failure, current)])],
+                [(shape.topic.key, [failed_partition(self.partition, failure, current)])],
                 group.throttle_ms,
                 [] if current is None else [current],
             )
@@ -159,7 +165,7 @@ class ManyPartitionsReply(ProduceReply):
         version: int,
         correlation_id: int,
         acks: int,
-        places: list[tuple[str, int]],
+        places: list[tuple[TopicKey, int]],
     ) -> None:
         super().__init__(PRODUCE, request_bytes, session.arrived_ns)
         self.session = session
@@ -169,25 +175,26 @@ class ManyPartitionsReply(ProduceReply):
         self._missing = len(places)
         self._throttle_ms = 0
         self._leaders: list[CurrentLeader] = []
-        self._results: list[tuple[str, PartitionResult]] = [
-            (name, PartitionResult(index=partition)) for name, partition in places
+        self._results: list[tuple[TopicKey, PartitionResult]] = [
+            (key, PartitionResult(index=partition)) for key, partition in places
         ]
 
     def append_done(
         self, index: int, base_offset: int, group: AppendGroup | None, failure: Failure | None
     ) -> None:
         """Takes one partition's result."""
-        name, result = self._results[index]
+        key, result = self._results[index]
         if failure is not None:
-            self.session.shared.meters.produce.failed(failure.error_code)
             client = self.session.client
-            routes = client.topics.by_name.get(name.encode())
+            routes = client.topics.find(*key)
+            failure = _told(self._version, failure, routes)
+            self.session.shared.meters.produce.failed(failure.error_code)
             current = _current_leader(
                 self._version, routes, result.index, failure, client.peer.listener
             )
             if current is not None:
                 self._leaders.append(current)
-            self._results[index] = (name, failed_partition(result.index, failure, current))
+            self._results[index] = (key, failed_partition(result.index, failure, current))
         else:
             assert group is not None
             result.base_offset = base_offset
@@ -209,9 +216,9 @@ class ManyPartitionsReply(ProduceReply):
             elif self._throttle_ms:
                 self.session.mute(self._throttle_ms)
             return
-        topics: dict[str, list[PartitionResult]] = {}
-        for name, result in self._results:
-            topics.setdefault(name, []).append(result)
+        topics: dict[TopicKey, list[PartitionResult]] = {}
+        for key, result in self._results:
+            topics.setdefault(key, []).append(result)
         self.session.complete(
             self,
             encode_reply(
@@ -237,6 +244,20 @@ def _current_leader(
         return None
     code = failure.error_code
     return leader_for_error(code, routes, partition, failure.leader, failure.leader_epoch, listener)
+
+
+def _told(version: int, failure: Failure, routes: TopicRoutes | None) -> Failure:
+    """The failure for a client: a topic that is not there, or not any more, is unknown by its id.
+
+    Kafka: `KafkaApis.handleProduceRequest`.
+    """
+    if (
+        version < TOPIC_IDS_FROM
+        or failure.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        or (routes is not None and not routes.gone)
+    ):
+        return failure
+    return Failure(ErrorCode.UNKNOWN_TOPIC_ID, failure.message)
 
 
 def failed_partition(
@@ -265,7 +286,7 @@ def failed_partition(
 def encode_reply(
     version: int,
     correlation_id: int,
-    topics: list[tuple[str, list[PartitionResult]]],
+    topics: list[tuple[TopicKey, list[PartitionResult]]],
     throttle_ms: int,
     leaders: list[CurrentLeader],
 ) -> bytes:
@@ -274,8 +295,8 @@ def encode_reply(
     body = codec.encode_response(
         codec.ProduceResponse(
             responses=[
-                codec.ProduceResponseTopicProduceResponse(name=name, partition_responses=results)
-                for name, results in topics
+                codec.ProduceResponseTopicProduceResponse(name, topic_id, results)
+                for (name, topic_id), results in topics
             ],
             throttle_time_ms=throttle_ms,
             node_endpoints=[
@@ -336,7 +357,10 @@ class ProducePath:
         if request is None:
             return
         topics = session.client.topics
-        places = [(t.name, p.index) for t in request.topic_data for p in t.partition_data]
+        places: list[tuple[TopicKey, int]] = []
+        for topic in request.topic_data:
+            key = (topic.name, topic.topic_id)
+            places += [(key, data.index) for data in topic.partition_data]
         reply = ManyPartitionsReply(
             session, len(frame), version, correlation_id, request.acks, places
         )
@@ -345,14 +369,15 @@ class ProducePath:
         if not places:
             reply.finish()
             return
-        denials = produce_denials(self._authorizer, session.client.requester, request)
+        denials = produce_denials(self._authorizer, session.client, request)
         if len(places) == len(request.topic_data) == 1 and not denials:
             self._learn(session, frame, version, request, topics)
         deadline_ms = session.shared.now_ms + bounded_timeout_ms(request.timeout_ms)
         index = 0
         for topic in request.topic_data:
-            routes = topics.by_name.get(topic.name.encode())
-            denial = denials.get(topic.name) if denials else None
+            routes = topics.find(topic.name, topic.topic_id)
+            name = topic.name if routes is None else routes.name
+            denial = denials.get(name) if denials else None
             for data in topic.partition_data:
                 if denial is not None:
                     reply.append_done(index, -1, None, denial)
@@ -401,8 +426,7 @@ class ProducePath:
         topic = request.topic_data[0]
         data = topic.partition_data[0]
         batch = _batch_of(data)
-        name = topic.name.encode()
-        routes = topics.by_name.get(name)
+        routes = topics.find(topic.name, topic.topic_id)
         if (
             request.transactional_id is not None
             or routes is None
@@ -416,7 +440,7 @@ class ProducePath:
             request.acks,
             bounded_timeout_ms(request.timeout_ms),
             routes,
-            name_part(version, name),
+            name_part(version, routes.name_bytes, routes.topic_id),
             routes.reply_struct(version),
         )
 

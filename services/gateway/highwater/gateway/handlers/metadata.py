@@ -1,4 +1,4 @@
-"""Metadata v0-9: the brokers, the topics, and the leaders of their partitions.
+"""Metadata v0-13: the brokers, the topics, and the leaders of their partitions.
 
 Behaviour
 - Null topics (v1+), or an empty list in v0, mean all; an empty list in v1+ means none.
@@ -22,13 +22,20 @@ Behaviour
 - A named topic that the client may not DESCRIBE is TOPIC_AUTHORIZATION_FAILED, whether it exists or
   not; an answer about all topics leaves it out. Creation needs CREATE on the cluster or the topic,
   with the same code.
-- Authorized operations (v8+) are sent if asked for; those of the cluster are none without DESCRIBE on
-  it.
+- Authorized operations (v8+; of the cluster only up to v10) are sent if asked for; those of the cluster are none
+  without DESCRIBE on it.
+- From v12 on topics may be named by id. An id that is unknown, of a deleted topic or of another
+  instance is UNKNOWN_TOPIC_ID with a null name. A request with ids is only about these; its names
+  are ignored, and nothing is created, as in Kafka. Ids or null names in v10 and v11 are
+  INVALID_REQUEST, as is a topic with neither. Without DESCRIBE the id is TOPIC_AUTHORIZATION_FAILED
+  and has a null name.
 
 Version notes
 - v1: racks, controller id, internal topics. v2: cluster id. v4: creation can be forbidden.
   v5: offline replicas. v6: LISTENER_NOT_FOUND. v7: leader epochs. v8: authorized operations. v9: flexible.
-- v10+ (not served) adds topic ids, which Fetch 13 and Produce 13 use.
+- v10: topic ids in answers (KIP-516), which Fetch 13 and Produce 13 use. v11: without the cluster's
+  authorized operations (KIP-700). v12: topics by id. v13: a top-level error code (KIP-1102), which
+  a request that failed as a whole has; REBOOTSTRAP_REQUIRED is never sent.
 
 Deviations
 - Kafka creates topics in the background and first answers UNKNOWN_TOPIC_OR_PARTITION; here the
@@ -36,7 +43,7 @@ Deviations
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from highwater.gateway.handling.authorization import (
     cluster_operations,
@@ -45,6 +52,7 @@ from highwater.gateway.handling.authorization import (
 )
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.topic_creation import auto_topic, create_topics
+from highwater.gateway.handling.topics_by_id import topic_by_id
 from highwater.gateway.routing.brokers import (
     Broker,
     brokers_for,
@@ -66,6 +74,7 @@ from highwater.model.cluster import PartitionState, TopicState
 from highwater.model.ids import (
     INTERNAL_TOPICS,
     NO_NODE,
+    NO_TOPIC_ID,
     TRANSACTION_STATE_TOPIC,
     LeaderEpoch,
     NodeId,
@@ -75,6 +84,7 @@ from highwater.model.topic_names import invalid_topic_name
 
 NULL_MEANS_ALL_FROM: Final = 1
 LISTENER_NOT_FOUND_FROM: Final = 6
+BY_ID_FROM: Final = 12
 CATCH_UP_MS_MAX: Final = 1_000
 """Longest wait for an image that nodes or other gateways have already."""
 
@@ -85,17 +95,27 @@ Told = Mapping[tuple[TopicId, int], int]
 """Leader epochs that clients know already and the image does not."""
 
 
+class _Asked(NamedTuple):
+    """The topics that a request is about, without duplicates."""
+
+    names: list[str] | None
+    """None for all topics."""
+    ids: list[TopicId]
+
+
 async def handle(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """Answers from the newest image, after creating topics if need be."""
-    asked = _names(context, request)
+    if not _names_topics_rightly(request, context.api_version):
+        return failure(request, context.api_version, ErrorCode.INVALID_REQUEST)
+    asked = _asked(context, request)
     denials: list[MetadataResponseMetadataResponseTopic] = []
     codes: dict[str, int] = {}
-    if asked is not None:
-        denials = _take_denied(context, request, asked)
+    if asked.names:
+        denials = _take_denied(context, request, asked.names)
         if request.allow_auto_topic_creation:
-            codes = await _create_missing(context, asked)
+            codes = await _create_missing(context, asked.names)
     await _catch_up(context, asked)
-    if asked is None or len(asked) > TOPICS_AT_ONCE:
+    if asked.names is None or len(asked.names) + len(asked.ids) > TOPICS_AT_ONCE:
         async with context.backend.shared.long_answers:
             return _answer(context, request, asked, codes, denials)
     return _answer(context, request, asked, codes, denials)
@@ -104,7 +124,7 @@ async def handle(context: RequestContext, request: MetadataRequest) -> MetadataR
 def _answer(
     context: RequestContext,
     request: MetadataRequest,
-    asked: list[str] | None,
+    asked: _Asked,
     codes: Mapping[str, int],
     denials: list[MetadataResponseMetadataResponseTopic],
 ) -> MetadataResponse:
@@ -122,12 +142,19 @@ def _answer(
         lacking = nodes_without(image, listener)
     instance = context.peer.instance
     topics: list[MetadataResponseMetadataResponseTopic] = []
-    if asked is None:
+    if asked.names is None:
         found = [topic for topic in image.topics.values() if topic.instance == instance]
         names = (topic.name for topic in found)
         denied = denied_topics(context, AclOperation.DESCRIBE, names)
         topics = [_topic(one, live, lacking, told) for one in found if one.name not in denied]
-    for name in asked or ():
+    known = {topic_id: topic_by_id(context, topic_id) for topic_id in asked.ids}
+    hidden = _hidden(context, known.values())
+    for topic_id, state in known.items():
+        if state is not None and state.name not in hidden:
+            topics.append(_topic(state, live, lacking, told))
+        else:
+            topics.append(_nameless(topic_id, known=state is not None))
+    for name in asked.names or ():
         state = image.topic(name, instance)
         if state is not None:
             topics.append(_topic(state, live, lacking, told))
@@ -135,7 +162,8 @@ def _answer(
             topics.append(_missing(name, codes.get(name)))
     if request.include_topic_authorized_operations:
         for topic in topics:
-            topic.topic_authorized_operations = topic_operations(context, topic.name or "")
+            if topic.name is not None:
+                topic.topic_authorized_operations = topic_operations(context, topic.name)
     return MetadataResponse(
         brokers=[_broker(broker) for broker in brokers],
         cluster_id=image.cluster_id,
@@ -150,20 +178,46 @@ def _answer(
 
 
 def failure(request: MetadataRequest, _version: int, code: int) -> MetadataResponse:
-    """The code for every named topic, as there is no top-level one before v13."""
+    """The code for every topic, and on top from v13 on (Kafka: `MetadataRequest`)."""
     topics = request.topics or ()
     return MetadataResponse(
-        topics=[MetadataResponseMetadataResponseTopic(code, topic.name) for topic in topics]
+        topics=[
+            MetadataResponseMetadataResponseTopic(code, topic.name or "", topic.topic_id)
+            for topic in topics
+        ],
+        error_code=code,
     )
 
 
-def _names(context: RequestContext, request: MetadataRequest) -> list[str] | None:
-    """The requested topics without duplicates; None for all."""
+def _names_topics_rightly(request: MetadataRequest, version: int) -> bool:
+    """False for a topic without name and id, or with an id in a version that may not have any."""
+    topics = request.topics or ()
+    if version < BY_ID_FROM:
+        return all(one.name is not None and one.topic_id == NO_TOPIC_ID for one in topics)
+    return all(one.name is not None or one.topic_id != NO_TOPIC_ID for one in topics)
+
+
+def _asked(context: RequestContext, request: MetadataRequest) -> _Asked:
     if request.topics is None:
-        return None
+        return _Asked(None, [])
     if not request.topics and context.api_version < NULL_MEANS_ALL_FROM:
-        return None
-    return list(dict.fromkeys(topic.name or "" for topic in request.topics))
+        return _Asked(None, [])
+    ids = [TopicId(topic.topic_id) for topic in request.topics if topic.topic_id != NO_TOPIC_ID]
+    if ids:
+        return _Asked([], list(dict.fromkeys(ids)))
+    return _Asked(list(dict.fromkeys(topic.name or "" for topic in request.topics)), [])
+
+
+def _hidden(context: RequestContext, states: Iterable[TopicState | None]) -> frozenset[str]:
+    """The names of topics that the client may not know."""
+    names = (state.name for state in states if state is not None)
+    return denied_topics(context, AclOperation.DESCRIBE, names)
+
+
+def _nameless(topic_id: TopicId, *, known: bool) -> MetadataResponseMetadataResponseTopic:
+    """The answer for an id that is unknown, or denied: as in Kafka ids are no secret, names are."""
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED if known else ErrorCode.UNKNOWN_TOPIC_ID
+    return MetadataResponseMetadataResponseTopic(error_code=code, name=None, topic_id=topic_id)
 
 
 def _take_denied(
@@ -213,7 +267,7 @@ async def _create_missing(context: RequestContext, names: Iterable[str]) -> dict
     return await create_topics(context, wishes) if wishes else {}
 
 
-async def _catch_up(context: RequestContext, names: list[str] | None) -> None:
+async def _catch_up(context: RequestContext, asked: _Asked) -> None:
     """Waits until the image has the epochs that clients know, for a second at most.
 
     It also waits for the image that the controller had at the last heartbeat: another gateway may
@@ -221,22 +275,24 @@ async def _catch_up(context: RequestContext, names: list[str] | None) -> None:
     """
     backend = context.backend
     until_ms = backend.clock.monotonic_ms() + CATCH_UP_MS_MAX
-    while _is_behind(context, names):
+    while _is_behind(context, asked):
         left_ms = until_ms - backend.clock.monotonic_ms()
         revision = max(backend.image.revision + 1, backend.routing.newest_revision)
         if left_ms <= 0 or not await backend.wait_for_revision(revision, left_ms / 1000):
             return
 
 
-def _is_behind(context: RequestContext, names: list[str] | None) -> bool:
+def _is_behind(context: RequestContext, asked: _Asked) -> bool:
     backend = context.backend
     ahead = backend.routing.ahead
     if backend.image.revision < backend.routing.newest_revision:
         return True
-    if not ahead or names is None:
+    if not ahead or asked.names is None:
         return bool(ahead)
     late = {topic_id for topic_id, _ in ahead}
-    states = (backend.image.topic(name, context.peer.instance) for name in names)
+    if not late.isdisjoint(asked.ids):
+        return True
+    states = (backend.image.topic(name, context.peer.instance) for name in asked.names)
     return any(state is not None and state.topic_id in late for state in states)
 
 

@@ -52,11 +52,11 @@ def _row(
 
 _ROWS: Final = (
     # Without 0 in the range librdkafka before 2.11.1 stops compressing (KAFKA-18659).
-    _row(ApiKey.PRODUCE, (0, 11), None, served_from=3),
-    # Fetch 13 names topics by id, which clients learn from Metadata 10: neither is served yet.
-    _row(ApiKey.FETCH, (4, 12), None),
+    _row(ApiKey.PRODUCE, (0, 13), None, served_from=3),
+    # Produce 13 and Fetch 13 name topics by id, which clients learn from Metadata 10: all or none.
+    _row(ApiKey.FETCH, (4, 18), None),
     _row(ApiKey.LIST_OFFSETS, (1, 9), "list_offsets"),
-    _row(ApiKey.METADATA, (0, 9), "metadata"),
+    _row(ApiKey.METADATA, (0, 13), "metadata"),
     _row(ApiKey.OFFSET_COMMIT, (2, 10), "offset_commit", raw=True),
     _row(ApiKey.OFFSET_FETCH, (1, 10), "offset_fetch", raw=True),
     _row(ApiKey.FIND_COORDINATOR, (0, 6), "find_coordinator"),

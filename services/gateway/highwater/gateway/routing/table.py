@@ -61,6 +61,7 @@ class TopicRoutes:
         "reply_structs",
         "state",
         "table",
+        "topic_id",
     )
 
     def __init__(
@@ -68,12 +69,18 @@ class TopicRoutes:
     ) -> None:
         self.state = state
         self.table = table
+        self.topic_id = state.topic_id
         self.name = state.name
         self.name_bytes = state.name.encode()
         self.partitions = partitions
         self.internal = state.internal
         self.gone = False
         self.reply_structs: dict[int, Struct] = {}
+
+    @property
+    def key(self) -> tuple[str, bytes]:
+        """(name, id), of which a version of the protocol has one."""
+        return self.name, self.topic_id
 
     def reply_struct(self, version: int) -> Struct:
         """The layout of a Produce reply for one partition of this topic."""
