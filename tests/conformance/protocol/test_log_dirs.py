@@ -20,7 +20,7 @@ def test_space_and_partitions_that_are_not_there(cluster: Cluster, topic: str) -
     found: list[tuple[str, int, int]] = []
     for node in cluster.nodes:
         with RawConnection.to(f"{node.host}:{node.port}") as connection:
-            answer = connection.ask(DescribeLogDirsRequest(topics=asked), 4)
+            answer = connection.ask(DescribeLogDirsRequest(topics=asked), 5)
         assert answer.error_code == 0
         assert len(answer.results) >= 1
         for result in answer.results:

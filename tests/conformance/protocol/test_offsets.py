@@ -63,7 +63,7 @@ def test_decreasing_timestamps(connection: RawConnection, made_topic: str) -> No
     assert list_offset(connection, made_topic, start + 60).offset == 3
 
 
-@pytest.mark.parametrize("version", [7, 8, 9])
+@pytest.mark.parametrize("version", [7, 8, 9, 10, 11])
 def test_the_largest_timestamp(connection: RawConnection, made_topic: str, version: int) -> None:
     part = list_offset(connection, made_topic, MAX_TIMESTAMP, version=version)
     assert (part.error_code, part.offset, part.timestamp) == (ErrorCode.NONE, -1, -1)
@@ -80,7 +80,16 @@ def test_the_earliest_local_offset(connection: RawConnection, made_topic: str) -
     assert (part.error_code, part.offset) == (ErrorCode.NONE, 0)
 
 
-@pytest.mark.parametrize(("timestamp", "version"), [(-3, 6), (-4, 7), (-77, 7)])
+@pytest.mark.parametrize(("timestamp", "version"), [(-5, 9), (-6, 11)])
+def test_without_a_tier_no_offset_is_in_it(
+    connection: RawConnection, made_topic: str, timestamp: int, version: int
+) -> None:
+    produce(connection, made_topic, batch([b"a"]))
+    part = list_offset(connection, made_topic, timestamp, version=version)
+    assert (part.error_code, part.offset, part.timestamp) == (ErrorCode.NONE, -1, -1)
+
+
+@pytest.mark.parametrize(("timestamp", "version"), [(-3, 6), (-4, 7), (-6, 10), (-77, 7)])
 def test_a_special_timestamp_before_its_version(
     connection: RawConnection, made_topic: str, timestamp: int, version: int
 ) -> None:

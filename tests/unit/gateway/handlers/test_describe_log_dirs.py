@@ -8,7 +8,7 @@ from highwater.model.authorization import THE_CLUSTER
 from highwater.model.errors import UnreachableError
 from tests.unit.gateway.handlers.fakes import OTHER, Client, FakeBackend, image_of, topic
 
-VERSIONS = range(1, 5)
+VERSIONS = range(1, 6)
 ORDERS = topic("orders", (1, 2))
 FOREIGN = topic("foreign", (1,), instance=OTHER)
 

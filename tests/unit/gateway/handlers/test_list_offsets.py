@@ -18,7 +18,7 @@ from tests.unit.gateway.handlers.fakes import (
     topic_id,
 )
 
-VERSIONS = range(1, 10)
+VERSIONS = range(1, 12)
 
 
 def ask(version, *topics, isolation=0):
@@ -88,7 +88,7 @@ async def test_leaders_are_asked_once_and_answers_keep_their_order(version):
     assert backend.links[3].asked == []
 
 
-@pytest.mark.parametrize("version", range(2, 10))
+@pytest.mark.parametrize("version", range(2, 12))
 async def test_the_isolation_level_reaches_the_leader(version):
     backend = backend_of(topic("orders"))
     await Client(backend).call(ask(version, ("orders", [(0, -1)]), isolation=1), version)
@@ -110,7 +110,7 @@ async def test_unknown_and_leaderless_partitions(version):
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(
-    ("timestamp", "since"), [(-1, 1), (-2, 1), (-3, 7), (-4, 8), (-5, 9), (-6, 99), (-7, 99)]
+    ("timestamp", "since"), [(-1, 1), (-2, 1), (-3, 7), (-4, 8), (-5, 9), (-6, 11), (-7, 99)]
 )
 async def test_special_timestamps_by_version(version, timestamp, since):
     backend = backend_of(topic("orders"))

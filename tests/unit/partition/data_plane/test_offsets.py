@@ -59,11 +59,12 @@ def offset_of(queries, timestamp, *, partition=0, epoch=-1):
         (-4, (0, -1, 0, EPOCH)),
         (-3, (0, 4000, 2, EPOCH)),
         (-5, (0, -1, -1, -1)),
+        (-6, (0, -1, -1, -1)),
         (0, (0, 1000, 0, EPOCH)),
         (1001, (0, 1500, 1, EPOCH)),
         (1501, (0, 4000, 2, EPOCH)),
         (4001, (0, -1, -1, -1)),
-        (-6, (ErrorCode.UNSUPPORTED_VERSION, -1, -1, -1)),
+        (-7, (ErrorCode.UNSUPPORTED_VERSION, -1, -1, -1)),
     ],
 )
 def test_timestamps(queries, timestamp, expected):

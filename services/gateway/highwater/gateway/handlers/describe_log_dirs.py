@@ -1,4 +1,4 @@
-"""DescribeLogDirs v1-4: the replicas in a broker's log directories, and the space that is left.
+"""DescribeLogDirs v1-5: the replicas in a broker's log directories, and the space that is left.
 
 Behaviour
 - As in Kafka a broker answers for itself, and the port determines the broker; tools ask all of
@@ -12,8 +12,7 @@ Behaviour
 
 Version notes
 - v2: flexible. v3: error code at the top. v4: total and usable bytes (KIP-827).
-- v5 (not served) adds cordoned directories (KIP-1066), of which there are none; clients would take
-  the broker for Kafka 4.3.
+- v5: cordoned directories (KIP-1066), of which there are none.
 """
 
 import asyncio

@@ -1,10 +1,11 @@
-"""ListOffsets v1-9: finds offsets by timestamps or special timestamps.
+"""ListOffsets v1-11: finds offsets by timestamps or special timestamps.
 
 Behaviour
 - Leaders answer; each is asked once, and answers come back in the order of the request.
 - Special timestamps: -1 latest (last stable offset if read_committed), -2 earliest, -3 the largest
-  timestamp (v7+), -4 earliest local (v8+), -5 latest tiered (v9+). In a version that does not have
-  it, a special timestamp is UNSUPPORTED_VERSION for that partition.
+  timestamp (v7+), -4 earliest local (v8+), -5 latest tiered (v9+), -6 earliest pending upload (v11+).
+  In a version that does not have it, a special timestamp is UNSUPPORTED_VERSION for that partition.
+  There is no tier: -4 is -2, and -5 and -6 have no offset.
 - Without DESCRIBE on a topic its partitions are TOPIC_AUTHORIZATION_FAILED.
 - A duplicate partition is INVALID_REQUEST.
 - The client's leader epoch (v4+) goes to the leader unchanged (decision 15).
@@ -12,7 +13,8 @@ Behaviour
   OFFSET_NOT_AVAILABLE, before v5 LEADER_NOT_AVAILABLE (Kafka: KafkaApis.handleListOffsetRequest).
 
 Version notes
-- v2: isolation level. v4: leader epochs. v5: OFFSET_NOT_AVAILABLE. v6: flexible. v10: timeout, v11: timestamp -6.
+- v2: isolation level. v4: leader epochs. v5: OFFSET_NOT_AVAILABLE. v6: flexible. v10: a timeout for offsets
+  in a tier (KIP-1075), which is not used. v11: timestamp -6 (KIP-1023).
 """
 
 from collections.abc import Sequence
@@ -34,7 +36,7 @@ from highwater.kafka.messages.list_offsets import (
 )
 from highwater.model.acl_operations import AclOperation
 
-_SPECIAL_FROM: Final = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9}
+_SPECIAL_FROM: Final = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 11}
 """First version of each special timestamp (Kafka: ReplicaManager.timestampMinSupportedVersion)."""
 
 OFFSET_NOT_AVAILABLE_FROM: Final = 5

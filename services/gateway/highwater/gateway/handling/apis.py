@@ -55,7 +55,7 @@ _ROWS: Final = (
     _row(ApiKey.PRODUCE, (0, 13), None, served_from=3),
     # Produce 13 and Fetch 13 name topics by id, which clients learn from Metadata 10: all or none.
     _row(ApiKey.FETCH, (4, 18), None),
-    _row(ApiKey.LIST_OFFSETS, (1, 9), "list_offsets"),
+    _row(ApiKey.LIST_OFFSETS, (1, 11), "list_offsets"),
     _row(ApiKey.METADATA, (0, 13), "metadata"),
     _row(ApiKey.OFFSET_COMMIT, (2, 10), "offset_commit", raw=True),
     _row(ApiKey.OFFSET_FETCH, (1, 10), "offset_fetch", raw=True),
@@ -77,8 +77,7 @@ _ROWS: Final = (
     _row(ApiKey.DELETE_ACLS, (1, 3), "delete_acls"),
     _row(ApiKey.DESCRIBE_CONFIGS, (1, 4), "describe_configs"),
     _row(ApiKey.ALTER_CONFIGS, (0, 2), "alter_configs"),
-    # With 5 kafka-python would take us for Kafka 4.3 and use APIs that we do not serve.
-    _row(ApiKey.DESCRIBE_LOG_DIRS, (1, 4), "describe_log_dirs"),
+    _row(ApiKey.DESCRIBE_LOG_DIRS, (1, 5), "describe_log_dirs"),
     _row(ApiKey.CREATE_PARTITIONS, (0, 3), "create_partitions"),
     _row(ApiKey.DELETE_GROUPS, (0, 2), "delete_groups"),
     _row(ApiKey.ELECT_LEADERS, (0, 2), "elect_leaders"),

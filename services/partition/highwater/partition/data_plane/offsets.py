@@ -1,8 +1,8 @@
 """ListOffsets, OffsetsForLeaderEpoch and DescribeProducers for the leaders of this node.
 
 Special timestamps are Kafka's (ListOffsetsRequest): -1 latest, -2 earliest, -3 max timestamp
-(KIP-734), -4 earliest local and -5 latest tiered (KIP-405; there is no tier, so -4 is -2 and -5
-has no offset).
+(KIP-734), -4 earliest local, -5 latest tiered and -6 earliest pending upload (KIP-405, KIP-1023;
+there is no tier, so -4 is -2, and -5 and -6 have no offset).
 """
 
 import asyncio
@@ -25,6 +25,7 @@ EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
 NONE: Final = -1
 
 
@@ -99,7 +100,7 @@ class OffsetQueries:
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
             offset = log.log_start_offset
             return _found(NONE, offset, log.epochs.cache.epoch_for(offset))
-        if timestamp == LATEST_TIERED:
+        if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
             return _found(NONE, NONE, NONE)
         if timestamp == MAX_TIMESTAMP:
             latest, offset = log.search.first_with_largest()
