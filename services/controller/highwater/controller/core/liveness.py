@@ -2,8 +2,8 @@
 
 A session ends after `session_timeout_ms` without a heartbeat, or `stream_grace_ms` after its last
 watch stream closed, because the system closes the streams of a process that dies. A new stream
-watch stream closed, because the system closes the streams of a process that dies. A new stream
 proves that the process lives, and so does a heartbeat some time after the close. A heartbeat right
+after the close proves nothing: it came by another connection and may have been sent before. Times
 are milliseconds of a monotonic clock.
 """
 
