@@ -56,7 +56,7 @@ async def described(version, quorum=QUORUM):
     assert response.error_code == 0
     [topic] = response.topics
     [partition] = topic.partitions
-    assert (topic.topic_name, partition.partition_index) == METADATA[:1] + (0,)
+    assert (topic.topic_name, partition.partition_index) == (METADATA[0], 0)
     assert partition.error_code == 0
     return response, partition
 
