@@ -21,7 +21,7 @@ Deviations
 - A controller that does not run is no voter: nobody knows how many there should be.
 - Standby controllers have the leader's log end offset, as all read the same store. Their times are
   -1: nothing tells whether they live but their leases.
-- The address of a voter, named CONTROLLER, speaks gRPC. In one process voters have none.
+- The address of a voter, named CONTROLLER, speaks gRPC. A controller without a server has none.
 - A controller epoch above 2 147 483 647 is -1.
 """
 
@@ -112,5 +112,5 @@ def _replica(replica: pb.QuorumReplica) -> DescribeQuorumResponseReplicaState:
 def _listeners(address: str) -> list[DescribeQuorumResponseListener]:
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
-        return []  # Controllers in the gateway's process have no server.
+        return []  # A controller that only its own process calls needs no server.
     return [DescribeQuorumResponseListener(LISTENER, host.strip("[]"), int(port))]
