@@ -26,6 +26,7 @@ from tests.support.java_tools import (
     FEATURES,
     GET_OFFSETS,
     LOG_DIRS,
+    METADATA_QUORUM,
     PRODUCER_PERFORMANCE,
     TOPICS,
     TRANSACTIONS,
@@ -338,3 +339,29 @@ def test_cluster_command_does_not_unregister_a_live_broker(cluster: Cluster) -> 
     assert "is alive; stop it first" in live.stdout + live.stderr
     unknown = java_tool(CLUSTER, "unregister", *at, "--id", "4711", check=False)
     assert "BrokerIdNotRegisteredException" in unknown.stdout + unknown.stderr
+
+
+def test_metadata_quorum_command(cluster: Cluster) -> None:
+    describe = ("--bootstrap-server", cluster.bootstrap, "describe")
+    told = java_tool(METADATA_QUORUM, *describe, "--status").stdout
+    status = dict(line.split(":", 1) for line in told.splitlines() if ":" in line)
+    voters, observers = (json.loads(status[f"Current{who}"]) for who in ("Voters", "Observers"))
+    leader = int(status["LeaderId"])
+    assert leader in [one["id"] for one in voters]
+    assert {one["id"] for one in voters + observers} >= {node.node_id for node in cluster.nodes}
+    assert int(status["LeaderEpoch"]) >= 0
+    assert int(status["HighWatermark"]) > 0
+    assert int(status["MaxFollowerLag"]) == 0
+    if cluster.mode in ("nodes3", "gateways2", "combined3"):
+        (endpoint,) = voters[0]["endpoints"]
+        assert endpoint.startswith("CONTROLLER://")
+
+    told = java_tool(METADATA_QUORUM, *describe, "--replication", "--human-readable").stdout
+    header, first, *others = (
+        [cell.strip() for cell in line.strip().split("\t")] for line in told.splitlines()
+    )
+    assert header[0] == "NodeId"
+    assert header[2:4] == ["LogEndOffset", "Lag"]
+    assert (first[0], first[3], first[-1]) == (str(leader), "0", "Leader")
+    assert re.fullmatch(r"\d+ ms ago", first[4])
+    assert {row[-1] for row in others} <= {"Follower", "Observer"}

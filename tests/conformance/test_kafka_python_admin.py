@@ -86,6 +86,18 @@ def test_cluster(admin: KafkaAdminClient, cluster: Cluster) -> None:
     assert ids == {node.node_id for node in cluster.nodes}
 
 
+def test_metadata_quorum(admin: KafkaAdminClient, cluster: Cluster) -> None:
+    described = admin.describe_metadata_quorum()
+    (partition,) = described["topics"][0]["partitions"]
+    assert partition["error"] is None
+    voters, observers = (
+        [one["replica_id"] for one in partition[who]] for who in ("current_voters", "observers")
+    )
+    assert partition["leader_id"] in voters
+    assert {*voters, *observers} >= {node.node_id for node in cluster.nodes}
+    assert [one["node_id"] for one in described["nodes"]] == voters
+
+
 def test_offsets(admin: KafkaAdminClient, cluster: Cluster, topic: str) -> None:
     make_topic(cluster.bootstrap, topic)
     messages = make_messages(10, writes=frozenset({"timestamps"}))

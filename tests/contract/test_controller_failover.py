@@ -181,3 +181,28 @@ async def test_sigterm_hands_over_at_once(pair: Pair) -> None:
     await create(pair, "after")
     assert loop.time() - start < LEASE_TTL_MS / 1000, "it did not have to wait for the lease"
     assert await asyncio.to_thread(leaving.process.wait, 10) == 0
+
+
+async def described(pair: Pair, *, voters: int) -> pb.DescribeQuorumResponse:
+    """The quorum, once so many controllers stand for election."""
+    async with asyncio.timeout(20):
+        while True:
+            told = await pair.client.describe_quorum(pb.DescribeQuorumRequest())
+            if len(told.voters) == voters:
+                return told
+            await asyncio.sleep(0.1)
+
+
+async def test_the_quorum_before_and_after_its_leader_ends(pair: Pair) -> None:
+    node = await join(pair)
+    before = await described(pair, voters=2)
+    leader, standby = before.voters
+    assert leader.replica_id == before.leader_id
+    assert (leader.address, standby.address) == (pair.active().address, pair.standby().address)
+    assert standby.revision == before.revision
+    assert [one.replica_id for one in before.observers] == [node.node_id]
+    pair.active().signal(signal.SIGTERM)
+    after = await described(pair, voters=1)
+    assert after.leader_id == standby.replica_id, "it keeps its id"
+    assert after.controller_epoch > before.controller_epoch
+    assert after.revision >= before.revision

@@ -18,6 +18,11 @@ from highwater.kafka.messages.describe_configs import DescribeConfigsRequest
 from highwater.kafka.messages.describe_groups import DescribeGroupsRequest
 from highwater.kafka.messages.describe_log_dirs import DescribeLogDirsRequest
 from highwater.kafka.messages.describe_producers import DescribeProducersRequest
+from highwater.kafka.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+)
 from highwater.kafka.messages.fetch import FetchRequest
 from highwater.kafka.messages.find_coordinator import FindCoordinatorRequest
 from highwater.kafka.messages.heartbeat import HeartbeatRequest
@@ -95,6 +100,13 @@ _PLAIN: dict[ApiKey, Callable[[str], Message]] = {
     ApiKey.DELETE_GROUPS: lambda group: DeleteGroupsRequest(groups_names=[group]),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda _: IncrementalAlterConfigsRequest(),
     ApiKey.DESCRIBE_PRODUCERS: lambda _: DescribeProducersRequest(),
+    ApiKey.DESCRIBE_QUORUM: lambda _: DescribeQuorumRequest(
+        [
+            DescribeQuorumRequestTopicData(
+                "__cluster_metadata", [DescribeQuorumRequestPartitionData(0)]
+            )
+        ]
+    ),
     ApiKey.UPDATE_FEATURES: lambda _: UpdateFeaturesRequest(),
     ApiKey.DESCRIBE_CLUSTER: lambda _: DescribeClusterRequest(),
 }

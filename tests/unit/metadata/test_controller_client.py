@@ -45,6 +45,7 @@ REQUESTS: dict[str, Any] = {
     "alter_client_quotas": pb.AlterClientQuotasRequest(),
     "alter_scram_users": pb.AlterScramUsersRequest(),
     "describe_scram_users": pb.DescribeScramUsersRequest(),
+    "describe_quorum": pb.DescribeQuorumRequest(),
 }
 
 

@@ -201,6 +201,12 @@ class ControllerClient:
             "DescribeScramUsers", request, pb.DescribeScramUsersResponse, timeout_s
         )
 
+    async def describe_quorum(
+        self, request: pb.DescribeQuorumRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
+    ) -> pb.DescribeQuorumResponse:
+        """Who stands, leads and follows; may be repeated."""
+        return await self._call("DescribeQuorum", request, pb.DescribeQuorumResponse, timeout_s)
+
     async def _call(
         self,
         method: str,

@@ -168,3 +168,17 @@ def test_only_a_successor_replaces_a_node_that_was_not_heard_yet(table: SessionT
     assert table.may_be_replaced(2, 1, by_successor=True)
     assert not table.may_be_replaced(2, 1, by_successor=False)
     assert not table.may_be_replaced(1, 1, by_successor=True), "it lives"
+
+
+def test_reports_are_what_heartbeats_said_and_when(table: SessionTable[int]) -> None:
+    table.open(2, epoch=1, now_ms=0)
+    table.heard(1, now_ms=100, applied_revision=5)
+    table.caught_up(1, now_ms=100)
+    table.heard(1, now_ms=200, applied_revision=5)
+    table.forgive(1_000)
+    reports = {m: (s.reported_ms, s.caught_up_ms) for m, s in table.sessions.items()}
+    assert reports == {1: (200, 100), 2: (None, None)}, "not moved by what the controller missed"
+    table.open(1, epoch=7, now_ms=300)
+    assert (table.sessions[1].reported_ms, table.sessions[1].caught_up_ms) == (200, 100)
+    table.open(1, epoch=8, now_ms=400)
+    assert (table.sessions[1].reported_ms, table.sessions[1].caught_up_ms) == (None, None)

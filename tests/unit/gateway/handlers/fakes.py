@@ -200,6 +200,7 @@ class FakeController:
         self.publishes = True
         self.next_producer_id = 7_000
         self.scram_users: Sequence[pb.ScramUser] = ()
+        self.quorum = pb.DescribeQuorumResponse()
         self.block = 3
 
     async def _take(self, request: Any) -> None:
@@ -275,6 +276,10 @@ class FakeController:
     async def describe_scram_users(self, request: Any, *, timeout_s: float) -> Any:
         await self._take(request)
         return pb.DescribeScramUsersResponse(users=self.scram_users)
+
+    async def describe_quorum(self, request: Any, *, timeout_s: float) -> Any:
+        await self._take(request)
+        return self.quorum
 
     async def elect_leaders(self, request: Any, *, timeout_s: float) -> pb.ElectLeadersResponse:
         await self._take(request)

@@ -27,6 +27,7 @@ from highwater.kafka.messages import (
     describe_groups,
     describe_log_dirs,
     describe_producers,
+    describe_quorum,
     describe_topic_partitions,
     describe_user_scram_credentials,
     elect_leaders,
@@ -263,6 +264,13 @@ _SAMPLES = {
         )
     ),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
+    ApiKey.DESCRIBE_QUORUM: lambda version: describe_quorum.DescribeQuorumRequest(
+        [
+            describe_quorum.DescribeQuorumRequestTopicData(
+                "__cluster_metadata", [describe_quorum.DescribeQuorumRequestPartitionData(0)]
+            )
+        ]
+    ),
     ApiKey.UPDATE_FEATURES: lambda version: update_features.UpdateFeaturesRequest(
         500, [update_features.UpdateFeaturesRequestFeatureUpdateKey("metadata.version", 25)]
     ),

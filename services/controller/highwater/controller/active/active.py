@@ -10,6 +10,7 @@ from highwater.controller.active.first_error import first_error
 from highwater.controller.active.hand_overs import WAIT_S, HandOvers
 from highwater.controller.active.history_compaction import HistoryCompaction
 from highwater.controller.active.leader_balance import LeaderBalance
+from highwater.controller.active.quorum import QuorumView
 from highwater.controller.active.store_past import StorePast
 from highwater.controller.active.unclean_elections import UncleanElections
 from highwater.controller.core.alter_reassignments import Reassignment, alter_reassignments
@@ -97,10 +98,12 @@ class ActiveController:
         past: StorePast,
         unclean: UncleanElections,
         hand_overs: HandOvers,
+        quorum: QuorumView,
         slices: Slices,
     ) -> None:
         self._slices = slices
         self.hand_overs = hand_overs
+        self.quorum = quorum
         self.unclean = unclean
         self._writer = writer
         self._leaders = leaders
@@ -177,6 +180,7 @@ class ActiveController:
             past,
             unclean,
             hand_overs,
+            QuorumView(store, fence, writer, members, clock),
             slices,
         )
 

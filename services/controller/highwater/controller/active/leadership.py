@@ -184,8 +184,8 @@ class Leadership:
 
     def _was_ours(self, key: str) -> bool:
         """True for this candidate's keys: names are unique, and an exclusive store has only one."""
-        name, _, _lease = key.removeprefix(keys.ELECTION).rpartition("-")
-        return self._store.exclusive or name == self._candidate
+        exclusive = self._store.exclusive
+        return exclusive or candidate_of(key, exclusive=exclusive) == self._candidate
 
     async def _wait_for_turn(self, candidacy: _Candidacy) -> None:
         """Returns when this candidate's key is the oldest one left."""
@@ -203,7 +203,7 @@ class Leadership:
         """Returns when a candidate's key is gone; removes the leader's key if its process ended."""
         async with asyncio.TaskGroup() as group:
             removal = group.create_task(self._until_fewer(snapshot))
-            end = group.create_task(self._gone(_address_of(leader)))
+            end = group.create_task(self._gone(address_of(leader)))
             await asyncio.wait((removal, end), return_when=asyncio.FIRST_COMPLETED)
             ended = end.done() and not removal.done()
             removal.cancel()
@@ -211,7 +211,7 @@ class Leadership:
         if ended:
             same = CreateRevisionIs(key=leader.key, revision=leader.create_revision)
             await self._store.txn((same,), (Delete(key=leader.key),))
-            self._log.warning("leader_ended", active=_address_of(leader))
+            self._log.warning("leader_ended", active=address_of(leader))
 
     async def _until_fewer(self, snapshot: Snapshot) -> None:
         """Returns when one of these candidates' keys is gone, even if the event was compacted."""
@@ -251,7 +251,7 @@ class Leadership:
                 await asyncio.sleep(_RETRY_S)  # Until the store answers, `_keep` watches the lease.
 
     def _note_leader(self, leader: Entry) -> None:
-        address = _address_of(leader)
+        address = address_of(leader)
         if address != self.active_address:
             self._log.info("standing_by", active=address)
         self.active_address = address
@@ -289,7 +289,14 @@ class Leadership:
             self._log.info("lease_left_to_expire", error=str(error))
 
 
-def _address_of(candidate: Entry) -> str:
+def candidate_of(key: str, *, exclusive: bool) -> str:
+    """Whose election key it is. The keys of an exclusive store do not end with a lease."""
+    name = key.removeprefix(keys.ELECTION)
+    return name if exclusive else name.rpartition("-")[0]
+
+
+def address_of(candidate: Entry) -> str:
+    """What its candidate gives as its address."""
     address = keys.decode(candidate.key, candidate.value)["address"]
     assert isinstance(address, str)
     return address

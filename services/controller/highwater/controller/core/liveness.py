@@ -2,12 +2,14 @@
 
 A session ends after `session_timeout_ms` without a heartbeat, or `stream_grace_ms` after its last
 watch stream closed, because the system closes the streams of a process that dies. A new stream
-watch stream closed, because the system closes the streams of a process that dies. A new stream
 proves that the process lives, and so does a heartbeat some time after the close. A heartbeat right
+after the close proves nothing: it came by another connection and may have been sent before. Times
 are milliseconds of a monotonic clock.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, Generic, TypeVar
 
 K = TypeVar("K")
@@ -28,6 +30,10 @@ class Session:
     epoch: int
     heard_ms: int
     applied_revision: int = 0
+    reported_ms: int | None = None
+    """When the last heartbeat came; None before the first. Unlike `heard_ms` never moved."""
+    caught_up_ms: int | None = None
+    """When the last heartbeat came that told the newest revision of that time."""
     closed_ms: int | None = None
     """When the last stream closed, None while one is open or before the first."""
     confirmed: bool = True
@@ -51,6 +57,11 @@ class SessionTable(Generic[K]):
         """The number of members, including those with expired sessions that were not removed."""
         return len(self._sessions)
 
+    @property
+    def sessions(self) -> Mapping[K, Session]:
+        """All sessions, including expired ones that were not removed."""
+        return MappingProxyType(self._sessions)
+
     def get(self, member: K) -> Session | None:
         """The member's session, or None."""
         return self._sessions.get(member)
@@ -64,18 +75,24 @@ class SessionTable(Generic[K]):
         session = Session(epoch=epoch, heard_ms=now_ms, confirmed=confirmed)
         if former is not None and former.epoch == epoch:
             session.applied_revision = former.applied_revision
+            session.reported_ms = former.reported_ms
+            session.caught_up_ms = former.caught_up_ms
         self._sessions[member] = session
 
     def heard(self, member: K, *, now_ms: int, applied_revision: int) -> None:
         """Takes a heartbeat of a member that has a session."""
         session = self._sessions[member]
-        session.heard_ms = now_ms
+        session.heard_ms = session.reported_ms = now_ms
         session.applied_revision = max(session.applied_revision, applied_revision)
         if session.closed_ms is not None and (
             not session.confirmed or now_ms - session.closed_ms >= self._late_ms
         ):
             session.closed_ms = None  # The first heartbeat shows that `ended_unseen` was wrong.
         session.confirmed = True
+
+    def caught_up(self, member: K, *, now_ms: int) -> None:
+        """Notes that the heartbeat that was just heard told the newest revision."""
+        self._sessions[member].caught_up_ms = now_ms
 
     def streams(self, member: K, epoch: int) -> int:
         """How many watch streams of an incarnation are open."""

@@ -165,11 +165,10 @@ class Members:
         refusal = self._unknown_node(beat.node_id, beat.node_epoch)
         if refusal is not None:
             return HeartbeatResult(refusal=refusal)
-        now_ms = self._clock.monotonic_ms()
         if self.nodes.get(beat.node_id) is None:
+            now_ms = self._clock.monotonic_ms()
             self.nodes.open(beat.node_id, epoch=beat.node_epoch, now_ms=now_ms)
-        self.nodes.heard(beat.node_id, now_ms=now_ms, applied_revision=beat.applied_revision)
-        self._check_waiters()
+        self._heard(self.nodes, beat.node_id, beat.applied_revision)
         if beat.failed_log_dirs != self._failed_log_dirs.get(beat.node_id, ()):
             self._failed_log_dirs[beat.node_id] = beat.failed_log_dirs
             self._log.warning("log_dirs_failed", node=beat.node_id, dirs=beat.failed_log_dirs)
@@ -183,10 +182,7 @@ class Members:
         """Keeps a gateway's session."""
         if self.gateways.get(gateway_id) is None:
             return _refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, "the gateway is not registered")
-        self.gateways.heard(
-            gateway_id, now_ms=self._clock.monotonic_ms(), applied_revision=applied_revision
-        )
-        self._check_waiters()
+        self._heard(self.gateways, gateway_id, applied_revision)
         return None
 
     def check_epoch(self, node: NodeId, node_epoch: int) -> Refusal | None:
@@ -300,6 +296,13 @@ class Members:
         )
         self._tell_overlaps()
         return node
+
+    def _heard(self, table: SessionTable[K], member: K, applied_revision: int) -> None:
+        now_ms = self._clock.monotonic_ms()
+        table.heard(member, now_ms=now_ms, applied_revision=applied_revision)
+        if applied_revision >= self._writer.image.revision:
+            table.caught_up(member, now_ms=now_ms)
+        self._check_waiters()
 
     def _tell_overlaps(self) -> None:
         """To refuse a gateway would not help: it may be the one that was there first."""

@@ -26,6 +26,7 @@ from highwater.controller.rpc.client_access import (
     scram_user_to_pb,
 )
 from highwater.controller.rpc.errors import unary
+from highwater.controller.rpc.quorum import quorum_to_pb
 from highwater.controller.rpc.seen import check_seen
 from highwater.controller.store.port import StoreWentBackError
 from highwater.kafka.error_codes import ErrorCode
@@ -400,6 +401,11 @@ class ControllerServicer:
         return pb.DescribeScramUsersResponse(
             users=[scram_user_to_pb(user, _error(user.refusal)) for user in users]
         )
+
+    @unary
+    async def DescribeQuorum(self, _request: pb.DescribeQuorumRequest) -> pb.DescribeQuorumResponse:
+        """See the proto."""
+        return quorum_to_pb(await self._active().quorum.describe())
 
     def _active(self) -> ActiveController:
         controller = self._current()

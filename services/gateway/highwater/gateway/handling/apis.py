@@ -89,6 +89,7 @@ _ROWS: Final = (
     _row(ApiKey.ALTER_CLIENT_QUOTAS, (0, 1), "alter_client_quotas"),
     _row(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, (0, 0), "describe_user_scram_credentials"),
     _row(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, (0, 0), "alter_user_scram_credentials"),
+    _row(ApiKey.DESCRIBE_QUORUM, (0, 2), "describe_quorum"),
     _row(ApiKey.UPDATE_FEATURES, (0, 2), "update_features"),
     _row(ApiKey.DESCRIBE_CLUSTER, (0, 2), "describe_cluster"),
     _row(ApiKey.DESCRIBE_PRODUCERS, (0, 0), "describe_producers"),

@@ -635,6 +635,40 @@ class ScramInfo(_message.Message):
     iterations: int
     def __init__(self, mechanism: _Optional[int] = ..., iterations: _Optional[int] = ...) -> None: ...
 
+class DescribeQuorumRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DescribeQuorumResponse(_message.Message):
+    __slots__ = ("leader_id", "controller_epoch", "revision", "voters", "observers")
+    LEADER_ID_FIELD_NUMBER: _ClassVar[int]
+    CONTROLLER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    VOTERS_FIELD_NUMBER: _ClassVar[int]
+    OBSERVERS_FIELD_NUMBER: _ClassVar[int]
+    leader_id: int
+    controller_epoch: int
+    revision: int
+    voters: _containers.RepeatedCompositeFieldContainer[QuorumReplica]
+    observers: _containers.RepeatedCompositeFieldContainer[QuorumReplica]
+    def __init__(self, leader_id: _Optional[int] = ..., controller_epoch: _Optional[int] = ..., revision: _Optional[int] = ..., voters: _Optional[_Iterable[_Union[QuorumReplica, _Mapping]]] = ..., observers: _Optional[_Iterable[_Union[QuorumReplica, _Mapping]]] = ...) -> None: ...
+
+class QuorumReplica(_message.Message):
+    __slots__ = ("replica_id", "name", "address", "revision", "reported_ms", "caught_up_ms")
+    REPLICA_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    REPORTED_MS_FIELD_NUMBER: _ClassVar[int]
+    CAUGHT_UP_MS_FIELD_NUMBER: _ClassVar[int]
+    replica_id: int
+    name: str
+    address: str
+    revision: int
+    reported_ms: int
+    caught_up_ms: int
+    def __init__(self, replica_id: _Optional[int] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., revision: _Optional[int] = ..., reported_ms: _Optional[int] = ..., caught_up_ms: _Optional[int] = ...) -> None: ...
+
 class WatchClusterRequest(_message.Message):
     __slots__ = ("from_revision", "cluster_id", "node_id", "node_epoch", "gateway_id", "seen")
     FROM_REVISION_FIELD_NUMBER: _ClassVar[int]

@@ -122,6 +122,11 @@ class ControllerServiceStub:
                 request_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DescribeScramUsersRequest.SerializeToString,
                 response_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DescribeScramUsersResponse.FromString,
                 _registered_method=True)
+        self.DescribeQuorum = channel.unary_unary(
+                '/highwater.api.controller.v1.ControllerService/DescribeQuorum',
+                request_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DescribeQuorumRequest.SerializeToString,
+                response_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DescribeQuorumResponse.FromString,
+                _registered_method=True)
 
 
 class ControllerServiceServicer:
@@ -250,6 +255,13 @@ class ControllerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DescribeQuorum(self, request, context):
+        """DescribeQuorum tells which controllers stand, which one leads, and how far all members follow.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ControllerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -337,6 +349,11 @@ def add_ControllerServiceServicer_to_server(servicer, server):
                     servicer.DescribeScramUsers,
                     request_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DescribeScramUsersRequest.FromString,
                     response_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DescribeScramUsersResponse.SerializeToString,
+            ),
+            'DescribeQuorum': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeQuorum,
+                    request_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DescribeQuorumRequest.FromString,
+                    response_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DescribeQuorumResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -800,6 +817,33 @@ class ControllerService:
             '/highwater.api.controller.v1.ControllerService/DescribeScramUsers',
             highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DescribeScramUsersRequest.SerializeToString,
             highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DescribeScramUsersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeQuorum(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/highwater.api.controller.v1.ControllerService/DescribeQuorum',
+            highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DescribeQuorumRequest.SerializeToString,
+            highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DescribeQuorumResponse.FromString,
             options,
             channel_credentials,
             insecure,
