@@ -18,6 +18,7 @@ from tests.conformance.messages import Message
 from tests.conformance.topics import end_offsets, make_topic, unique_name
 from tests.support.cluster import Cluster, partition_dir
 from tests.support.java_tools import (
+    CLIENT_METRICS,
     CLUSTER,
     CONFIGS,
     CONSUMER_GROUPS,
@@ -163,6 +164,42 @@ def test_configs_command_for_brokers(cluster: Cluster) -> None:
         CONFIGS, *of_one, "--alter", "--add-config", "group.max.size=5", check=False
     )
     assert "Cannot update these configs dynamically" in refused.stdout + refused.stderr
+
+
+@pytest.mark.full
+def test_configs_command_for_client_metrics(cluster: Cluster) -> None:
+    name = unique_name("sub")
+    kind = ("--bootstrap-server", cluster.bootstrap, "--entity-type", "client-metrics")
+    named = (*kind, "--entity-name", name)
+    java_tool(CONFIGS, *named, "--alter", "--add-config", "interval.ms=5000,metrics=[a.,b.]")
+    try:
+        told = java_tool(CONFIGS, *named, "--describe").stdout
+        assert "interval.ms=5000" in told
+        assert "metrics=a.,b." in told
+        assert name in java_tool(CONFIGS, *kind, "--describe").stdout
+        wrong = ("--add-config", "interval.ms=50")
+        refused = java_tool(CONFIGS, *named, "--alter", *wrong, check=False)
+        assert "interval must be between 100 and 3600000" in refused.stdout + refused.stderr
+    finally:
+        java_tool(CONFIGS, *named, "--alter", "--delete-config", "interval.ms,metrics")
+    assert name not in java_tool(CONFIGS, *kind, "--describe").stdout
+
+
+@pytest.mark.full
+def test_client_metrics_command(cluster: Cluster) -> None:
+    name = unique_name("sub")
+    at = ("--bootstrap-server", cluster.bootstrap)
+    named = (*at, "--name", name)
+    wanted = ("--metrics", "org.apache.kafka.", "--match", "client_id=app-.*")
+    altered = java_tool(CLIENT_METRICS, *named, "--alter", "--interval", "1000", *wanted)
+    assert f"Altered client metrics config for {name}" in altered.stdout
+    assert name in java_tool(CLIENT_METRICS, *at, "--list").stdout.split()
+    described = java_tool(CLIENT_METRICS, *named, "--describe").stdout
+    for line in ("interval.ms=1000", "match=client_id=app-.*", "metrics=org.apache.kafka."):
+        assert line in described
+    assert name in java_tool(CLIENT_METRICS, *at, "--describe").stdout
+    java_tool(CLIENT_METRICS, *named, "--delete")
+    assert name not in java_tool(CLIENT_METRICS, *at, "--list").stdout.split()
 
 
 def test_group_command(cluster: Cluster, topic: str, group: str) -> None:

@@ -1,4 +1,4 @@
-"""What clients may use survives its controller, in every kind of store."""
+"""What clients may use, and are to tell, survives its controller, in every kind of store."""
 
 from typing import Any, cast
 
@@ -7,6 +7,7 @@ from highwater.controller.service import ControllerService
 from highwater.controller.store.port import MetadataStore
 from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.convert import entity_to_pb
+from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.ids import DEFAULT_INSTANCE
 from tests.support.controller import START_TIMEOUT_S, controller_config, endpoints_of
@@ -75,6 +76,32 @@ async def test_client_quotas_survive_their_controller(store: MetadataStore) -> N
     }
     assert await alter(second, producer_byte_rate=None, request_percentage=None) == [0, 0, 0]
     assert (await store.range("client_quotas/")).entries == ()
+    await second.stop()
+
+
+async def test_client_metrics_survive_their_controller(store: MetadataStore) -> None:
+    async def change(service: ControllerService, **fields: Any) -> list[int]:
+        changes = [
+            pb.ConfigChange(type=pb.CONFIG_RESOURCE_TYPE_CLIENT_METRICS, name=name, **fields)
+            for name in NAMES
+            if name is not None
+        ]
+        request = pb.AlterConfigsRequest(changes=changes, instance=DEFAULT_INSTANCE)
+        answer = await ControllerClient(endpoints_of(service)).alter_configs(request)
+        return [error.error_code for error in answer.errors]
+
+    first = await controller(store, "c1")
+    assert await change(first, set={"metrics": "*", "match": "client_id=ä"}) == [0, 0]
+    await first.stop()
+    second = await controller(store, "c2")
+    found = (await second.wait_active(START_TIMEOUT_S)).image.client_metrics
+    assert found == {
+        ClientMetricsKey(DEFAULT_INSTANCE, name): {"metrics": "*", "match": "client_id=ä"}
+        for name in NAMES
+        if name is not None
+    }
+    assert await change(second, replace_all=True) == [0, 0]
+    assert (await store.range("client_metrics/")).entries == ()
     await second.stop()
 
 

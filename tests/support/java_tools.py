@@ -27,6 +27,7 @@ REASSIGN_PARTITIONS = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 FEATURES = "org.apache.kafka.tools.FeatureCommand"
 METADATA_QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
+CLIENT_METRICS = "org.apache.kafka.tools.ClientMetricsCommand"
 CLUSTER = "org.apache.kafka.tools.ClusterTool"
 LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
 DUMP_LOG_SEGMENTS = "org.apache.kafka.tools.DumpLogSegments"

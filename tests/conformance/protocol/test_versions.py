@@ -30,6 +30,7 @@ from highwater.kafka.messages.incremental_alter_configs import IncrementalAlterC
 from highwater.kafka.messages.init_producer_id import InitProducerIdRequest
 from highwater.kafka.messages.join_group import JoinGroupRequest
 from highwater.kafka.messages.leave_group import LeaveGroupRequest
+from highwater.kafka.messages.list_config_resources import ListConfigResourcesRequest
 from highwater.kafka.messages.list_groups import ListGroupsRequest
 from highwater.kafka.messages.list_offsets import ListOffsetsRequest
 from highwater.kafka.messages.metadata import MetadataRequest
@@ -109,6 +110,7 @@ _PLAIN: dict[ApiKey, Callable[[str], Message]] = {
     ),
     ApiKey.UPDATE_FEATURES: lambda _: UpdateFeaturesRequest(),
     ApiKey.DESCRIBE_CLUSTER: lambda _: DescribeClusterRequest(),
+    ApiKey.LIST_CONFIG_RESOURCES: lambda _: ListConfigResourcesRequest(),
 }
 
 # Advertised for librdkafka before 2.11.1, and refused, as Kafka does (KAFKA-18659).

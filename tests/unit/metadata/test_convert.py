@@ -10,6 +10,7 @@ from highwater.metadata.convert import (
     snapshot_from_pb,
     snapshot_to_pb,
 )
+from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.cluster import (
     ClusterDelta,
@@ -96,6 +97,7 @@ client_quotas = st.dictionaries(
     st.dictionaries(names, st.floats(allow_nan=False), max_size=2),
     max_size=2,
 )
+client_metrics = st.dictionaries(st.builds(ClientMetricsKey, names, names), configs, max_size=2)
 
 
 def few(items: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object, ...]]:
@@ -108,10 +110,10 @@ def over_the_wire(message: pb.ClusterChange) -> pb.ClusterChange:
 
 @given(
     *(few(topics), few(nodes), few(gateways), few(instances)),
-    *(node_gateways, configs, node_configs, client_quotas),
+    *(node_gateways, configs, node_configs, client_quotas, client_metrics),
 )
 @settings(max_examples=60, deadline=None)
-def test_snapshots(ts, ns, gs, xs, mapping, cluster_configs, per_node, quotas):  # type: ignore[no-untyped-def]
+def test_snapshots(ts, ns, gs, xs, mapping, cluster_configs, per_node, quotas, metrics):  # type: ignore[no-untyped-def]
     by_id = {topic.topic_id: topic for topic in ts}
     image = ClusterImage(
         revision=2**40,
@@ -126,6 +128,7 @@ def test_snapshots(ts, ns, gs, xs, mapping, cluster_configs, per_node, quotas): 
         cluster_configs=cluster_configs,
         node_configs=per_node,
         client_quotas=quotas,
+        client_metrics=metrics,
     )
     assert snapshot_from_pb(over_the_wire(snapshot_to_pb(image))) == image
 
@@ -150,6 +153,7 @@ def test_snapshots(ts, ns, gs, xs, mapping, cluster_configs, per_node, quotas): 
         removed_instances=st.frozensets(names, max_size=2),
         node_gateways=st.none() | node_gateways,
         client_quotas=client_quotas,
+        client_metrics=client_metrics,
     )
 )
 @settings(max_examples=60, deadline=None)

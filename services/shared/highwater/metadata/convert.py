@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar, cast
 
 from highwater.api.controller.v1 import cluster_pb2 as pb
+from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.client_quotas import ClientQuotaKey, QuotaEntity
 from highwater.model.cluster import (
     ClusterDelta,
@@ -189,6 +190,7 @@ def snapshot_to_pb_steps(image: ClusterImage) -> Steps[pb.ClusterChange]:
     )
     yield from _topics_to_pb(message, image.topics.values())
     yield from _client_quotas_to_pb(message, image.client_quotas)
+    yield from _client_metrics_to_pb(message, image.client_metrics)
     return message
 
 
@@ -232,6 +234,7 @@ def delta_to_pb_steps(
         into = message.partitions.add(topic_id=topic_id)
         yield from _fill_partitions(into.partitions.extend, states)
     yield from _client_quotas_to_pb(message, delta.client_quotas)
+    yield from _client_metrics_to_pb(message, delta.client_metrics)
     return message
 
 
@@ -249,6 +252,7 @@ def delta_from_pb_steps(message: pb.ClusterChange) -> Steps[ClusterDelta]:
         states = yield from _partitions_from_pb(some.partitions)
         partitions[TopicId(some.topic_id)] = states
     client_quotas = yield from _client_quotas_from_pb(message)
+    client_metrics = yield from _client_metrics_from_pb(message)
     changed = message.configs_changed
     return ClusterDelta(
         revision=message.revision,
@@ -266,6 +270,7 @@ def delta_from_pb_steps(message: pb.ClusterChange) -> Steps[ClusterDelta]:
         cluster_configs=dict(message.cluster_configs) if changed else None,
         node_configs=_node_configs_from_pb(message) if changed else None,
         client_quotas=client_quotas,
+        client_metrics=client_metrics,
     )
 
 
@@ -280,6 +285,7 @@ def snapshot_from_pb_steps(message: pb.ClusterChange) -> Steps[ClusterImage]:
     found = yield from _topics_from_pb(message)
     topics = {state.topic_id: state for state in found}
     client_quotas = yield from _client_quotas_from_pb(message)
+    client_metrics = yield from _client_metrics_from_pb(message)
     return ClusterImage(
         revision=message.revision,
         cluster_id=message.cluster_id,
@@ -293,6 +299,7 @@ def snapshot_from_pb_steps(message: pb.ClusterChange) -> Steps[ClusterImage]:
         cluster_configs=dict(message.cluster_configs),
         node_configs=_node_configs_from_pb(message),
         client_quotas=client_quotas,
+        client_metrics=client_metrics,
     )
 
 
@@ -369,6 +376,28 @@ def _client_quotas_from_pb(
             quotas[key] = dict(one.values)
         yield
     return quotas
+
+
+def _client_metrics_to_pb(
+    message: pb.ClusterChange, subscriptions: Mapping[ClientMetricsKey, Mapping[str, str]]
+) -> Steps[None]:
+    for some in _runs(list(subscriptions.items())):
+        message.client_metrics.extend(
+            pb.ClientMetricsSubscription(instance=key.instance, name=key.name, configs=configs)
+            for key, configs in some
+        )
+        yield
+
+
+def _client_metrics_from_pb(
+    message: pb.ClusterChange,
+) -> Steps[dict[ClientMetricsKey, Mapping[str, str]]]:
+    subscriptions: dict[ClientMetricsKey, Mapping[str, str]] = {}
+    for some in _runs(message.client_metrics):
+        for one in some:
+            subscriptions[ClientMetricsKey(InstanceId(one.instance), one.name)] = dict(one.configs)
+        yield
+    return subscriptions
 
 
 def _runs(values: Sequence[_T]) -> Iterator[Sequence[_T]]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.ids import (
     DEFAULT_INSTANCE,
@@ -153,6 +154,8 @@ class ClusterImage:
     node_configs: Mapping[NodeId, Mapping[str, str]] = field(default_factory=dict)
     client_quotas: Mapping[ClientQuotaKey, Mapping[str, float]] = field(default_factory=dict)
     """The values that were set, by Kafka's names; entities without any are not in it."""
+    client_metrics: Mapping[ClientMetricsKey, Mapping[str, str]] = field(default_factory=dict)
+    """The configs that were set (KIP-714); subscriptions without any are not in it."""
     scram_credentials: Mapping[ScramKey, ScramCredential] = field(default_factory=dict)
     """Only at the controller: the watch leaves them out (`metadata.convert`)."""
 
@@ -187,6 +190,10 @@ class ClusterImage:
         if delta.client_quotas:
             merged = {**client_quotas, **delta.client_quotas}
             client_quotas = {key: values for key, values in merged.items() if values}
+        client_metrics = self.client_metrics
+        if delta.client_metrics:
+            subscriptions = {**client_metrics, **delta.client_metrics}
+            client_metrics = {key: configs for key, configs in subscriptions.items() if configs}
         scram_credentials = self.scram_credentials
         if delta.scram_credentials:
             scram_credentials = {
@@ -207,6 +214,7 @@ class ClusterImage:
             cluster_configs=_or(delta.cluster_configs, self.cluster_configs),
             node_configs=_or(delta.node_configs, self.node_configs),
             client_quotas=client_quotas,
+            client_metrics=client_metrics,
             scram_credentials=scram_credentials,
         )
 
@@ -233,6 +241,8 @@ class ClusterDelta:
     node_configs: Mapping[NodeId, Mapping[str, str]] | None = None
     client_quotas: Mapping[ClientQuotaKey, Mapping[str, float]] = field(default_factory=dict)
     """All values of each entity that changed; none if it has no quotas any more."""
+    client_metrics: Mapping[ClientMetricsKey, Mapping[str, str]] = field(default_factory=dict)
+    """All configs of each subscription that changed; none if it is gone."""
     scram_credentials: Mapping[ScramKey, ScramCredential | None] = field(default_factory=dict)
     """New and changed credentials, None for removed ones. Only at the controller."""
 

@@ -19,14 +19,18 @@ class ConfigType(IntEnum):
 
 
 class ConfigResourceType(IntEnum):
-    """Resources with configs (Kafka: ConfigResource.Type); Kafka's others have none here."""
+    """Resources with configs (Kafka: ConfigResource.Type)."""
 
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+    """Has none here."""
 
 
 class ConfigSource(IntEnum):
-    """The source of a value; a smaller number wins over a larger one."""
+    """The source of a value; of those of a topic or broker a smaller number wins over a larger one."""
 
     DYNAMIC_TOPIC = 1
     """Set on the topic."""
@@ -37,3 +41,5 @@ class ConfigSource(IntEnum):
     STATIC_BROKER = 4
     """Set in the service's settings at start."""
     DEFAULT = 5
+    CLIENT_METRICS = 7
+    """Set on a client metrics subscription."""

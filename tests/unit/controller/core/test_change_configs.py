@@ -2,10 +2,14 @@
 
 from dataclasses import replace
 
+import pytest
+
+from highwater.controller.core import change_configs
 from highwater.controller.core.change_configs import ConfigWish, alter_configs
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.cluster import ClusterDelta
-from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, NodeId, TopicId
+from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, InstanceId, NodeId, TopicId
 from tests.support.config_rules import PlainConfigRules
 from tests.support.controller_images import image_with, topic_state
 
@@ -160,3 +164,72 @@ def test_a_lower_minimum_forgets_eligible_leaders_at_once() -> None:
     (topic,) = delta.topics
     assert topic.configs == {MIN: "1"}
     assert topic.partitions[0].eligible_leaders == ()
+
+
+SUB = ClientMetricsKey(DEFAULT_INSTANCE, "sub")
+FOREIGN = ClientMetricsKey(InstanceId("other"), "sub")
+STORED = {"interval.ms": "1000", "metrics": "a,b"}
+SUBSCRIBED = replace(IMAGE, client_metrics={SUB: STORED, FOREIGN: {"interval.ms": "100"}})
+
+
+def subscribe(*wishes: ConfigWish) -> tuple[ClusterDelta | None, list[int]]:
+    decision = alter_configs(SUBSCRIBED, DEFAULT_INSTANCE, wishes, PlainConfigRules())
+    return decision.delta, [r.code if r else 0 for r in decision.result]
+
+
+def test_client_metrics_subscriptions_come_and_go_with_their_configs() -> None:
+    delta, codes = subscribe(
+        ConfigWish(client_metrics="new", set={"interval.ms": "200"}),
+        ConfigWish(client_metrics="sub", deleted=("metrics", "interval.ms", "no.such")),
+        ConfigWish(topic_id=TOPIC.topic_id, set={"c": "3"}),
+    )
+    assert codes == [0, 0, 0]
+    assert delta is not None
+    new = ClientMetricsKey(DEFAULT_INSTANCE, "new")
+    assert delta.client_metrics == {new: {"interval.ms": "200"}, SUB: {}}
+    after = SUBSCRIBED.apply(replace(delta, revision=SUBSCRIBED.revision + 1))
+    assert after.client_metrics == {new: {"interval.ms": "200"}, FOREIGN: {"interval.ms": "100"}}
+    assert after.topics[TOPIC.topic_id].configs["c"] == "3"
+
+
+def test_client_metrics_are_replaced_and_not_changed_as_lists() -> None:
+    delta, codes = subscribe(
+        ConfigWish(client_metrics="sub", set={"interval.ms": "5000"}),
+        ConfigWish(client_metrics="sub", appended={"metrics": "c"}),
+        ConfigWish(client_metrics="sub", subtracted={"metrics": "b"}),
+    )
+    assert codes == [0, ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_CONFIG]
+    assert delta is not None
+    assert delta.client_metrics[SUB] == {"interval.ms": "5000", "metrics": "a,b"}
+    replaced, codes = subscribe(
+        ConfigWish(client_metrics="sub", set={"match": "client_id=a"}, replace_all=True)
+    )
+    assert codes == [0]
+    assert replaced is not None
+    assert replaced.client_metrics == {SUB: {"match": "client_id=a"}}
+
+
+def test_client_metrics_that_are_refused_or_have_no_effect_change_nothing() -> None:
+    delta, codes = subscribe(
+        ConfigWish(client_metrics="", set={"interval.ms": "200"}),
+        ConfigWish(client_metrics="sub", set={"interval.ms": "1"}),
+        ConfigWish(client_metrics="sub", set=STORED),
+        ConfigWish(client_metrics="none", deleted=("metrics",)),
+    )
+    assert codes == [ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST, 0, 0]
+    assert delta is None
+
+
+def test_an_instance_has_a_limited_number_of_subscriptions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(change_configs, "SUBSCRIPTIONS_MAX", 2)
+    more = {"interval.ms": "300"}
+    delta, codes = subscribe(
+        ConfigWish(client_metrics="b", set=more),
+        ConfigWish(client_metrics="c", set=more),
+        ConfigWish(client_metrics="sub", set=more),
+        ConfigWish(client_metrics="b", replace_all=True),
+        ConfigWish(client_metrics="c", set=more),
+    )
+    assert codes == [0, ErrorCode.POLICY_VIOLATION, 0, 0, 0]
+    assert delta is not None
+    assert [key.name for key, configs in delta.client_metrics.items() if configs] == ["sub", "c"]

@@ -9,6 +9,7 @@ from highwater.controller.store import keys
 from highwater.controller.store.engine import Engine
 from highwater.controller.store.image_store import StoredState, load, loading, operations
 from highwater.controller.store.port import Operation, Put
+from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.cluster import (
     ClusterDelta,
@@ -36,6 +37,10 @@ BIG = ClusterDelta(
     client_quotas={
         ClientQuotaKey(InstanceId("i"), (("user", "a"),)): {"producer_byte_rate": 0.1},
         ClientQuotaKey(InstanceId("i"), (("client-id", None), ("user", "b/c"))): {"x": 1e300},
+    },
+    client_metrics={
+        ClientMetricsKey(InstanceId("i"), "a"): {"interval.ms": "100"},
+        ClientMetricsKey(InstanceId("i"), "b/c"): {"metrics": "*"},
     },
     scram_credentials={
         ScramKey(InstanceId("i"), "a", mechanism): ScramCredential(
@@ -122,6 +127,7 @@ def test_everything_can_be_removed() -> None:
         cluster_configs={},
         node_configs={},
         client_quotas={key: {} for key in image.client_quotas},
+        client_metrics={key: {} for key in image.client_metrics},
         scram_credentials=dict.fromkeys(image.scram_credentials),
     )
     store.write(operations(image, nothing))
@@ -239,6 +245,17 @@ def test_quotas_of_an_entity_are_replaced_and_removed() -> None:
     assert len(changes) == 2
     store.write(changes)
     assert store.state().image.client_quotas == {second: {"y": 2.0}}
+    assert content(store.state().image) == content(applied(image, delta))
+
+
+def test_configs_of_a_subscription_are_replaced_and_removed() -> None:
+    store = Store()
+    store.write(operations(EMPTY, BIG))
+    image = store.state().image
+    first, second = BIG.client_metrics
+    delta = ClusterDelta(revision=1, client_metrics={first: {}, second: {"match": ""}})
+    store.write(operations(image, delta))
+    assert store.state().image.client_metrics == {second: {"match": ""}}
     assert content(store.state().image) == content(applied(image, delta))
 
 

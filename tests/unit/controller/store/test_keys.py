@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from highwater.controller.store import keys
+from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.cluster import (
     GatewayListener,
@@ -92,6 +93,18 @@ def test_others_are_read_back() -> None:
 def test_client_quotas(key: ClientQuotaKey, stored: str) -> None:
     assert keys.client_quota(key) == stored
     assert keys.decode_client_quota(stored.removeprefix(keys.CLIENT_QUOTAS)) == key
+
+
+@pytest.mark.parametrize(
+    ("key", "stored"),
+    [
+        (ClientMetricsKey(InstanceId("default"), "sub 1"), "client_metrics/default/sub%201"),
+        (ClientMetricsKey(InstanceId("a/b"), "ä/%"), "client_metrics/a%2Fb/%C3%A4%2F%25"),
+    ],
+)
+def test_client_metrics(key: ClientMetricsKey, stored: str) -> None:
+    assert keys.client_metrics(key) == stored
+    assert keys.decode_client_metrics(stored.removeprefix(keys.CLIENT_METRICS)) == key
 
 
 def test_scram_credentials() -> None:

@@ -193,7 +193,7 @@ class FakeController:
         self.backend = backend
         self.requests: list[Any] = []
         self.errors: dict[str | bytes | int, tuple[int, str]] = {}
-        """Error codes with messages by topic name, topic id or node id."""
+        """Error codes with messages by topic name, topic id, name of a subscription or node id."""
         self.raises: Exception | None = None
         self.hold: asyncio.Event | None = None
         self.leaders: Sequence[int] = (1, 2, 3)
@@ -246,7 +246,8 @@ class FakeController:
     async def alter_configs(self, request: Any, *, timeout_s: float) -> pb.AlterConfigsResponse:
         await self._take(request)
         errors = [
-            self._error(self.errors.get(one.topic_id or one.node_id)) for one in request.changes
+            self._error(self.errors.get(one.topic_id or one.name or one.node_id))
+            for one in request.changes
         ]
         return pb.AlterConfigsResponse(errors=errors, revision=self.backend.image.revision)
 

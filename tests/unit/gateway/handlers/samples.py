@@ -37,6 +37,7 @@ from highwater.kafka.messages import (
     init_producer_id,
     join_group,
     leave_group,
+    list_config_resources,
     list_groups,
     list_offsets,
     list_partition_reassignments,
@@ -279,6 +280,9 @@ _SAMPLES = {
         [describe_producers.DescribeProducersRequestTopicRequest(TOPIC, [0])]
     ),
     ApiKey.UNREGISTER_BROKER: lambda version: unregister_broker.UnregisterBrokerRequest(3),
+    ApiKey.LIST_CONFIG_RESOURCES: lambda version: list_config_resources.ListConfigResourcesRequest(
+        [16] if version else []
+    ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (
         lambda version: describe_topic_partitions.DescribeTopicPartitionsRequest(
             [describe_topic_partitions.DescribeTopicPartitionsRequestTopicRequest(TOPIC)]

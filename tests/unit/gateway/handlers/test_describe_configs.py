@@ -10,7 +10,9 @@ from highwater.kafka.messages.describe_configs import (
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import THE_CLUSTER
 from highwater.model.broker_config import BROKER_CONFIGS
+from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.config_type import ConfigSource, ConfigType
+from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.model.topic_config_table import TOPIC_CONFIGS
 from tests.unit.gateway.handlers.fakes import (
     OTHER,
@@ -24,7 +26,7 @@ from tests.unit.gateway.handlers.fakes import (
 )
 
 VERSIONS = range(1, 5)
-TOPIC, BROKER, LOGGER = 2, 4, 8
+TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
 
 def ask(*resources, **fields):
@@ -156,6 +158,8 @@ async def test_configs_of_all_brokers():
         ((BROKER, "one"), ErrorCode.INVALID_REQUEST),
         ((BROKER, "-1"), ErrorCode.INVALID_REQUEST),
         ((LOGGER, "1"), ErrorCode.INVALID_REQUEST),
+        ((CLIENT_METRICS, ""), ErrorCode.INVALID_REQUEST),
+        ((GROUP, "readers"), ErrorCode.INVALID_REQUEST),
         ((99, ""), ErrorCode.INVALID_REQUEST),
     ],
 )
@@ -166,6 +170,25 @@ async def test_resources_that_have_no_configs(resource, code):
     assert (refused.resource_type, refused.resource_name) == resource
     assert refused.error_message
     assert fine.error_code == 0
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_client_metrics(version):
+    given = {"match": "client_id=a, client_source_port=1"}
+    keys = [ClientMetricsKey(DEFAULT_INSTANCE, "sub"), ClientMetricsKey(OTHER, "theirs")]
+    backend = FakeBackend(image_of(client_metrics=dict.fromkeys(keys, given)))
+    request = ask((CLIENT_METRICS, "sub"), (CLIENT_METRICS, "theirs"), include_synonyms=True)
+    response = await Client(backend).call(request, version)
+    sub, theirs = (by_name(result) for result in response.results)
+    assert [(one.name, one.value, one.config_source) for one in sub.values()] == [
+        ("interval.ms", "300000", 5),
+        ("match", "client_id=a,client_source_port=1", 7),
+        ("metrics", "", 5),
+    ]
+    assert [(one.name, one.source) for one in sub["match"].synonyms] == [("match", 7)]
+    assert list(sub["metrics"].synonyms) == []
+    assert {one.config_source for one in theirs.values()} == {5}, "of another instance"
+    assert not any(one.read_only or one.is_sensitive for one in sub.values())
 
 
 async def test_sensitive_values_are_hidden(monkeypatch):

@@ -136,3 +136,18 @@ async def test_configs_of_brokers_need_the_cluster(version):
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     ]
     assert change_of(backend).topic_id == topic_id("orders")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_client_metrics(version):
+    backend = backend_of()
+    changes = ("metrics", SET, "a"), ("match", DELETE, None)
+    response = await Client(backend).call(ask(*changes, resource=(16, "sub")), version)
+    assert [one.error_code for one in response.responses] == [0]
+    change = change_of(backend)
+    assert (change.name, dict(change.set)) == ("sub", {"metrics": "a"})
+    assert list(change.deleted) == ["match"]
+    no_list = ask(("metrics", APPEND, "b"), resource=(16, "sub"))
+    [refused] = (await Client(backend).call(no_list, version)).responses
+    assert refused.error_code == ErrorCode.INVALID_CONFIG
+    assert len(backend.controller.requests) == 1

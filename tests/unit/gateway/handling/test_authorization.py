@@ -82,9 +82,12 @@ def test_only_operations_that_the_resource_supports_are_asked_for():
         (2, "orders", a_topic("orders"), ErrorCode.TOPIC_AUTHORIZATION_FAILED),
         (4, "1", THE_CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
         (4, "", THE_CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+        (8, "1", THE_CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+        (16, "sub", THE_CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+        (32, "readers", a_group("readers"), ErrorCode.GROUP_AUTHORIZATION_FAILED),
     ],
 )
-def test_configs_belong_to_the_topic_or_the_cluster(resource_type, name, resource, code):
+def test_configs_belong_to_the_topic_the_group_or_the_cluster(resource_type, name, resource, code):
     operation = AclOperation.ALTER_CONFIGS
     context, _ = context_of((operation, resource))
     assert config_denial(context, operation, resource_type, name) is code
@@ -147,6 +150,7 @@ ASKED = {
     ApiKey.DESCRIBE_CLUSTER: [(_OP.DESCRIBE, THE_CLUSTER)],
     ApiKey.UNREGISTER_BROKER: [(_OP.ALTER, THE_CLUSTER)],
     ApiKey.DESCRIBE_PRODUCERS: [(_OP.READ, _TOPIC)],
+    ApiKey.LIST_CONFIG_RESOURCES: [(_OP.DESCRIBE_CONFIGS, THE_CLUSTER)],
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: [(_OP.DESCRIBE, _TOPIC)],
 }
 """What each API asks for its sample request if everything is denied, in this order."""

@@ -11,7 +11,7 @@ from highwater.gateway.handling.config_changes import (
 from highwater.kafka.error_codes import ErrorCode
 from tests.unit.gateway.handlers.fakes import OTHER, Client, FakeBackend, image_of, topic, topic_id
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, CLIENT_METRICS = 2, 4, 16
 
 
 def set_to(**values):
@@ -61,6 +61,22 @@ async def test_resources_that_cannot_be_changed():
     )
     assert [outcome.error_code for outcome in outcomes] == [3, 3, 42, 42, 42, 42, 42]
     assert backend.controller.requests == []
+
+
+async def test_client_metrics_are_the_controllers_matter():
+    backend = backend_of()
+    backend.controller.errors["bad"] = (ErrorCode.INVALID_CONFIG, "not so")
+    outcomes = await alter(
+        backend,
+        ((CLIENT_METRICS, "sub"), set_to(interval_ms="soon")),
+        ((CLIENT_METRICS, "bad"), lambda target: Assignments(deleted=["x"], replace_all=True)),
+    )
+    assert outcomes == [None, Refused(ErrorCode.INVALID_CONFIG, "not so")]
+    [asked] = backend.controller.requests
+    one, two = asked.changes
+    assert (one.type, one.name) == (pb.CONFIG_RESOURCE_TYPE_CLIENT_METRICS, "sub")
+    assert dict(one.set) == {"interval.ms": "soon"}
+    assert (two.name, list(two.deleted), two.replace_all) == ("bad", ["x"], True)
 
 
 async def test_a_resource_named_twice():

@@ -1,14 +1,16 @@
 from highwater.gateway.handling.config_view import (
     broker_config_type,
     broker_entries,
+    client_metrics_entries,
     default_broker_entries,
     topic_config_type,
     topic_entries,
 )
 from highwater.model.broker_config import BROKER_CONFIGS
+from highwater.model.client_metrics import CLIENT_METRICS_CONFIGS, ClientMetricsKey
 from highwater.model.config_type import ConfigSource, ConfigType
 from highwater.model.dynamic_config import broker_values
-from highwater.model.ids import NodeId
+from highwater.model.ids import DEFAULT_INSTANCE, NodeId
 from highwater.model.topic_config import effective, parse
 from highwater.model.topic_config_table import TOPIC_CONFIGS
 from tests.unit.gateway.handlers.fakes import image_of, node, topic
@@ -157,3 +159,17 @@ def test_configs_of_all_brokers_are_those_that_are_set():
     [one] = default_broker_entries(image_of(cluster_configs={"message.max.bytes": "5"}))
     assert (one.name, one.value, one.type) == ("message.max.bytes", "5", ConfigType.INT)
     assert one.source is ConfigSource.DYNAMIC_DEFAULT_BROKER
+
+
+def test_client_metrics():
+    key = ClientMetricsKey(DEFAULT_INSTANCE, "sub")
+    image = image_of(client_metrics={key: {"metrics": " a , b", "interval.ms": "100 "}})
+    entries = client_metrics_entries(image, key)
+    assert [(one.name, one.value, one.source) for one in entries] == [
+        ("interval.ms", "100", ConfigSource.CLIENT_METRICS),
+        ("match", "", ConfigSource.DEFAULT),
+        ("metrics", "a,b", ConfigSource.CLIENT_METRICS),
+    ]
+    unknown = client_metrics_entries(image, key._replace(name="none"))
+    assert {one.source for one in unknown} == {ConfigSource.DEFAULT}
+    assert [one.name for one in unknown] == list(CLIENT_METRICS_CONFIGS)

@@ -14,7 +14,7 @@ from highwater.controller.active.quorum import QuorumView
 from highwater.controller.active.store_past import StorePast
 from highwater.controller.active.unclean_elections import UncleanElections
 from highwater.controller.core.alter_reassignments import Reassignment, alter_reassignments
-from highwater.controller.core.change_configs import ConfigWish, alter_configs
+from highwater.controller.core.change_configs import ConfigWish, altering_configs
 from highwater.controller.core.change_isr import IsrResult, Proposal, alter_partitions
 from highwater.controller.core.change_topics import Growth, create_partitions, delete_topics
 from highwater.controller.core.config_rules import ConfigRules
@@ -299,13 +299,14 @@ class ActiveController:
         A topic that may now elect uncleanly does so at once if it has no leader, and a reassignment
         that now has enough replicas in sync is completed.
         """
-        rules = self._rules.configs
+
+        def decide(image: ClusterImage) -> Steps[Decision[list[Refusal | None]]]:
+            decision = yield from altering_configs(image, instance, wishes, self._rules.configs)
+            return Decision(delta=None, result=decision.result) if validate_only else decision
+
+        results, revision = await self._writer.commit_in_steps(decide)
         if validate_only:
-            decision = alter_configs(self.image, instance, wishes, rules)
-            return decision.result, self.image.revision
-        results, revision = await self._writer.commit(
-            lambda image: alter_configs(image, instance, wishes, rules)
-        )
+            return results, revision
         if any(w.replace_all or _OPENING.intersection((*w.set, *w.deleted)) for w in wishes):
             revision = await self._settle()
         return results, revision

@@ -1,27 +1,36 @@
-"""AlterConfigs: sets and removes configs of topics and nodes (KIP-339, keys 44 and 33).
+"""AlterConfigs: sets and removes configs of topics, nodes and client metrics subscriptions.
 
-A changed min.insync.replicas changes partitions in the same transaction (`change_min_isr`).
+KIP-339, keys 44 and 33. A subscription exists while it has configs, and is made by the first one. A changed min.insync.replicas changes partitions in the same transaction (`change_min_isr`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from highwater.controller.core.change_client_metrics import (
+    SUBSCRIPTIONS_MAX,
+    client_metrics_error,
+    name_error,
+)
 from highwater.controller.core.change_min_isr import topic_after_min_isr_change
 from highwater.controller.core.change_topics import topic_of
 from highwater.controller.core.config_rules import ConfigRules
 from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.cluster import ClusterDelta, ClusterImage, TopicState
 from highwater.model.ids import NO_NODE, InstanceId, NodeId, TopicId
+from highwater.model.steps import Steps, finish
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigWish:
-    """One resource's change; exactly one of `topic_id` and `node_id` is given."""
+    """One resource's change; exactly one of `topic_id`, `node_id` and `client_metrics` is given."""
 
     topic_id: TopicId | None = None
     node_id: NodeId | None = None
     """-1 is all nodes."""
+    client_metrics: str | None = None
+    """The name of a subscription."""
     set: Mapping[str, str] = field(default_factory=dict)
     deleted: tuple[str, ...] = ()
     replace_all: bool = False
@@ -37,17 +46,29 @@ class _Changed:
     topics: dict[TopicId, TopicState] = field(default_factory=dict)
     cluster: Mapping[str, str] | None = None
     nodes: dict[NodeId, Mapping[str, str]] | None = None
+    client_metrics: dict[ClientMetricsKey, Mapping[str, str]] = field(default_factory=dict)
 
 
 def alter_configs(
     image: ClusterImage, instance: InstanceId, wishes: Sequence[ConfigWish], rules: ConfigRules
 ) -> Decision[list[Refusal | None]]:
     """The changed configs; None in the result is success. Later wishes build on earlier ones."""
+    return finish(altering_configs(image, instance, wishes, rules))
+
+
+def altering_configs(
+    image: ClusterImage, instance: InstanceId, wishes: Sequence[ConfigWish], rules: ConfigRules
+) -> Steps[Decision[list[Refusal | None]]]:
+    """`alter_configs` in steps: the patterns of a subscription may take their time."""
     changed = _Changed()
     results: list[Refusal | None] = []
     for wish in wishes:
         if wish.topic_id is not None:
             results.append(_alter_topic(image, instance, wish, wish.topic_id, rules, changed))
+        elif wish.client_metrics is not None:
+            key = ClientMetricsKey(instance, wish.client_metrics)
+            results.append(_alter_client_metrics(image, wish, key, changed))
+            yield
         else:
             results.append(_alter_node(image, wish, rules, changed))
     _change_minima(image, rules, changed)
@@ -56,8 +77,14 @@ def alter_configs(
         topics=tuple(changed.topics.values()),
         cluster_configs=changed.cluster,
         node_configs=changed.nodes,
+        client_metrics=changed.client_metrics,
     )
-    some = changed.topics or changed.cluster is not None or changed.nodes is not None
+    some = (
+        changed.topics
+        or changed.client_metrics
+        or changed.cluster is not None
+        or changed.nodes is not None
+    )
     return Decision(delta=delta if some else None, result=results)
 
 
@@ -152,6 +179,35 @@ def _alter_node(
     else:
         nodes[node] = after
         changed.nodes = nodes
+    return None
+
+
+def _alter_client_metrics(
+    image: ClusterImage, wish: ConfigWish, key: ClientMetricsKey, changed: _Changed
+) -> Refusal | None:
+    refusal = name_error(key.name)
+    if refusal is not None:
+        return refusal
+    before = changed.client_metrics.get(key, image.client_metrics.get(key, {}))
+    if wish.appended or wish.subtracted:
+        # As in Kafka, whose controller does not know the types of these configs.
+        why = "the configs of client metrics cannot be changed as lists"
+        return Refusal(code=ErrorCode.INVALID_CONFIG, message=why)
+    refusal = client_metrics_error(before, wish.set)
+    if refusal is not None:
+        return refusal
+    after = _merged(before, wish)
+    if after == before:
+        return None
+    if not before:
+        known = {**image.client_metrics, **changed.client_metrics}
+        present = sum(
+            1 for one, configs in known.items() if configs and one.instance == key.instance
+        )
+        if present >= SUBSCRIPTIONS_MAX:
+            why = f"There are no more than {SUBSCRIPTIONS_MAX} client metrics subscriptions."
+            return Refusal(code=ErrorCode.POLICY_VIOLATION, message=why)
+    changed.client_metrics[key] = after
     return None
 
 

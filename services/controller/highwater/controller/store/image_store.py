@@ -7,6 +7,7 @@ from typing import Final
 from highwater.controller.store import keys
 from highwater.controller.store.head import HEAD, Head, head_of
 from highwater.controller.store.port import Delete, DeletePrefix, Entry, Operation, Put, Snapshot
+from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.cluster import (
     ClusterDelta,
@@ -64,6 +65,7 @@ def loading(snapshot: Snapshot) -> Steps[StoredState]:
     node_configs: dict[NodeId, Mapping[str, str]] = {}
     cluster_configs: Mapping[str, str] = {}
     client_quotas: dict[ClientQuotaKey, Mapping[str, float]] = {}
+    client_metrics: dict[ClientMetricsKey, Mapping[str, str]] = {}
     scram: dict[ScramKey, ScramCredential] = {}
     for number, entry in enumerate(snapshot.entries):
         if number % _STEP_ENTRIES == 0:
@@ -78,6 +80,9 @@ def loading(snapshot: Snapshot) -> Steps[StoredState]:
         elif kind == "client_quotas":
             values = keys.decode(entry.key, entry.value)["values"]
             client_quotas[keys.decode_client_quota(rest)] = values
+        elif kind == "client_metrics":
+            configs = keys.decode(entry.key, entry.value)["values"]
+            client_metrics[keys.decode_client_metrics(rest)] = configs
         elif kind == "scram_credentials":
             fields = keys.decode(entry.key, entry.value)
             scram[keys.decode_scram_key(rest)] = keys.decode_scram_credential(fields)
@@ -107,6 +112,7 @@ def loading(snapshot: Snapshot) -> Steps[StoredState]:
             cluster_configs=cluster_configs,
             node_configs=node_configs,
             client_quotas=client_quotas,
+            client_metrics=client_metrics,
             scram_credentials=scram,
         ),
         next_producer_id=found.next_producer_id,
@@ -157,6 +163,9 @@ def making_operations(before: ClusterImage, delta: ClusterDelta) -> Steps[list[O
         result += _node_config_operations(before.node_configs, delta.node_configs)
     for quota_key, values in delta.client_quotas.items():
         result.append(_client_quota_operation(quota_key, values))
+        yield
+    for metrics_key, configs in delta.client_metrics.items():
+        result.append(_client_metrics_operation(metrics_key, configs))
         yield
     for scram_key, credential in delta.scram_credentials.items():
         result.append(_scram_operation(scram_key, credential))
@@ -251,6 +260,12 @@ def _client_quota_operation(key: ClientQuotaKey, values: Mapping[str, float]) ->
     if not values:
         return Delete(key=keys.client_quota(key))
     return Put(key=keys.client_quota(key), value=keys.encode({"values": dict(values)}))
+
+
+def _client_metrics_operation(key: ClientMetricsKey, configs: Mapping[str, str]) -> Operation:
+    if not configs:
+        return Delete(key=keys.client_metrics(key))
+    return Put(key=keys.client_metrics(key), value=keys.encode({"values": dict(configs)}))
 
 
 def _scram_operation(key: ScramKey, credential: ScramCredential | None) -> Operation:

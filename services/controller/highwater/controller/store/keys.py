@@ -19,6 +19,8 @@
     client_quotas/default/client-id=app%201,user=   {"v":1,"values":{"producer_byte_rate":1024.0}}
                                  instance, types and names are quoted as in URLs; the empty name
                                  is the default of its type
+    client_metrics/default/sub%201   {"v":1,"values":{"interval.ms":"1000"}}
+                                 instance and name quoted likewise
     scram_credentials/default/SCRAM-SHA-256/alice   {"v":1,"iterations":4096,"salt":"cQ==",
                                   "stored_key":"5Yk=","server_key":"Vw8="}
                                  instance and user quoted likewise, bytes in base64
@@ -37,6 +39,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
+from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.cluster import (
     GatewayListener,
@@ -64,6 +67,7 @@ TOPICS: Final = "topics/"
 PARTITIONS: Final = "partitions/"
 NODE_CONFIGS: Final = "configs/nodes/"
 CLIENT_QUOTAS: Final = "client_quotas/"
+CLIENT_METRICS: Final = "client_metrics/"
 SCRAM_CREDENTIALS: Final = "scram_credentials/"
 
 
@@ -125,6 +129,17 @@ def decode_client_quota(rest: str) -> ClientQuotaKey:
         InstanceId(unquote(instance)),
         tuple((kind, unquote(name) or None) for kind, _, name in parts),
     )
+
+
+def client_metrics(key: ClientMetricsKey) -> str:
+    """The key of one client metrics subscription."""
+    return f"{CLIENT_METRICS}{quote(key.instance, safe='')}/{quote(key.name, safe='')}"
+
+
+def decode_client_metrics(rest: str) -> ClientMetricsKey:
+    """Which subscription it is, from what follows CLIENT_METRICS in the key."""
+    instance, _, name = rest.partition("/")
+    return ClientMetricsKey(InstanceId(unquote(instance)), unquote(name))
 
 
 def scram_credential(key: ScramKey) -> str:

@@ -1,7 +1,8 @@
 """AlterConfigs v0-2: replaces all configs of a resource; configs that are not named are reset.
 
 Behaviour
-- Without ALTER_CONFIGS on a topic: TOPIC_AUTHORIZATION_FAILED; on the cluster, for a broker:
+- Resources are topics, brokers and client metrics subscriptions.
+- Without ALTER_CONFIGS on a topic: TOPIC_AUTHORIZATION_FAILED; on the cluster, for all others:
   CLUSTER_AUTHORIZATION_FAILED.
 - A duplicate resource, a duplicate config of a resource, and a config without a value are
   INVALID_REQUEST. Broker "" means all brokers.

@@ -1,4 +1,4 @@
-"""DescribeConfigs v1-4: the configs of topics and brokers, with the sources of their values.
+"""DescribeConfigs v1-4: configs of topics, brokers and client metrics, with their sources.
 
 Behaviour
 - All configs are listed, defaults too, unless the request has a list of names that is not empty.
@@ -8,7 +8,9 @@ Behaviour
   value counts as default.
 - A broker's advertised.listeners has all of its listeners: PLAINTEXT is the default one, others have
   their names in upper case.
-- Without DESCRIBE_CONFIGS on a topic: TOPIC_AUTHORIZATION_FAILED; on the cluster, for a broker:
+- A client metrics subscription that does not exist has the defaults; its name is not empty
+  (INVALID_REQUEST).
+- Without DESCRIBE_CONFIGS on a topic: TOPIC_AUTHORIZATION_FAILED; on the cluster, for all others:
   CLUSTER_AUTHORIZATION_FAILED.
 - Documentation is sent only if asked for. Sensitive values are null.
 
@@ -18,7 +20,7 @@ Version notes
 Deviations
 - Any broker describes any other; in Kafka only itself.
 - A topic's defaults come from the node of its first replica; in Kafka, from the broker that answers.
-- Broker loggers, client metrics and groups have no configs here: INVALID_REQUEST.
+- Broker loggers and groups have no configs here: INVALID_REQUEST.
 """
 
 from collections.abc import Sequence
@@ -27,6 +29,7 @@ from highwater.gateway.handling.authorization import config_denial
 from highwater.gateway.handling.config_view import (
     ConfigEntry,
     broker_entries,
+    client_metrics_entries,
     default_broker_entries,
     topic_entries,
 )
@@ -43,6 +46,7 @@ from highwater.kafka.messages.describe_configs import (
 )
 from highwater.model.acl_operations import AclOperation
 from highwater.model.broker_config import BROKER_CONFIGS
+from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.cluster import NodeState
 from highwater.model.config_type import ConfigResourceType
 from highwater.model.ids import GROUP_METADATA_TOPIC, INTERNAL_REPLICAS_MAX, NodeId
@@ -101,6 +105,11 @@ def _entries(context: RequestContext, asked: _Asked) -> Sequence[ConfigEntry] | 
         if node is not None:
             return broker_entries(image, node.node_id, _static(context, node))
         return _refused(asked, ErrorCode.INVALID_REQUEST, f"there is no broker '{name}'")
+    if asked.resource_type == ConfigResourceType.CLIENT_METRICS:
+        if name:
+            return client_metrics_entries(image, ClientMetricsKey(context.peer.instance, name))
+        why = "Client metrics subscription name must not be empty"
+        return _refused(asked, ErrorCode.INVALID_REQUEST, why)
     why = f"resource type {asked.resource_type} has no configs here"
     return _refused(asked, ErrorCode.INVALID_REQUEST, why)
 

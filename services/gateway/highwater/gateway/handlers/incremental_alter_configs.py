@@ -1,15 +1,20 @@
-"""IncrementalAlterConfigs v0-1: sets and deletes single configs of topics and brokers (KIP-339).
+"""IncrementalAlterConfigs v0-1: sets and deletes single configs (KIP-339).
 
 Behaviour
-- Without ALTER_CONFIGS on a topic: TOPIC_AUTHORIZATION_FAILED; on the cluster, for a broker:
+- Resources are topics, brokers and client metrics subscriptions (KIP-714).
+- Without ALTER_CONFIGS on a topic: TOPIC_AUTHORIZATION_FAILED; on the cluster, for all others:
   CLUSTER_AUTHORIZATION_FAILED.
-- SET and DELETE take any config, APPEND and SUBTRACT only lists. The latter two change the value in
+- SET and DELETE take any config, APPEND and SUBTRACT only lists, and as in Kafka none of client
+  metrics. The latter two change the value in
   effect for a topic, and a broker's own value or the default; appending a present item changes
   nothing. The controller computes the list, so that changes through two gateways add up.
 - A duplicate resource, a duplicate config of a resource, and a SET without a value are
   INVALID_REQUEST. Broker "" means all brokers.
 - A topic takes only the configs of Kafka's table, with valid values (INVALID_CONFIG); a broker only
   dynamic ones (INVALID_REQUEST, as in Kafka). DELETE of a config that is not set succeeds.
+- A client metrics subscription is made by its first config, and gone without its last one. Unknown
+  configs and an interval out of range are INVALID_REQUEST; a `match` with an unknown property or an
+  invalid regular expression and lists with duplicates are INVALID_CONFIG.
 - Before the answer the change is in the metadata store, and in most cases in effect at the nodes.
 
 Version notes
@@ -18,6 +23,7 @@ Version notes
 Deviations
 - Any broker can be altered through any other; in Kafka only through itself.
 - Unknown broker configs are refused; Kafka keeps them for plugins.
+- An instance has at most 1 000 client metrics subscriptions (POLICY_VIOLATION).
 """
 
 from collections.abc import Sequence
@@ -32,7 +38,10 @@ from highwater.gateway.handling.config_changes import (
     alter_resources,
     check_names,
 )
-from highwater.gateway.handling.config_view import broker_config_type, topic_config_type
+from highwater.gateway.handling.config_view import (
+    broker_config_type,
+    topic_config_type,
+)
 from highwater.gateway.handling.context import RequestContext
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.incremental_alter_configs import (
@@ -120,4 +129,6 @@ def _plan(configs: Sequence[IncrementalAlterConfigsRequestAlterableConfig]) -> P
 def _is_list(target: Target, name: str) -> bool:
     if target.topic is not None:
         return topic_config_type(name) is ConfigType.LIST
+    if target.client_metrics is not None:
+        return False  # As in Kafka, whose controller does not know their types.
     return broker_config_type(name) is ConfigType.LIST

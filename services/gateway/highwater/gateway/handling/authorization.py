@@ -25,6 +25,15 @@ _SUPPORTED: Final[Mapping[ResourceType, int]] = {
     ResourceType.CLUSTER: CLUSTER_OPERATIONS,
 }
 
+_OF_THE_CLUSTER: Final = frozenset(
+    {
+        ConfigResourceType.BROKER,
+        ConfigResourceType.BROKER_LOGGER,
+        ConfigResourceType.CLIENT_METRICS,
+    }
+)
+"""Resources whose configs are a matter of the cluster."""
+
 
 def denied_topics(
     context: RequestContext, operation: AclOperation, names: Iterable[str]
@@ -67,13 +76,16 @@ def config_denial(
 ) -> ErrorCode:
     """The code if the client may not do that to the configs of a resource, otherwise NONE.
 
-    A type that has no configs is not denied: its code is the handler's matter. Kafka:
+    A type that Kafka does not know is not denied: its code is the handler's matter. Kafka:
     `ConfigHelper.handleDescribeConfigsRequest` and `ControllerApis.authorizeAlterResource`.
     """
     if resource_type == ConfigResourceType.TOPIC:
         resource = Resource(ResourceType.TOPIC, name)
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    elif resource_type == ConfigResourceType.BROKER:
+    elif resource_type == ConfigResourceType.GROUP:
+        resource = Resource(ResourceType.GROUP, name)
+        code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    elif resource_type in _OF_THE_CLUSTER:
         resource = THE_CLUSTER
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     else:

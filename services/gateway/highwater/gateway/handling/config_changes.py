@@ -38,9 +38,13 @@ class Refused(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A resource that exists. `topic` is None for brokers; node -1 is all of them."""
+    """A resource that can be changed: a topic, else a client metrics subscription, which may not
+    exist yet, else brokers; node -1 is all of them.
+    """
 
     topic: TopicState | None = None
+    client_metrics: str | None = None
+    """The subscription's name."""
     node: NodeId = NO_NODE
 
 
@@ -125,25 +129,23 @@ def _change(context: RequestContext, key: ResourceKey, plan: Plan) -> pb.ConfigC
     refusal = _refusal(target, wanted)
     if refusal is not None:
         return refusal
-    if target.topic is not None:
-        return pb.ConfigChange(
-            type=pb.CONFIG_RESOURCE_TYPE_TOPIC,
-            topic_id=target.topic.topic_id,
-            set=wanted.set,
-            deleted=wanted.deleted,
-            replace_all=wanted.replace_all,
-            appended=wanted.appended,
-            subtracted=wanted.subtracted,
-        )
-    return pb.ConfigChange(
-        type=pb.CONFIG_RESOURCE_TYPE_NODE,
-        node_id=target.node,
+    change = pb.ConfigChange(
         set=wanted.set,
         deleted=wanted.deleted,
         replace_all=wanted.replace_all,
         appended=wanted.appended,
         subtracted=wanted.subtracted,
     )
+    if target.topic is not None:
+        change.type = pb.CONFIG_RESOURCE_TYPE_TOPIC
+        change.topic_id = target.topic.topic_id
+    elif target.client_metrics is not None:
+        change.type = pb.CONFIG_RESOURCE_TYPE_CLIENT_METRICS
+        change.name = target.client_metrics
+    else:
+        change.type = pb.CONFIG_RESOURCE_TYPE_NODE
+        change.node_id = target.node
+    return change
 
 
 def _target(context: RequestContext, key: ResourceKey) -> Target | Refused:
@@ -160,11 +162,18 @@ def _target(context: RequestContext, key: ResourceKey) -> Target | Refused:
         if key.name.isdecimal() and NodeId(int(key.name)) in image.nodes:
             return Target(node=NodeId(int(key.name)))
         return Refused(ErrorCode.INVALID_REQUEST, f"there is no broker '{key.name}'")
+    if key.type == ConfigResourceType.CLIENT_METRICS:
+        return Target(client_metrics=key.name)
     return Refused(ErrorCode.INVALID_REQUEST, f"resource type {key.type} has no configs here")
 
 
 def _refusal(target: Target, wanted: Assignments) -> Refused | None:
-    """Refuses what the controller would refuse, with Kafka's codes, which differ for brokers."""
+    """Refuses what the controller would refuse, with Kafka's codes, which differ for brokers.
+
+    Configs of client metrics are left to the controller, which has their rules.
+    """
+    if target.client_metrics is not None:
+        return None
     if target.topic is None:
         why = _node_error(wanted, all_nodes=target.node == NO_NODE)
         return None if why is None else Refused(ErrorCode.INVALID_REQUEST, why)

@@ -14,11 +14,12 @@ from highwater.model.broker_config import (
     TOPIC_CONFIG_SYNONYMS,
 )
 from highwater.model.broker_config_table import BrokerConfig
+from highwater.model.client_metrics import CLIENT_METRICS_CONFIGS, ClientMetricsKey
 from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.config_type import ConfigSource, ConfigType
 from highwater.model.dynamic_config import held
 from highwater.model.ids import NO_NODE, NodeId
-from highwater.model.topic_config import from_broker_config, is_valid
+from highwater.model.topic_config import from_broker_config, is_valid, list_changed
 from highwater.model.topic_config_table import TOPIC_CONFIGS, TopicConfigEntry
 
 
@@ -76,6 +77,30 @@ def default_broker_entries(image: ClusterImage) -> list[ConfigEntry]:
                 sensitive=False,
                 documentation=config.documentation,
                 synonyms=(synonym,),
+            )
+        )
+    return entries
+
+
+def client_metrics_entries(image: ClusterImage, key: ClientMetricsKey) -> list[ConfigEntry]:
+    """All configs of a client metrics subscription by name; one that does not exist has defaults."""
+    given = image.client_metrics.get(key, {})
+    entries: list[ConfigEntry] = []
+    for name, config in CLIENT_METRICS_CONFIGS.items():
+        value = given.get(name, config.default).strip()
+        if config.type is ConfigType.LIST:
+            value = list_changed(value)
+        synonym = ConfigSynonym(name, value, ConfigSource.CLIENT_METRICS)
+        entries.append(
+            ConfigEntry(
+                name=name,
+                value=value,
+                type=config.type,
+                source=ConfigSource.CLIENT_METRICS if name in given else ConfigSource.DEFAULT,
+                read_only=False,
+                sensitive=False,
+                documentation=config.documentation,
+                synonyms=(synonym,) if name in given else (),
             )
         )
     return entries

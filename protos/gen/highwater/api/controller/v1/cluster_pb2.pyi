@@ -157,6 +157,23 @@ class ClientQuota(_message.Message):
     values: _containers.ScalarMap[str, float]
     def __init__(self, instance: _Optional[str] = ..., entity: _Optional[_Iterable[_Union[QuotaEntityPart, _Mapping]]] = ..., values: _Optional[_Mapping[str, float]] = ...) -> None: ...
 
+class ClientMetricsSubscription(_message.Message):
+    __slots__ = ("instance", "name", "configs")
+    class ConfigsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CONFIGS_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    name: str
+    configs: _containers.ScalarMap[str, str]
+    def __init__(self, instance: _Optional[str] = ..., name: _Optional[str] = ..., configs: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
 class Configs(_message.Message):
     __slots__ = ("values",)
     class ValuesEntry(_message.Message):
@@ -171,7 +188,7 @@ class Configs(_message.Message):
     def __init__(self, values: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ClusterChange(_message.Message):
-    __slots__ = ("revision", "controller_epoch", "reset", "cluster_id", "topics", "removed_topics", "nodes", "removed_nodes", "gateways", "removed_gateways", "instances", "removed_instances", "node_gateways_changed", "node_gateways", "configs_changed", "cluster_configs", "node_configs", "partitions", "client_quotas")
+    __slots__ = ("revision", "controller_epoch", "reset", "cluster_id", "topics", "removed_topics", "nodes", "removed_nodes", "gateways", "removed_gateways", "instances", "removed_instances", "node_gateways_changed", "node_gateways", "configs_changed", "cluster_configs", "node_configs", "partitions", "client_quotas", "client_metrics")
     class NodeGatewaysEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -212,6 +229,7 @@ class ClusterChange(_message.Message):
     NODE_CONFIGS_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     CLIENT_QUOTAS_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_METRICS_FIELD_NUMBER: _ClassVar[int]
     revision: int
     controller_epoch: int
     reset: bool
@@ -231,4 +249,5 @@ class ClusterChange(_message.Message):
     node_configs: _containers.MessageMap[int, Configs]
     partitions: _containers.RepeatedCompositeFieldContainer[ChangedPartitions]
     client_quotas: _containers.RepeatedCompositeFieldContainer[ClientQuota]
-    def __init__(self, revision: _Optional[int] = ..., controller_epoch: _Optional[int] = ..., reset: _Optional[bool] = ..., cluster_id: _Optional[str] = ..., topics: _Optional[_Iterable[_Union[TopicState, _Mapping]]] = ..., removed_topics: _Optional[_Iterable[bytes]] = ..., nodes: _Optional[_Iterable[_Union[NodeState, _Mapping]]] = ..., removed_nodes: _Optional[_Iterable[int]] = ..., gateways: _Optional[_Iterable[_Union[GatewayState, _Mapping]]] = ..., removed_gateways: _Optional[_Iterable[str]] = ..., instances: _Optional[_Iterable[_Union[InstanceState, _Mapping]]] = ..., removed_instances: _Optional[_Iterable[str]] = ..., node_gateways_changed: _Optional[bool] = ..., node_gateways: _Optional[_Mapping[int, str]] = ..., configs_changed: _Optional[bool] = ..., cluster_configs: _Optional[_Mapping[str, str]] = ..., node_configs: _Optional[_Mapping[int, Configs]] = ..., partitions: _Optional[_Iterable[_Union[ChangedPartitions, _Mapping]]] = ..., client_quotas: _Optional[_Iterable[_Union[ClientQuota, _Mapping]]] = ...) -> None: ...
+    client_metrics: _containers.RepeatedCompositeFieldContainer[ClientMetricsSubscription]
+    def __init__(self, revision: _Optional[int] = ..., controller_epoch: _Optional[int] = ..., reset: _Optional[bool] = ..., cluster_id: _Optional[str] = ..., topics: _Optional[_Iterable[_Union[TopicState, _Mapping]]] = ..., removed_topics: _Optional[_Iterable[bytes]] = ..., nodes: _Optional[_Iterable[_Union[NodeState, _Mapping]]] = ..., removed_nodes: _Optional[_Iterable[int]] = ..., gateways: _Optional[_Iterable[_Union[GatewayState, _Mapping]]] = ..., removed_gateways: _Optional[_Iterable[str]] = ..., instances: _Optional[_Iterable[_Union[InstanceState, _Mapping]]] = ..., removed_instances: _Optional[_Iterable[str]] = ..., node_gateways_changed: _Optional[bool] = ..., node_gateways: _Optional[_Mapping[int, str]] = ..., configs_changed: _Optional[bool] = ..., cluster_configs: _Optional[_Mapping[str, str]] = ..., node_configs: _Optional[_Mapping[int, Configs]] = ..., partitions: _Optional[_Iterable[_Union[ChangedPartitions, _Mapping]]] = ..., client_quotas: _Optional[_Iterable[_Union[ClientQuota, _Mapping]]] = ..., client_metrics: _Optional[_Iterable[_Union[ClientMetricsSubscription, _Mapping]]] = ...) -> None: ...

@@ -13,6 +13,7 @@ class ConfigResourceType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CONFIG_RESOURCE_TYPE_UNSPECIFIED: _ClassVar[ConfigResourceType]
     CONFIG_RESOURCE_TYPE_TOPIC: _ClassVar[ConfigResourceType]
     CONFIG_RESOURCE_TYPE_NODE: _ClassVar[ConfigResourceType]
+    CONFIG_RESOURCE_TYPE_CLIENT_METRICS: _ClassVar[ConfigResourceType]
 
 class ElectionType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -22,6 +23,7 @@ class ElectionType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
 CONFIG_RESOURCE_TYPE_UNSPECIFIED: ConfigResourceType
 CONFIG_RESOURCE_TYPE_TOPIC: ConfigResourceType
 CONFIG_RESOURCE_TYPE_NODE: ConfigResourceType
+CONFIG_RESOURCE_TYPE_CLIENT_METRICS: ConfigResourceType
 ELECTION_TYPE_UNSPECIFIED: ElectionType
 ELECTION_TYPE_PREFERRED: ElectionType
 ELECTION_TYPE_UNCLEAN: ElectionType
@@ -299,7 +301,7 @@ class AlterConfigsRequest(_message.Message):
     def __init__(self, instance: _Optional[str] = ..., changes: _Optional[_Iterable[_Union[ConfigChange, _Mapping]]] = ..., validate_only: _Optional[bool] = ...) -> None: ...
 
 class ConfigChange(_message.Message):
-    __slots__ = ("type", "topic_id", "node_id", "set", "deleted", "replace_all", "appended", "subtracted")
+    __slots__ = ("type", "topic_id", "node_id", "set", "deleted", "replace_all", "appended", "subtracted", "name")
     class SetEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -329,6 +331,7 @@ class ConfigChange(_message.Message):
     REPLACE_ALL_FIELD_NUMBER: _ClassVar[int]
     APPENDED_FIELD_NUMBER: _ClassVar[int]
     SUBTRACTED_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
     type: ConfigResourceType
     topic_id: bytes
     node_id: int
@@ -337,7 +340,8 @@ class ConfigChange(_message.Message):
     replace_all: bool
     appended: _containers.ScalarMap[str, str]
     subtracted: _containers.ScalarMap[str, str]
-    def __init__(self, type: _Optional[_Union[ConfigResourceType, str]] = ..., topic_id: _Optional[bytes] = ..., node_id: _Optional[int] = ..., set: _Optional[_Mapping[str, str]] = ..., deleted: _Optional[_Iterable[str]] = ..., replace_all: _Optional[bool] = ..., appended: _Optional[_Mapping[str, str]] = ..., subtracted: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    name: str
+    def __init__(self, type: _Optional[_Union[ConfigResourceType, str]] = ..., topic_id: _Optional[bytes] = ..., node_id: _Optional[int] = ..., set: _Optional[_Mapping[str, str]] = ..., deleted: _Optional[_Iterable[str]] = ..., replace_all: _Optional[bool] = ..., appended: _Optional[_Mapping[str, str]] = ..., subtracted: _Optional[_Mapping[str, str]] = ..., name: _Optional[str] = ...) -> None: ...
 
 class AlterConfigsResponse(_message.Message):
     __slots__ = ("errors", "revision")

@@ -177,7 +177,8 @@ class ControllerServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def AlterConfigs(self, request, context):
-        """AlterConfigs sets and deletes configs of topics and nodes (IncrementalAlterConfigs).
+        """AlterConfigs sets and deletes configs of topics, nodes and client metrics subscriptions
+        (IncrementalAlterConfigs).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
