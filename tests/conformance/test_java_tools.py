@@ -167,6 +167,27 @@ def test_configs_command_for_brokers(cluster: Cluster) -> None:
 
 
 @pytest.mark.full
+def test_configs_command_for_broker_loggers(cluster: Cluster) -> None:
+    node = str(cluster.nodes[0].node_id)
+    at = ("--bootstrap-server", cluster.bootstrap, "--entity-type", "broker-loggers")
+    named = (*at, "--entity-name", node)
+    told = java_tool(CONFIGS, *named, "--describe").stdout
+    names = re.findall(r"^\s+(\S+)=INFO sensitive=false", told, re.MULTILINE)
+    assert "root" in names
+    service = next(name for name in names if name != "root")
+    java_tool(CONFIGS, *named, "--alter", "--add-config", f"{service}=ERROR")
+    try:
+        assert f"{service}=ERROR" in java_tool(CONFIGS, *named, "--describe").stdout
+        unknown = java_tool(
+            CONFIGS, *named, "--alter", "--add-config", "no.such.logger=INFO", check=False
+        )
+        assert "no.such.logger" in unknown.stdout + unknown.stderr
+    finally:
+        java_tool(CONFIGS, *named, "--alter", "--delete-config", service)
+    assert f"{service}=INFO" in java_tool(CONFIGS, *named, "--describe").stdout
+
+
+@pytest.mark.full
 def test_configs_command_for_client_metrics(cluster: Cluster) -> None:
     name = unique_name("sub")
     kind = ("--bootstrap-server", cluster.bootstrap, "--entity-type", "client-metrics")

@@ -378,6 +378,12 @@ async def test_unary_calls(stub, orders, directory):
     assert (described.error_code, described.path) == (0, str(directory))
     sizes = {(r.topic_id, r.partition): r.size_bytes for r in described.replicas}
     assert sizes[orders.topic_id, orders.partition] == sum(map(len, batches))
+    loggers = await stub.DescribeLoggers(pb.DescribeLoggersRequest(), timeout=WAIT_S)
+    assert dict(loggers.levels) == {"root": "INFO"}
+    refused = await stub.AlterLoggers(
+        pb.AlterLoggersRequest(changes=[{"logger": "root"}]), timeout=WAIT_S
+    )
+    assert refused.error_code == ErrorCode.INVALID_REQUEST
     found = await stub.ReadRange(
         pb.ReadRangeRequest(
             **where, leader_epoch=orders.epoch, offset=1, end_offset=3, max_bytes=1 << 20

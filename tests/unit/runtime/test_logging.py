@@ -7,6 +7,7 @@ import pytest
 from highwater.runtime.logging import (
     LogSettings,
     forward_standard_logging,
+    levels_of,
     make_logger,
     silent_logger,
 )
@@ -36,6 +37,48 @@ def test_level_filters_and_loggers_do_not_share_context():
     two.info("seen")
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [(line["event"], line["node"]) for line in lines] == [("seen", 2)]
+
+
+def written(out):
+    return [json.loads(line)["event"] for line in out.getvalue().splitlines()]
+
+
+def test_levels_can_be_changed_for_loggers_that_exist():
+    out = io.StringIO()
+    process = make_logger(LogSettings(level="warning", format="json"), stream=out)
+    gateway = process.bind(service="gateway").bind(topic="orders")
+    levels = levels_of(gateway)
+    assert levels is levels_of(process)
+    assert levels.all() == {"gateway": "WARN", "root": "WARN"}
+    process.info("process-1")
+    gateway.info("gateway-1")
+    levels.set("gateway", "DEBUG")
+    process.info("process-2")
+    gateway.debug("gateway-2")
+    levels.set("root", "FATAL")
+    process.error("process-3")
+    process.critical("process-4")
+    gateway.log(logging.INFO, "gateway-3")
+    levels.set("gateway", "ERROR")
+    gateway.warning("gateway-4")
+    gateway.exception("gateway-5", exc_info=ValueError())
+    assert written(out) == ["gateway-2", "process-4", "gateway-3", "gateway-5"]
+
+
+def test_processes_do_not_share_levels():
+    out = io.StringIO()
+    one, two = (make_logger(LogSettings(format="json"), stream=out, service="x") for _ in "ab")
+    levels_of(one).set("x", "ERROR")
+    one.info("unseen")
+    two.info("seen")
+    assert written(out) == ["seen"]
+
+
+def test_a_silent_logger_has_levels_without_effect(capsys):
+    levels_of(silent_logger()).set("root", "TRACE")
+    assert levels_of(silent_logger()).all() == {"root": "INFO"}
+    silent_logger().error("unseen")
+    assert capsys.readouterr() == ("", "")
 
 
 def test_console_format_is_for_people():

@@ -44,6 +44,7 @@ from highwater.partition.node.controlled_shutdown import ControlledShutdown
 from highwater.partition.node.found_damage import FoundDamage
 from highwater.partition.node.group_settings import group_config
 from highwater.partition.node.log_dirs import LogDirQueries
+from highwater.partition.node.loggers import LoggerQueries
 from highwater.partition.node.logs import NodeLogs
 from highwater.partition.node.membership import Membership
 from highwater.partition.node.node_replication import NodeReplication
@@ -131,6 +132,7 @@ class PartitionService:
         self.log_dirs = LogDirQueries(
             config.log_dirs, replicas=self.replicas.of_instance, is_online=self.logs.is_online
         )
+        self.loggers = LoggerQueries(log)
         self._asked_hand_overs = self._make_asked_hand_overs()
         self._membership: Membership | None = None
         self._shutdown = self._make_shutdown()
@@ -225,6 +227,7 @@ class PartitionService:
             plane=self.plane,
             queries=self.queries,
             log_dirs=self.log_dirs,
+            loggers=self.loggers,
             coordinator=self.groups,
             schedule=schedule,
         )
@@ -339,14 +342,11 @@ class PartitionService:
         return AskedHandOvers(
             find=self.plane.replicas.get,
             is_internal=self.replicas.is_internal,
-            answered=self._tell_controller,
+            answered=lambda: self.membership.applied(),  # noqa: PLW0108 - none yet.
             catch_up_s=self._config.drain_catch_up_s,
             tasks=self._tasks,
             log=self._log,
         )
-
-    def _tell_controller(self) -> None:
-        self.membership.applied()
 
     async def hand_over(self) -> None:
         """The first part of `stop`; a gateway in the same process should still serve clients."""
@@ -393,6 +393,7 @@ class PartitionService:
             plane=self.plane,
             queries=self.queries,
             log_dirs=self.log_dirs,
+            loggers=self.loggers,
             coordinator=self.groups,
             replication=self.replication,
         )

@@ -81,3 +81,17 @@ class NodeLink(ProduceTarget, Protocol):
     ) -> pb.DescribeLogDirsResponse:
         """All log directories of the node; raises HighwaterError if the node is away."""
         ...
+
+    async def describe_loggers(
+        self, request: pb.DescribeLoggersRequest, timeout_s: float
+    ) -> pb.DescribeLoggersResponse:
+        """All loggers of the node's process; raises HighwaterError if the node is away."""
+        ...
+
+    async def alter_loggers(
+        self, request: pb.AlterLoggersRequest, timeout_s: float
+    ) -> pb.AlterLoggersResponse:
+        """Changes all of the levels or none; raises HighwaterError if the node is away, and it may
+        have changed them all the same.
+        """
+        ...

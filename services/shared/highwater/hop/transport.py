@@ -23,7 +23,13 @@ from highwater.rpc.tls import ClientTls, ServerTls
 SERVICE: Final = "highwater.api.partition.v1.PartitionService"
 MESSAGE_BYTES_MAX: Final = 128 << 20
 """One batch may be as large as a client's frame, and travels in one message."""
-IDEMPOTENT: Final = ("ListOffsets", "OffsetsForLeaderEpoch", "DescribeProducers", "DescribeLogDirs")
+IDEMPOTENT: Final = (
+    "ListOffsets",
+    "OffsetsForLeaderEpoch",
+    "DescribeProducers",
+    "DescribeLogDirs",
+    "DescribeLoggers",
+)
 """Reads that a channel repeats when the node is unavailable. Not ReadRange: whoever asks that goes
 on with another node. Not DeleteRecords: up to the high watermark would be more the second time."""
 

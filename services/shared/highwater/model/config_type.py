@@ -41,5 +41,7 @@ class ConfigSource(IntEnum):
     STATIC_BROKER = 4
     """Set in the service's settings at start."""
     DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    """The level of a logger, whoever set it."""
     CLIENT_METRICS = 7
     """Set on a client metrics subscription."""

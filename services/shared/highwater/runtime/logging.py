@@ -4,6 +4,9 @@ There is no global logger: `make_logger` builds one from plain arguments and ser
 constructor argument with their context already bound (`service`, `node`, `instance`, `topic`,
 `partition`, `leader_epoch`), so two nodes in one process do not mix. Event names are constant
 snake_case strings; variable values go into the fields.
+
+Levels can be changed while the process runs, for each service and for all (`levels_of`). So every
+event is made before it is dropped: events below the level are few.
 """
 
 import logging
@@ -12,6 +15,7 @@ from typing import Any, Final, Literal, TextIO, cast
 
 from pydantic import Field
 
+from highwater.runtime.log_levels import LogLevels
 from highwater.runtime.settings import SettingsGroup
 
 # structlog loads rich, if installed, for coloured tracebacks: measured, a sixth of a broker's start.
@@ -21,7 +25,7 @@ if _HIDE_RICH:
     sys.modules["rich"] = None  # type: ignore[assignment]
 try:
     import structlog
-    from structlog.typing import FilteringBoundLogger, Processor
+    from structlog.typing import BindableLogger, EventDict, FilteringBoundLogger, Processor
 finally:
     if _HIDE_RICH:
         del sys.modules["rich"]
@@ -32,12 +36,18 @@ Logger = FilteringBoundLogger
 LogFormat = Literal["auto", "json", "console"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
-_LEVELS: Final = {
+_LEVELS: Final = {"debug": "DEBUG", "info": "INFO", "warning": "WARN", "error": "ERROR"}
+"""The levels of the settings by Kafka's names."""
+
+_SEVERITIES: Final = {
+    "notset": logging.NOTSET,
     "debug": logging.DEBUG,
     "info": logging.INFO,
     "warning": logging.WARNING,
     "error": logging.ERROR,
+    "critical": logging.CRITICAL,
 }
+"""By structlog's names of methods."""
 
 
 class LogSettings(SettingsGroup):
@@ -52,18 +62,31 @@ class LogSettings(SettingsGroup):
 def make_logger(
     settings: LogSettings | None = None, *, stream: TextIO | None = None, **context: Any
 ) -> Logger:
-    """A logger that writes to `stream` (standard error by default) with `context` bound."""
+    """A logger that writes to `stream` (standard error by default) with `context` bound.
+
+    Loggers that are bound from it share its levels.
+    """
     chosen = settings or LogSettings()
     out = stream if stream is not None else sys.stderr
     console = chosen.format == "console" or (chosen.format == "auto" and out.isatty())
+    levels = LogLevels(_LEVELS[chosen.level])
     logger = structlog.wrap_logger(
         structlog.WriteLogger(out),
-        processors=_processors(console=console, colors=console and out.isatty()),
-        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[chosen.level]),
+        processors=[
+            _level_filter(levels),
+            *_processors(console=console, colors=console and out.isatty()),
+        ],
+        wrapper_class=_leveled(levels),
         context_class=dict,
         cache_logger_on_first_use=False,
     ).bind(**context)
     return cast(Logger, logger)
+
+
+def levels_of(logger: Logger) -> LogLevels:
+    """The levels of a logger of `make_logger`; of another one, levels without effect."""
+    levels = getattr(logger, "levels", None)
+    return levels if isinstance(levels, LogLevels) else LogLevels()
 
 
 def silent_logger() -> Logger:
@@ -123,6 +146,29 @@ def _processors(*, console: bool, colors: bool) -> list[Processor]:
         structlog.processors.UnicodeDecoder(),
         structlog.processors.JSONRenderer(default=str),
     ]
+
+
+def _leveled(levels: LogLevels) -> type[BindableLogger]:
+    """A class of loggers that all know these levels, and add their services to them."""
+    base = structlog.make_filtering_bound_logger(logging.NOTSET)
+
+    def bind(self: Any, **new_values: Any) -> Any:
+        service = new_values.get("service")
+        if service is not None:
+            levels.add(service)
+        return base.bind(self, **new_values)
+
+    made = type("LeveledLogger", (base,), {"bind": bind, "levels": levels})
+    return cast("type[BindableLogger]", made)
+
+
+def _level_filter(levels: LogLevels) -> Processor:
+    def written(_logger: Any, method: str, event: EventDict) -> EventDict:
+        if not levels.writes(event.get("service", ""), _SEVERITIES[method]):
+            raise structlog.DropEvent
+        return event
+
+    return written
 
 
 def _drop(_logger: Any, _method: str, _event: Any) -> Any:

@@ -15,6 +15,8 @@ from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.edge.server import add_to
 from highwater.partition.edge.stream_drain import StreamDrain
 from highwater.partition.node.log_dirs import LogDirQueries
+from highwater.partition.node.loggers import LoggerQueries
+from highwater.runtime.logging import silent_logger
 from tests.unit.partition.data_plane.node import Node
 
 
@@ -61,6 +63,7 @@ class PartitionNode(Node):
             plane=self.plane,
             queries=queries,
             log_dirs=log_dirs,
+            loggers=LoggerQueries(silent_logger()),
             coordinator=self.coordinator,
             drain=self.drain,
             on_failure=self._stream_failed,

@@ -19,6 +19,8 @@ EPOCH_END = pb.OffsetsForLeaderEpochRequest(
 )
 PRODUCERS = pb.DescribeProducersRequest(partitions=[pb.ProducersQuestion(topic_id=TOPIC)])
 LOG_DIRS = pb.DescribeLogDirsRequest(all_topics=True)
+LOGGERS = pb.DescribeLoggersRequest()
+LEVELS = pb.AlterLoggersRequest(changes=[pb.LoggerChange(logger="root", level="WARN")])
 
 
 async def test_questions_are_answered(node, link):
@@ -32,6 +34,9 @@ async def test_questions_are_answered(node, link):
     described = await link.describe_log_dirs(LOG_DIRS, 5)
     assert [[r.partition for r in d.replicas] for d in described.dirs] == [[0, 1]]
     assert described.dirs[0].replicas[0].size_bytes > 0
+    assert dict((await link.describe_loggers(LOGGERS, 5)).levels) == {"root": "INFO"}
+    assert (await link.alter_loggers(LEVELS, 5)).error_code == 0
+    assert dict((await link.describe_loggers(LOGGERS, 5)).levels) == {"root": "WARN"}
 
 
 async def test_a_stream_that_failed_by_a_bug_is_opened_again(node, link, link_failures):
@@ -64,6 +69,10 @@ async def test_a_stopped_node_is_unreachable(node, link):
         await link.describe_producers(PRODUCERS, 1)
     with pytest.raises(UnreachableError):
         await link.describe_log_dirs(LOG_DIRS, 1)
+    with pytest.raises(UnreachableError):
+        await link.describe_loggers(LOGGERS, 1)
+    with pytest.raises(UnreachableError):
+        await link.alter_loggers(LEVELS, 1)
 
 
 async def test_questions_to_a_node_end_when_it_is_fenced(node, open_link):

@@ -18,6 +18,8 @@ from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.edge.local_link import LocalLink
 from highwater.partition.edge.member_link import LocalMemberLink
 from highwater.partition.node.log_dirs import LogDirQueries
+from highwater.partition.node.loggers import LoggerQueries
+from highwater.runtime.logging import silent_logger
 from tests.support.controller_images import image_of, topic_state
 from tests.support.log_batches import make_batch
 from tests.unit.hop.sinks import Sink
@@ -84,6 +86,7 @@ class World:
             plane=self.node.plane,
             queries=OffsetQueries(self.node.plane, self.node._log_failed),
             log_dirs=LogDirQueries([], replicas=lambda _: (), is_online=lambda _: True),
+            loggers=LoggerQueries(silent_logger()),
             coordinator=Coordinator(),
             schedule=self.due.append,
         )

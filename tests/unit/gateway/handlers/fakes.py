@@ -149,6 +149,8 @@ class FakeLink:
         self.answer_producers: Callable[[Any], Any] | None = None
         self.answer_deletions: Callable[[Any], Any] | None = None
         self.answer_log_dirs: Callable[[Any], Any] | None = None
+        self.answer_loggers: Callable[[Any], Any] | None = None
+        """For both questions about loggers."""
         self.asked: list[tuple[Any, float]] = []
 
     def submit(self, call: CoordinatorCall) -> None:
@@ -184,6 +186,14 @@ class FakeLink:
         self.asked.append((request, timeout_s))
         assert self.answer_log_dirs is not None
         return self.answer_log_dirs(request)
+
+    async def describe_loggers(self, request: Any, timeout_s: float) -> Any:
+        self.asked.append((request, timeout_s))
+        assert self.answer_loggers is not None
+        return self.answer_loggers(request)
+
+    async def alter_loggers(self, request: Any, timeout_s: float) -> Any:
+        return await self.describe_loggers(request, timeout_s)
 
 
 class FakeController:

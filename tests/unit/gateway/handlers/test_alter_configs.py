@@ -49,6 +49,8 @@ async def test_unnamed_configs_get_their_defaults(version):
         ([("log.retention.ms", "soon")], (4, "1"), ErrorCode.INVALID_REQUEST),
         ([("retention.ms", "1")], (2, "nothing"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ([("node.id", "1")], (4, "1"), ErrorCode.INVALID_REQUEST),
+        ([("root", "INFO")], (8, "1"), ErrorCode.INVALID_REQUEST),
+        ([("root", "INFO")], (8, "9"), ErrorCode.INVALID_REQUEST),
     ],
 )
 async def test_changes_that_the_gateway_refuses(version, configs, resource, code):

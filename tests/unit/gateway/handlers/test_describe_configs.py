@@ -1,5 +1,6 @@
 import pytest
 
+from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.gateway.handling import config_view
 from highwater.gateway.handling.config_view import ConfigEntry
 from highwater.kafka.error_codes import ErrorCode
@@ -157,7 +158,8 @@ async def test_configs_of_all_brokers():
         ((BROKER, "9"), ErrorCode.INVALID_REQUEST),
         ((BROKER, "one"), ErrorCode.INVALID_REQUEST),
         ((BROKER, "-1"), ErrorCode.INVALID_REQUEST),
-        ((LOGGER, "1"), ErrorCode.INVALID_REQUEST),
+        ((LOGGER, "9"), ErrorCode.INVALID_REQUEST),
+        ((LOGGER, ""), ErrorCode.INVALID_REQUEST),
         ((CLIENT_METRICS, ""), ErrorCode.INVALID_REQUEST),
         ((GROUP, "readers"), ErrorCode.INVALID_REQUEST),
         ((99, ""), ErrorCode.INVALID_REQUEST),
@@ -189,6 +191,23 @@ async def test_client_metrics(version):
     assert list(sub["metrics"].synonyms) == []
     assert {one.config_source for one in theirs.values()} == {5}, "of another instance"
     assert not any(one.read_only or one.is_sensitive for one in sub.values())
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_loggers_of_a_broker(version):
+    backend = backend_of()
+    levels = {"root": "INFO", "gateway": "DEBUG"}
+    backend.links[2].answer_loggers = lambda asked: pb.DescribeLoggersResponse(levels=levels)
+    request = ask((LOGGER, "2"), (LOGGER, "2", ["root"]), (LOGGER, "1"))
+    backend.links.pop(1)
+    response = await Client(backend).call(request, version)
+    both, root, away = response.results
+    assert [(one.name, one.value, one.config_source) for one in both.configs] == [
+        ("gateway", "DEBUG", 6),
+        ("root", "INFO", 6),
+    ]
+    assert list(by_name(root)) == ["root"]
+    assert (away.error_code, away.configs) == (ErrorCode.BROKER_NOT_AVAILABLE, [])
 
 
 async def test_sensitive_values_are_hidden(monkeypatch):

@@ -1,5 +1,6 @@
 import pytest
 
+from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -151,3 +152,23 @@ async def test_client_metrics(version):
     [refused] = (await Client(backend).call(no_list, version)).responses
     assert refused.error_code == ErrorCode.INVALID_CONFIG
     assert len(backend.controller.requests) == 1
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_loggers_of_a_broker(version):
+    backend = backend_of()
+    backend.links[2].answer_loggers = lambda asked: pb.AlterLoggersResponse()
+    logger = (8, "2")
+    changes = ask(("root", SET, "WARN"), ("gateway", DELETE, None), resource=logger)
+    [result] = (await Client(backend).call(changes, version)).responses
+    assert (result.error_code, result.resource_type, result.resource_name) == (0, *logger)
+    [(asked, _)] = backend.links[2].asked
+    assert {one.logger: one.level for one in asked.changes} == {"root": "WARN", "gateway": ""}
+    for operation, verb in ((APPEND, "APPEND"), (SUBTRACT, "SUBTRACT")):
+        listed = ask(("root", operation, "WARN"), resource=logger)
+        [refused] = (await Client(backend).call(listed, version)).responses
+        assert refused.error_code == ErrorCode.INVALID_REQUEST
+        why = f"{verb} operation is not allowed for the BROKER_LOGGER resource"
+        assert refused.error_message == why
+    assert len(backend.links[2].asked) == 1
+    assert backend.controller.requests == []

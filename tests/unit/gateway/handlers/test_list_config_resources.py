@@ -11,6 +11,7 @@ from tests.unit.gateway.handlers.fakes import OTHER, Client, FakeBackend, image_
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 TOPICS = [(TOPIC, "orders")]
 BROKERS = [(BROKER, "1"), (BROKER, "2"), (BROKER, "3")]
+LOGGERS = [(LOGGER, "1"), (LOGGER, "2"), (LOGGER, "3")]
 SUBSCRIPTIONS = [(CLIENT_METRICS, "sub")]
 
 
@@ -30,10 +31,10 @@ def listed(response):
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [
-        ([], TOPICS + BROKERS + SUBSCRIPTIONS),
+        ([], TOPICS + BROKERS + LOGGERS + SUBSCRIPTIONS),
         ([BROKER], BROKERS),
         ([CLIENT_METRICS, TOPIC, CLIENT_METRICS], SUBSCRIPTIONS + TOPICS),
-        ([LOGGER, GROUP], []),
+        ([LOGGER, GROUP], LOGGERS),
     ],
 )
 async def test_resources_by_type(wanted, found):

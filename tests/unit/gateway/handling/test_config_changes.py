@@ -1,6 +1,7 @@
 import pytest
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
+from highwater.api.partition.v1 import partition_service_pb2 as node_pb
 from highwater.gateway.handling.config_changes import (
     Assignments,
     Refused,
@@ -11,7 +12,7 @@ from highwater.gateway.handling.config_changes import (
 from highwater.kafka.error_codes import ErrorCode
 from tests.unit.gateway.handlers.fakes import OTHER, Client, FakeBackend, image_of, topic, topic_id
 
-TOPIC, BROKER, CLIENT_METRICS = 2, 4, 16
+TOPIC, BROKER, LOGGER, CLIENT_METRICS = 2, 4, 8, 16
 
 
 def set_to(**values):
@@ -55,7 +56,7 @@ async def test_resources_that_cannot_be_changed():
         ((TOPIC, "secret"), set_to(retention_ms="1")),
         ((BROKER, "9"), set_to(message_max_bytes="1")),
         ((BROKER, "two"), set_to(message_max_bytes="1")),
-        ((8, "2"), set_to(root="DEBUG")),
+        ((LOGGER, "9"), set_to(root="DEBUG")),
         ((BROKER, "1"), set_to(node_id="7")),
         ((BROKER, "3"), set_to(no_such_config="7")),
     )
@@ -77,6 +78,26 @@ async def test_client_metrics_are_the_controllers_matter():
     assert (one.type, one.name) == (pb.CONFIG_RESOURCE_TYPE_CLIENT_METRICS, "sub")
     assert dict(one.set) == {"interval.ms": "soon"}
     assert (two.name, list(two.deleted), two.replace_all) == ("bad", ["x"], True)
+
+
+async def test_loggers_are_their_nodes_matter():
+    backend = backend_of()
+    backend.links[2].answer_loggers = lambda asked: node_pb.AlterLoggersResponse()
+    backend.links[3].answer_loggers = lambda asked: node_pb.AlterLoggersResponse(
+        error_code=ErrorCode.INVALID_CONFIG, message="no such logger"
+    )
+    outcomes = await alter(
+        backend,
+        ((LOGGER, "2"), lambda target: Assignments(set={"root": "WARN"}, deleted=["gateway"])),
+        ((LOGGER, "3"), set_to(nobody="WARN")),
+        ((TOPIC, "orders"), set_to(retention_ms="1")),
+        validate_only=True,
+    )
+    assert outcomes == [None, Refused(ErrorCode.INVALID_CONFIG, "no such logger"), None]
+    [(asked, _)] = backend.links[2].asked
+    assert {one.logger: one.level for one in asked.changes} == {"root": "WARN", "gateway": ""}
+    assert asked.validate_only
+    assert len(backend.controller.requests[0].changes) == 1
 
 
 async def test_a_resource_named_twice():

@@ -3,6 +3,7 @@ from highwater.gateway.handling.config_view import (
     broker_entries,
     client_metrics_entries,
     default_broker_entries,
+    logger_entries,
     topic_config_type,
     topic_entries,
 )
@@ -173,3 +174,12 @@ def test_client_metrics():
     unknown = client_metrics_entries(image, key._replace(name="none"))
     assert {one.source for one in unknown} == {ConfigSource.DEFAULT}
     assert [one.name for one in unknown] == list(CLIENT_METRICS_CONFIGS)
+
+
+def test_loggers_are_configs_without_type_and_synonyms():
+    entries = logger_entries({"root": "INFO", "gateway": "TRACE"})
+    assert [(one.name, one.value) for one in entries] == [("gateway", "TRACE"), ("root", "INFO")]
+    assert {(one.source, one.type) for one in entries} == {
+        (ConfigSource.DYNAMIC_BROKER_LOGGER, ConfigType.UNKNOWN)
+    }
+    assert not any(one.synonyms or one.read_only or one.sensitive for one in entries)

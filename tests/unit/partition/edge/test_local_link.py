@@ -3,9 +3,12 @@
 import pytest
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.edge.local_link import LocalLink
 from highwater.partition.node.log_dirs import LogDirQueries
+from highwater.partition.node.loggers import LoggerQueries
+from highwater.runtime.logging import silent_logger
 from tests.support.log_batches import make_batch
 from tests.unit.hop.sinks import TOPIC, Sink, route
 from tests.unit.partition.data_plane.node import EPOCH, Fetched, Node, ask, stored
@@ -28,6 +31,7 @@ async def test_everything_reaches_the_node(tmp_path):
         log_dirs=LogDirQueries(
             [tmp_path], replicas=lambda _: node.plane.replicas.values(), is_online=lambda _: True
         ),
+        loggers=LoggerQueries(silent_logger()),
         coordinator=coordinator,
         schedule=due.append,
     )
@@ -70,6 +74,10 @@ async def test_everything_reaches_the_node(tmp_path):
     assert [r.low_watermark for r in deleted.results] == [2]
     described = await link.describe_log_dirs(pb.DescribeLogDirsRequest(all_topics=True), 1)
     assert [d.replicas[0].size_bytes for d in described.dirs] == [len(stored(replica))]
+    loggers = await link.describe_loggers(pb.DescribeLoggersRequest(), 1)
+    assert dict(loggers.levels) == {"root": "INFO"}
+    altered = await link.alter_loggers(pb.AlterLoggersRequest(changes=[{"logger": "x"}]), 1)
+    assert altered.error_code == ErrorCode.INVALID_CONFIG
     link.submit("call")
     link.cancel("call")
     assert coordinator.submitted == coordinator.cancelled == ["call"]
@@ -86,6 +94,7 @@ async def test_a_sink_that_raises_fails_neither_the_replica_nor_other_sinks(tmp_
         log_dirs=LogDirQueries(
             [tmp_path], replicas=lambda _: node.plane.replicas.values(), is_online=lambda _: True
         ),
+        loggers=LoggerQueries(silent_logger()),
         coordinator=Coordinator(),
         schedule=due.append,
     )
@@ -111,6 +120,7 @@ async def test_a_waiting_fetch_that_raises_does_not_fail_the_append_that_ends_it
         1,
         plane=node.plane,
         queries=OffsetQueries(node.plane, node._log_failed),
+        loggers=LoggerQueries(silent_logger()),
         coordinator=Coordinator(),
         log_dirs=LogDirQueries([], replicas=lambda _: (), is_online=lambda _: True),
         schedule=due.append,

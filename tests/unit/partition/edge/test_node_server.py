@@ -13,7 +13,9 @@ from highwater.hop.transport import SERVICE, open_channel, path_of
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.edge.node_server import NodeServer
 from highwater.partition.node.log_dirs import LogDirQueries
+from highwater.partition.node.loggers import LoggerQueries
 from highwater.rpc.status import StatusCode
+from highwater.runtime.logging import silent_logger
 from tests.unit.gateway.clients.partition_node import Coordinator, until
 from tests.unit.partition.data_plane.node import Node
 
@@ -47,6 +49,7 @@ def make(tmp_path, transport, failures):
                 replicas=lambda _: node.plane.replicas.values(),
                 is_online=lambda _: True,
             ),
+            loggers=LoggerQueries(silent_logger()),
             coordinator=Coordinator(),
         )
         return server

@@ -26,6 +26,7 @@ async def test_every_method_of_the_service_is_served_as_it_is_declared():
         plane=None,
         queries=None,
         log_dirs=None,
+        loggers=None,
         coordinator=None,
         drain=StreamDrain(),
         on_failure=lambda _path, _error: None,

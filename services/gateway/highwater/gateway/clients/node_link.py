@@ -181,6 +181,22 @@ class GrpcNodeLink:
         """All directories of the node; raises UnreachableError."""
         return await self._call("DescribeLogDirs", request, pb.DescribeLogDirsResponse, timeout_s)
 
+    async def describe_loggers(
+        self, request: pb.DescribeLoggersRequest, timeout_s: float
+    ) -> pb.DescribeLoggersResponse:
+        """All loggers of the node's process; raises UnreachableError."""
+        return await self._call("DescribeLoggers", request, pb.DescribeLoggersResponse, timeout_s)
+
+    async def alter_loggers(
+        self, request: pb.AlterLoggersRequest, timeout_s: float
+    ) -> pb.AlterLoggersResponse:
+        """Changes all of the levels or none; raises UnreachableError, and the node may have changed
+        them all the same.
+        """
+        return await self._call(
+            "AlterLoggers", request, pb.AlterLoggersResponse, timeout_s, idempotent=False
+        )
+
     async def _call(
         self,
         method: str,

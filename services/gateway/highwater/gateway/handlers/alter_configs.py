@@ -1,7 +1,8 @@
 """AlterConfigs v0-2: replaces all configs of a resource; configs that are not named are reset.
 
 Behaviour
-- Resources are topics, brokers and client metrics subscriptions.
+- Resources are topics, brokers and client metrics subscriptions. Those of another type, broker loggers
+  too, are INVALID_REQUEST.
 - Without ALTER_CONFIGS on a topic: TOPIC_AUTHORIZATION_FAILED; on the cluster, for all others:
   CLUSTER_AUTHORIZATION_FAILED.
 - A duplicate resource, a duplicate config of a resource, and a config without a value are
@@ -66,7 +67,9 @@ def _result(key: ResourceKey, refusal: Refused | None) -> _Result:
 
 
 def _plan(configs: Sequence[AlterConfigsRequestAlterableConfig]) -> Plan:
-    def plan(_target: Target) -> Assignments | Refused:
+    def plan(target: Target) -> Assignments | Refused:
+        if target.loggers_of is not None:  # As Kafka words it.
+            return Refused(ErrorCode.INVALID_REQUEST, "Unknown resource type 8")
         refusal = check_names((config.name, config.value is None) for config in configs)
         if refusal is not None:
             return refusal

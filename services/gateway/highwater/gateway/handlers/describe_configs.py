@@ -1,4 +1,4 @@
-"""DescribeConfigs v1-4: configs of topics, brokers and client metrics, with their sources.
+"""DescribeConfigs v1-4: configs of topics, brokers, loggers and client metrics, with their sources.
 
 Behaviour
 - All configs are listed, defaults too, unless the request has a list of names that is not empty.
@@ -10,6 +10,9 @@ Behaviour
   their names in upper case.
 - A client metrics subscription that does not exist has the defaults; its name is not empty
   (INVALID_REQUEST).
+- Broker loggers are those of the process that the node runs in: its services, which are the
+  `service` of each event in the log, and root for all others. Values are Kafka's levels. If the node
+  cannot be asked: BROKER_NOT_AVAILABLE.
 - Without DESCRIBE_CONFIGS on a topic: TOPIC_AUTHORIZATION_FAILED; on the cluster, for all others:
   CLUSTER_AUTHORIZATION_FAILED.
 - Documentation is sent only if asked for. Sensitive values are null.
@@ -20,17 +23,24 @@ Version notes
 Deviations
 - Any broker describes any other; in Kafka only itself.
 - A topic's defaults come from the node of its first replica; in Kafka, from the broker that answers.
-- Broker loggers and groups have no configs here: INVALID_REQUEST.
+- The loggers of processes without a node (gateways, controllers) cannot be described or altered.
+- Groups have no configs here: INVALID_REQUEST.
 """
 
 from collections.abc import Sequence
 
 from highwater.gateway.handling.authorization import config_denial
+from highwater.gateway.handling.broker_loggers import (
+    LoggersError,
+    logger_levels,
+    node_of_loggers,
+)
 from highwater.gateway.handling.config_view import (
     ConfigEntry,
     broker_entries,
     client_metrics_entries,
     default_broker_entries,
+    logger_entries,
     topic_entries,
 )
 from highwater.gateway.handling.context import RequestContext
@@ -68,7 +78,10 @@ async def handle(
         if denial:
             results.append(_refused(asked, denial, denial.message))
             continue
-        entries = _entries(context, asked)
+        if asked.resource_type == ConfigResourceType.BROKER_LOGGER:
+            entries = await _loggers(context, asked)
+        else:
+            entries = _entries(context, asked)
         if isinstance(entries, _Result):
             results.append(entries)
             continue
@@ -84,6 +97,14 @@ def failure(request: DescribeConfigsRequest, _version: int, code: int) -> Descri
     return DescribeConfigsResponse(
         results=[_refused(asked, code, message) for asked in request.resources]
     )
+
+
+async def _loggers(context: RequestContext, asked: _Asked) -> Sequence[ConfigEntry] | _Result:
+    node = node_of_loggers(context, asked.resource_name)
+    levels = node if isinstance(node, LoggersError) else await logger_levels(context, node)
+    if isinstance(levels, LoggersError):
+        return _refused(asked, levels.error_code, levels.message)
+    return logger_entries(levels)
 
 
 def _entries(context: RequestContext, asked: _Asked) -> Sequence[ConfigEntry] | _Result:

@@ -1,7 +1,7 @@
 """IncrementalAlterConfigs v0-1: sets and deletes single configs (KIP-339).
 
 Behaviour
-- Resources are topics, brokers and client metrics subscriptions (KIP-714).
+- Resources are topics, brokers, client metrics subscriptions (KIP-714) and broker loggers (KIP-412).
 - Without ALTER_CONFIGS on a topic: TOPIC_AUTHORIZATION_FAILED; on the cluster, for all others:
   CLUSTER_AUTHORIZATION_FAILED.
 - SET and DELETE take any config, APPEND and SUBTRACT only lists, and as in Kafka none of client
@@ -15,6 +15,9 @@ Behaviour
 - A client metrics subscription is made by its first config, and gone without its last one. Unknown
   configs and an interval out of range are INVALID_REQUEST; a `match` with an unknown property or an
   invalid regular expression and lists with duplicates are INVALID_CONFIG.
+- Loggers get one of Kafka's levels until the node's process ends; DELETE lets root's level hold.
+  Unknown loggers and levels are INVALID_CONFIG; to append or subtract, or to delete root's level, is
+  INVALID_REQUEST. If the node cannot be asked: BROKER_NOT_AVAILABLE.
 - Before the answer the change is in the metadata store, and in most cases in effect at the nodes.
 
 Version notes
@@ -110,6 +113,10 @@ def _plan(configs: Sequence[IncrementalAlterConfigsRequestAlterableConfig]) -> P
                 continue
             if operation not in values:
                 why = f"unknown operation {operation} on config {config.name}"
+                return Refused(ErrorCode.INVALID_REQUEST, why)
+            if operation != SET and target.loggers_of is not None:
+                name = "APPEND" if operation == APPEND else "SUBTRACT"
+                why = f"{name} operation is not allowed for the BROKER_LOGGER resource"
                 return Refused(ErrorCode.INVALID_REQUEST, why)
             if operation != SET and not _is_list(target, config.name):
                 verb = "APPEND to" if operation == APPEND else "SUBTRACT from"

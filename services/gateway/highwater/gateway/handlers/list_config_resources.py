@@ -2,16 +2,13 @@
 
 Behaviour
 - v0 lists client metrics subscriptions. v1 lists the types that are asked for, all if none is: topics
-  of the instance, brokers and client metrics. No group has configs, so none is listed.
+  of the instance, brokers, their loggers and client metrics. No group has configs, so none is listed.
 - Another type is UNSUPPORTED_VERSION, and nothing is listed.
 - Without DESCRIBE_CONFIGS on the cluster: CLUSTER_AUTHORIZATION_FAILED. As in Kafka, single topics
   are not asked about.
 
 Version notes
 - v0 was called ListClientMetricsResources. v1: types.
-
-Deviations
-- Broker loggers have no configs here: none is listed.
 """
 
 from collections.abc import Iterable, Iterator
@@ -60,7 +57,7 @@ def _names(context: RequestContext, kind: int) -> Iterable[str]:
     names: Iterator[str] = iter(())
     if kind == ConfigResourceType.TOPIC:
         names = (topic.name for topic in image.topics.values() if topic.instance == instance)
-    elif kind == ConfigResourceType.BROKER:
+    elif kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER):
         names = (str(node) for node in sorted(image.nodes))
     elif kind == ConfigResourceType.CLIENT_METRICS:
         names = (key.name for key in image.client_metrics if key.instance == instance)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.gateway.handling.admin_calls import await_visible, call_timeout_s, code_by_name
 from highwater.gateway.handling.authorization import config_denial
+from highwater.gateway.handling.broker_loggers import LoggersError, alter_loggers, node_of_loggers
 from highwater.gateway.handling.context import RequestContext
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.acl_operations import AclOperation
@@ -39,12 +40,13 @@ class Refused(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """A resource that can be changed: a topic, else a client metrics subscription, which may not
-    exist yet, else brokers; node -1 is all of them.
+    exist yet, else the loggers of a broker, else brokers; node -1 is all of them.
     """
 
     topic: TopicState | None = None
     client_metrics: str | None = None
     """The subscription's name."""
+    loggers_of: NodeId | None = None
     node: NodeId = NO_NODE
 
 
@@ -77,15 +79,17 @@ async def alter_resources(
             why = "Each resource must appear at most once."
             outcomes[index] = Refused(ErrorCode.INVALID_REQUEST, why)
             continue
-        denial = config_denial(context, AclOperation.ALTER_CONFIGS, key.type, key.name)
-        if denial:
-            outcomes[index] = Refused(denial, denial.message)
+        found = _checked(context, key, plan)
+        if isinstance(found, Refused):
+            outcomes[index] = found
             continue
-        change = _change(context, key, plan)
-        if isinstance(change, Refused):
-            outcomes[index] = change
+        target, wanted = found
+        if target.loggers_of is not None:
+            outcomes[index] = await _alter_loggers(
+                context, target.loggers_of, wanted, validate_only=validate_only
+            )
         else:
-            changes.append((index, change))
+            changes.append((index, _change(target, wanted)))
     if changes:
         response = await context.backend.controller.alter_configs(
             pb.AlterConfigsRequest(
@@ -119,16 +123,33 @@ def check_names(configs: Iterable[tuple[str, bool]]) -> Refused | None:
     return None
 
 
-def _change(context: RequestContext, key: ResourceKey, plan: Plan) -> pb.ConfigChange | Refused:
+def _checked(
+    context: RequestContext, key: ResourceKey, plan: Plan
+) -> tuple[Target, Assignments] | Refused:
+    denial = config_denial(context, AclOperation.ALTER_CONFIGS, key.type, key.name)
+    if denial:
+        return Refused(denial, denial.message)
     target = _target(context, key)
     if isinstance(target, Refused):
         return target
     wanted = plan(target)
     if isinstance(wanted, Refused):
         return wanted
-    refusal = _refusal(target, wanted)
-    if refusal is not None:
-        return refusal
+    return _refusal(target, wanted) or (target, wanted)
+
+
+async def _alter_loggers(
+    context: RequestContext, node: NodeId, wanted: Assignments, *, validate_only: bool
+) -> Refused | None:
+    assert not wanted.replace_all
+    assert not wanted.appended
+    assert not wanted.subtracted
+    levels: dict[str, str | None] = {**wanted.set, **dict.fromkeys(wanted.deleted)}
+    error = await alter_loggers(context, node, levels, validate_only=validate_only)
+    return None if error is None else Refused(*error)
+
+
+def _change(target: Target, wanted: Assignments) -> pb.ConfigChange:
     change = pb.ConfigChange(
         set=wanted.set,
         deleted=wanted.deleted,
@@ -164,15 +185,19 @@ def _target(context: RequestContext, key: ResourceKey) -> Target | Refused:
         return Refused(ErrorCode.INVALID_REQUEST, f"there is no broker '{key.name}'")
     if key.type == ConfigResourceType.CLIENT_METRICS:
         return Target(client_metrics=key.name)
+    if key.type == ConfigResourceType.BROKER_LOGGER:
+        node = node_of_loggers(context, key.name)
+        return Refused(*node) if isinstance(node, LoggersError) else Target(loggers_of=node)
     return Refused(ErrorCode.INVALID_REQUEST, f"resource type {key.type} has no configs here")
 
 
 def _refusal(target: Target, wanted: Assignments) -> Refused | None:
     """Refuses what the controller would refuse, with Kafka's codes, which differ for brokers.
 
-    Configs of client metrics are left to the controller, which has their rules.
+    Configs of client metrics are left to the controller, and loggers to their node, which have the
+    rules.
     """
-    if target.client_metrics is not None:
+    if target.client_metrics is not None or target.loggers_of is not None:
         return None
     if target.topic is None:
         why = _node_error(wanted, all_nodes=target.node == NO_NODE)

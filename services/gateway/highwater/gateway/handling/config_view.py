@@ -106,6 +106,23 @@ def client_metrics_entries(image: ClusterImage, key: ClientMetricsKey) -> list[C
     return entries
 
 
+def logger_entries(levels: Mapping[str, str]) -> list[ConfigEntry]:
+    """The levels of a broker's loggers as configs; as in Kafka without type and synonyms."""
+    return [
+        ConfigEntry(
+            name=name,
+            value=level,
+            type=ConfigType.UNKNOWN,
+            source=ConfigSource.DYNAMIC_BROKER_LOGGER,
+            read_only=False,
+            sensitive=False,
+            documentation="The least severe level that this service writes to the log.",
+            synonyms=(),
+        )
+        for name, level in sorted(levels.items())
+    ]
+
+
 def topic_config_type(name: str) -> ConfigType:
     """The type of a topic config, UNKNOWN if there is no such config."""
     entry = TOPIC_CONFIGS.get(name)

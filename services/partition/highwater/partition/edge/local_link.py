@@ -12,6 +12,7 @@ from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.record_deletions import RecordDeletions
 from highwater.partition.node.log_dirs import LogDirQueries
+from highwater.partition.node.loggers import LoggerQueries
 
 
 class LocalLink:
@@ -24,6 +25,7 @@ class LocalLink:
         plane: DataPlane,
         queries: OffsetQueries,
         log_dirs: LogDirQueries,
+        loggers: LoggerQueries,
         coordinator: CoordinatorPort,
         schedule: Callable[[Callable[[], None]], object],
     ) -> None:
@@ -31,6 +33,7 @@ class LocalLink:
         self._queries = queries
         self._deletions = RecordDeletions(plane)
         self._log_dirs = log_dirs
+        self._loggers = loggers
         gatherer = AppendGatherer(schedule, plane.append)
         self.append = gatherer.append
         self._schedule = schedule
@@ -74,6 +77,18 @@ class LocalLink:
     ) -> pb.DescribeLogDirsResponse:
         """All directories of the node."""
         return await self._log_dirs.describe(request)
+
+    async def describe_loggers(
+        self, _request: pb.DescribeLoggersRequest, _timeout_s: float
+    ) -> pb.DescribeLoggersResponse:
+        """All loggers of this process."""
+        return self._loggers.describe()
+
+    async def alter_loggers(
+        self, request: pb.AlterLoggersRequest, _timeout_s: float
+    ) -> pb.AlterLoggersResponse:
+        """Changes all of the levels or none."""
+        return self._loggers.alter(request)
 
 
 class _Guarded:

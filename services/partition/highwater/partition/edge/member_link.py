@@ -48,6 +48,8 @@ class LocalMemberLink:
         self.describe_producers = local.describe_producers
         self.delete_records = local.delete_records
         self.describe_log_dirs = local.describe_log_dirs
+        self.describe_loggers = local.describe_loggers
+        self.alter_loggers = local.alter_loggers
 
     @property
     def takes_appends(self) -> bool:

@@ -11,6 +11,7 @@ from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.edge.server import add_to
 from highwater.partition.edge.stream_drain import StreamDrain
 from highwater.partition.node.log_dirs import LogDirQueries
+from highwater.partition.node.loggers import LoggerQueries
 from highwater.partition.node.node_replication import NodeReplication
 from highwater.rpc.health import RpcHealth
 from highwater.rpc.reports import OnFailure
@@ -38,6 +39,7 @@ class NodeServer:
         plane: DataPlane,
         queries: OffsetQueries,
         log_dirs: LogDirQueries,
+        loggers: LoggerQueries,
         coordinator: CoordinatorPort,
         replication: NodeReplication | None = None,
     ) -> None:
@@ -47,6 +49,7 @@ class NodeServer:
             plane=plane,
             queries=queries,
             log_dirs=log_dirs,
+            loggers=loggers,
             coordinator=coordinator,
             drain=self._streams,
             on_failure=self._on_failure,

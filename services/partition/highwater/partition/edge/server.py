@@ -11,6 +11,7 @@ from highwater.partition.edge.replicate_stream import replicate_handler
 from highwater.partition.edge.stream_drain import StreamDrain
 from highwater.partition.edge.streams import append_handler, coordinate_handler, fetch_handler
 from highwater.partition.node.log_dirs import LogDirQueries
+from highwater.partition.node.loggers import LoggerQueries
 from highwater.partition.node.node_replication import NodeReplication
 from highwater.partition.replication.leader.range_reads import read_range
 from highwater.rpc.methods import Methods
@@ -24,6 +25,7 @@ def add_to(
     plane: DataPlane,
     queries: OffsetQueries,
     log_dirs: LogDirQueries,
+    loggers: LoggerQueries,
     coordinator: CoordinatorPort,
     drain: StreamDrain,
     on_failure: OnFailure,
@@ -46,7 +48,10 @@ def add_to(
             traffic=None if replication is None else replication.traffic,
         ),
     )
-    unary = _UnaryMethods(plane, queries, log_dirs)
+    _add_unary(methods, _UnaryMethods(plane, queries, log_dirs, loggers))
+
+
+def _add_unary(methods: Methods, unary: "_UnaryMethods") -> None:
     methods.add_unary(
         path_of("ListOffsets"),
         unary.list_offsets,
@@ -78,6 +83,18 @@ def add_to(
         serialize=pb.DescribeLogDirsResponse.SerializeToString,
     )
     methods.add_unary(
+        path_of("DescribeLoggers"),
+        unary.describe_loggers,
+        deserialize=pb.DescribeLoggersRequest.FromString,
+        serialize=pb.DescribeLoggersResponse.SerializeToString,
+    )
+    methods.add_unary(
+        path_of("AlterLoggers"),
+        unary.alter_loggers,
+        deserialize=pb.AlterLoggersRequest.FromString,
+        serialize=pb.AlterLoggersResponse.SerializeToString,
+    )
+    methods.add_unary(
         path_of("ReadRange"),
         unary.read_range,
         deserialize=pb.ReadRangeRequest.FromString,
@@ -88,11 +105,18 @@ def add_to(
 class _UnaryMethods:
     """Requests that come rarely."""
 
-    def __init__(self, plane: DataPlane, queries: OffsetQueries, log_dirs: LogDirQueries) -> None:
+    def __init__(
+        self,
+        plane: DataPlane,
+        queries: OffsetQueries,
+        log_dirs: LogDirQueries,
+        loggers: LoggerQueries,
+    ) -> None:
         self._plane = plane
         self._queries = queries
         self._deletions = RecordDeletions(plane)
         self._log_dirs = log_dirs
+        self._loggers = loggers
 
     async def list_offsets(
         self, request: pb.ListOffsetsRequest, _call: ServerStreamCall
@@ -118,6 +142,16 @@ class _UnaryMethods:
         self, request: pb.DescribeLogDirsRequest, _call: ServerStreamCall
     ) -> pb.DescribeLogDirsResponse:
         return await self._log_dirs.describe(request)
+
+    async def describe_loggers(
+        self, _request: pb.DescribeLoggersRequest, _call: ServerStreamCall
+    ) -> pb.DescribeLoggersResponse:
+        return self._loggers.describe()
+
+    async def alter_loggers(
+        self, request: pb.AlterLoggersRequest, _call: ServerStreamCall
+    ) -> pb.AlterLoggersResponse:
+        return self._loggers.alter(request)
 
     async def read_range(
         self, request: pb.ReadRangeRequest, _call: ServerStreamCall

@@ -491,3 +491,44 @@ class LogDirReplica(_message.Message):
     partition: int
     size_bytes: int
     def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., size_bytes: _Optional[int] = ...) -> None: ...
+
+class DescribeLoggersRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DescribeLoggersResponse(_message.Message):
+    __slots__ = ("levels",)
+    class LevelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    LEVELS_FIELD_NUMBER: _ClassVar[int]
+    levels: _containers.ScalarMap[str, str]
+    def __init__(self, levels: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class AlterLoggersRequest(_message.Message):
+    __slots__ = ("changes", "validate_only")
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    changes: _containers.RepeatedCompositeFieldContainer[LoggerChange]
+    validate_only: bool
+    def __init__(self, changes: _Optional[_Iterable[_Union[LoggerChange, _Mapping]]] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+
+class LoggerChange(_message.Message):
+    __slots__ = ("logger", "level")
+    LOGGER_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    logger: str
+    level: str
+    def __init__(self, logger: _Optional[str] = ..., level: _Optional[str] = ...) -> None: ...
+
+class AlterLoggersResponse(_message.Message):
+    __slots__ = ("error_code", "message")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    message: str
+    def __init__(self, error_code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...

@@ -90,6 +90,16 @@ class PartitionServiceStub:
                 request_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeLogDirsRequest.SerializeToString,
                 response_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeLogDirsResponse.FromString,
                 _registered_method=True)
+        self.DescribeLoggers = channel.unary_unary(
+                '/highwater.api.partition.v1.PartitionService/DescribeLoggers',
+                request_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeLoggersRequest.SerializeToString,
+                response_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeLoggersResponse.FromString,
+                _registered_method=True)
+        self.AlterLoggers = channel.unary_unary(
+                '/highwater.api.partition.v1.PartitionService/AlterLoggers',
+                request_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.AlterLoggersRequest.SerializeToString,
+                response_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.AlterLoggersResponse.FromString,
+                _registered_method=True)
 
 
 class PartitionServiceServicer:
@@ -178,6 +188,20 @@ class PartitionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DescribeLoggers(self, request, context):
+        """DescribeLoggers tells the levels of the loggers of the node's process (KIP-412).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AlterLoggers(self, request, context):
+        """AlterLoggers changes levels until the process ends: all of the request's, or none.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_PartitionServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -230,6 +254,16 @@ def add_PartitionServiceServicer_to_server(servicer, server):
                     servicer.DescribeLogDirs,
                     request_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeLogDirsRequest.FromString,
                     response_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeLogDirsResponse.SerializeToString,
+            ),
+            'DescribeLoggers': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeLoggers,
+                    request_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeLoggersRequest.FromString,
+                    response_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeLoggersResponse.SerializeToString,
+            ),
+            'AlterLoggers': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterLoggers,
+                    request_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.AlterLoggersRequest.FromString,
+                    response_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.AlterLoggersResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -508,6 +542,60 @@ class PartitionService:
             '/highwater.api.partition.v1.PartitionService/DescribeLogDirs',
             highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeLogDirsRequest.SerializeToString,
             highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeLogDirsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeLoggers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/highwater.api.partition.v1.PartitionService/DescribeLoggers',
+            highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeLoggersRequest.SerializeToString,
+            highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeLoggersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterLoggers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/highwater.api.partition.v1.PartitionService/AlterLoggers',
+            highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.AlterLoggersRequest.SerializeToString,
+            highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.AlterLoggersResponse.FromString,
             options,
             channel_credentials,
             insecure,
