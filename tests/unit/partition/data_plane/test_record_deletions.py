@@ -108,6 +108,26 @@ async def test_it_waits_for_followers(node):
     assert replica.listeners == ()
 
 
+async def test_a_partition_that_a_request_names_often_is_waited_for_once(node):
+    replica = filled(node)
+    alone_no_more(replica)
+    offsets = [2, 4, 3]
+    request = pb.DeleteRecordsRequest(
+        timeout_ms=10_000,
+        partitions=[pb.DeleteRecordsPartition(topic_id=TOPIC, offset=one) for one in offsets],
+    )
+    waiting = asyncio.create_task(RecordDeletions(node.plane).delete(request))
+    await asyncio.sleep(0)
+    assert len(replica.listeners) == 1
+    replica.follower_keeps(replica.core.followers[OTHER], 3)
+    await asyncio.sleep(0)
+    assert not waiting.done(), "the largest offset counts"
+    replica.follower_keeps(replica.core.followers[OTHER], 4)
+    answered = (await waiting).results
+    assert [(one.error_code, one.low_watermark) for one in answered] == [(0, 4)] * 3
+    assert replica.listeners == ()
+
+
 async def test_it_does_not_wait_for_nodes_that_are_down(node):
     replica, waiting = await followed(node)
     image_says(replica, leader=1, epoch=EPOCH, replicas=(1, OTHER), isr=(1,))

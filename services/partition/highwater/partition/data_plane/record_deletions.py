@@ -34,20 +34,33 @@ class RecordDeletions:
 
     async def delete(self, request: pb.DeleteRecordsRequest) -> pb.DeleteRecordsResponse:
         """Answers in the order of the request, after at most its `timeout_ms`."""
-        found = [self._begin(asked) for asked in request.partitions]
-        waits = [one for one in found if isinstance(one, _Wait)]
+        waits: dict[tuple[TopicId, int], _Wait] = {}
+        found = [self._begin(asked, waits) for asked in request.partitions]
         if waits:
-            await _finished(waits, min(request.timeout_ms, WAIT_MS_MAX) / 1000)
+            await _finished(list(waits.values()), min(request.timeout_ms, WAIT_MS_MAX) / 1000)
         return pb.DeleteRecordsResponse(
             results=[one.result if isinstance(one, _Wait) else one for one in found]
         )
 
-    def _begin(self, asked: pb.DeleteRecordsPartition) -> "pb.DeleteRecordsResult | _Wait":
-        replica = self._plane.replicas.get((TopicId(asked.topic_id), asked.partition))
+    def _begin(
+        self, asked: pb.DeleteRecordsPartition, waits: "dict[tuple[TopicId, int], _Wait]"
+    ) -> "pb.DeleteRecordsResult | _Wait":
+        """Deletes; what has to be waited for is put into `waits`.
+
+        A request may name a partition as often as its size allows. It is waited for once.
+        """
+        key = (TopicId(asked.topic_id), asked.partition)
+        replica = self._plane.replicas.get(key)
         if replica is None:
             return _failed(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         refused, offset = replica.delete_records(asked.offset)
-        return _failed(refused) if refused else _Wait(replica, offset)
+        if refused:
+            return _failed(refused)
+        wait = waits.get(key)
+        if wait is None:
+            wait = waits[key] = _Wait(replica, offset)
+        wait.extend_to(offset)
+        return wait
 
 
 class _Wait:
@@ -62,6 +75,10 @@ class _Wait:
         self.result = pb.DeleteRecordsResult(
             error_code=ErrorCode.REQUEST_TIMED_OUT, low_watermark=replica.core.low_watermark()
         )
+
+    def extend_to(self, offset: int) -> None:
+        """Waits for this offset, too."""
+        self._offset = max(self._offset, offset)
 
     def look(self, _: ReplicaRole | None = None) -> bool:
         """True if there is nothing to wait for any more; `result` then says why."""
