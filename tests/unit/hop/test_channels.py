@@ -15,6 +15,7 @@ class Counting(FakeChannel):
         n = self.number
         return Statistics(
             connections=0 if self.is_closed else n,
+            unix_connections=0 if self.is_closed else 7 * n,
             streams=0 if self.is_closed else 2 * n,
             held_bytes=0,
             unsent_bytes=3 * n,
@@ -38,6 +39,7 @@ async def test_counts_are_added_up_and_kept():
     two.number = 10
     told = channels.statistics()
     assert (told.connections, told.streams, told.unsent_bytes) == (11, 22, 33)
+    assert told.unix_connections == 77
     assert (told.connections_opened, told.totals.bytes_sent, told.totals.stalls) == (44, 55, 66)
     await channels.close(two)
     await channels.close(one)
