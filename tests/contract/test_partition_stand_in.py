@@ -20,7 +20,6 @@ from highwater.hop.append import OUTCOME_NOT_APPENDED
 from highwater.hop.channels import hop_channels
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.hop.settings import HopSettings, HopTransport
-from highwater.hop.transport import open_channel
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import NodeState
 from highwater.model.errors import UnreachableError

@@ -14,7 +14,7 @@ from highwater.gateway.core.budget import MemoryBudget
 from highwater.hop.channels import hop_channels
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.hop.settings import HopSettings, HopTransport
-from highwater.hop.transport import SERVICE, make_server, open_channel, path_of
+from highwater.hop.transport import SERVICE, make_server, path_of
 from highwater.model.errors import PortInUseError
 from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.partition.replication.follower.range_client import RangeClient

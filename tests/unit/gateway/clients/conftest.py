@@ -8,7 +8,6 @@ from highwater.gateway.clients.node_link import GrpcNodeLink
 from highwater.gateway.core.budget import MemoryBudget
 from highwater.hop.channels import hop_channels
 from highwater.hop.settings import HopSettings, HopTransport
-from highwater.hop.transport import open_channel
 from tests.unit.gateway.clients.partition_node import PartitionNode
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from highwater.hop.channels import hop_channels
 from highwater.hop.settings import HopSettings, HopTransport
-from highwater.hop.transport import open_channel
 from highwater.model.cluster import ClusterImage, NodeState
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.replica import PartitionReplica

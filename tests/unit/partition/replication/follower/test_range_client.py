@@ -9,7 +9,7 @@ import pytest
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.hop.channels import hop_channels
 from highwater.hop.settings import HopSettings, HopTransport
-from highwater.hop.transport import make_server, open_channel, path_of
+from highwater.hop.transport import make_server, path_of
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import TopicId
 from highwater.partition.core.repair import Outcome
