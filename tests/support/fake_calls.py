@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from highwater.hop.framing import joined
-from highwater.hop.unix_socket import NodeSocket
 from highwater.http2.ports import Buffer
+from highwater.rpc.addresses import UnixAddress
 from highwater.rpc.ports import Message, ServerCallbacks, StreamHandler, nothing
 from highwater.rpc.status import Status, StatusCode
 
@@ -107,9 +107,9 @@ class FakeCall:
 class FakeChannel:
     """Keeps its calls, and opens them in the next turn of the loop."""
 
-    def __init__(self, address: str = "", socket: NodeSocket | None = None) -> None:
+    def __init__(self, address: str = "", nearby: UnixAddress | None = None) -> None:
         self.address = address
-        self.socket = socket
+        self.nearby = nearby
         self.connects = True
         self.is_closed = False
         self.calls: list[FakeCall] = []

@@ -1,7 +1,11 @@
 """A process's channels to nodes, and their counts."""
 
-from highwater.hop.channels import HopChannels
+import pytest
+
+from highwater.hop.channels import HopChannels, hop_channels
+from highwater.hop.settings import HopSettings
 from highwater.http2.counters import ConnectionCounters
+from highwater.rpc.addresses import UnixAddress
 from highwater.rpc.statistics import Statistics
 from tests.support.fake_calls import FakeChannel
 
@@ -46,3 +50,12 @@ async def test_counts_are_added_up_and_kept():
     told = channels.statistics()
     assert (told.connections, told.streams, told.unsent_bytes) == (0, 0, 0)
     assert (told.connections_opened, told.totals.bytes_sent, told.totals.stalls) == (44, 55, 66)
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+async def test_unix_sockets_may_be_switched_off(wanted):
+    channels = hop_channels(HopSettings(unix_sockets=wanted), lambda _name, _error: None)
+    address = UnixAddress("/nowhere")
+    channel = channels.open("127.0.0.1:1", address)
+    assert channel._nearby == (address if wanted else None)
+    await channels.close(channel)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from highwater.hop.segment_files import INCARNATION_FILE
-from highwater.hop.unix_socket import PATH_BYTES_MAX, SOCKET_FILE, NodeSocket, socket_to_serve
+from highwater.hop.unix_socket import PATH_BYTES_MAX, SOCKET_FILE, socket_of, socket_to_serve
 from highwater.model.errors import BindError
 from highwater.rpc.addresses import UnixAddress
 
@@ -29,10 +29,10 @@ def test_a_path_that_is_too_long_is_not_taken(tmp_path):
         one.mkdir()
         (one / INCARNATION_FILE).write_text("token")
     assert len(socket_to_serve([fits]).path) == PATH_BYTES_MAX
-    assert NodeSocket([str(fits)], "token").address() is not None
+    assert socket_of([str(fits)], "token") is not None
     with pytest.raises(BindError, match="more than 107 bytes"):
         socket_to_serve([long])
-    assert NodeSocket([str(long)], "token").address() is None
+    assert socket_of([str(long)], "token") is None
 
 
 def test_a_directory_of_somebody_else_is_not_taken(tmp_path, monkeypatch):
@@ -48,18 +48,12 @@ def test_a_directory_that_cannot_be_read_is_not_taken(tmp_path):
 
 def test_peers_of_the_host_find_it_by_the_token(directory):
     dirs = [str(directory), "/other"]
-    assert NodeSocket(dirs, "token").address() == UnixAddress(str(directory / SOCKET_FILE))
-    assert NodeSocket(dirs, "another").address() is None
-    assert NodeSocket([str(directory / "none")], "token").address() is None
-    assert NodeSocket([], "token").address() is None
+    assert socket_of(dirs, "token") == UnixAddress(str(directory / SOCKET_FILE))
+    assert socket_of(dirs, "another") is None
+    assert socket_of([str(directory / "none")], "token") is None
+    assert socket_of([], "token") is None
 
 
-def test_a_node_that_has_moved_is_not_looked_for_here(directory):
-    socket = NodeSocket([str(directory)], "token")
-    assert socket.address() is not None
+def test_a_token_that_is_none(directory):
     (directory / INCARNATION_FILE).write_bytes(b"\xff\xfe")
-    assert socket.address() is None
-    (directory / INCARNATION_FILE).unlink()
-    assert socket.address() is None
-    (directory / INCARNATION_FILE).write_text("token")
-    assert socket.address() is not None
+    assert socket_of([str(directory)], "token") is None

@@ -2,8 +2,8 @@
 
 from highwater.hop.settings import HopSettings
 from highwater.hop.transport import HopChannel, OpenChannel, open_channel
-from highwater.hop.unix_socket import NodeSocket
 from highwater.http2.counters import ConnectionCounters
+from highwater.rpc.addresses import UnixAddress
 from highwater.rpc.reports import OnFailure
 from highwater.rpc.statistics import Statistics
 
@@ -18,9 +18,9 @@ class HopChannels:
         self._closed_opened = 0
         self._closed_totals = ConnectionCounters()
 
-    def open(self, address: str, socket: NodeSocket | None = None) -> HopChannel:
+    def open(self, address: str, nearby: UnixAddress | None = None) -> HopChannel:
         """A channel to host:port, or to the node's unix socket while that can be reached."""
-        channel = self._make(address, socket)
+        channel = self._make(address, nearby)
         self._open[channel] = None
         return channel
 
@@ -56,8 +56,9 @@ class HopChannels:
 def hop_channels(settings: HopSettings, on_failure: OnFailure) -> HopChannels:
     """The channels of a process with these settings. `on_failure` takes the bugs of callbacks."""
 
-    def make(address: str, socket: NodeSocket | None) -> HopChannel:
-        taken = socket if settings.unix_sockets else None
-        return open_channel(address, settings.transport, on_failure, socket=taken)
+    def make(address: str, nearby: UnixAddress | None) -> HopChannel:
+        if not settings.unix_sockets:
+            nearby = None
+        return open_channel(address, settings.transport, on_failure, nearby=nearby)
 
     return HopChannels(make)

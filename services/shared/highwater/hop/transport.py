@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from highwater.hop.settings import HopTransport
-from highwater.hop.unix_socket import NodeSocket
 from highwater.hop.unreachable import UnreachableChannel
 from highwater.rpc.addresses import TcpAddress, UnixAddress
 from highwater.rpc.channel import Channel
@@ -80,7 +79,7 @@ class HopServer(Protocol):
         ...
 
 
-OpenChannel = Callable[[str, NodeSocket | None], HopChannel]
+OpenChannel = Callable[[str, UnixAddress | None], HopChannel]
 """Makes a channel to an address, or to the node's unix socket while that can be reached."""
 
 
@@ -90,12 +89,12 @@ def open_channel(
     on_failure: OnFailure,
     *,
     tls: ClientTls | None = None,
-    socket: NodeSocket | None = None,
+    nearby: UnixAddress | None = None,
 ) -> HopChannel:
     """A channel to host:port, which connects when there is a call to make; plain without `tls`.
 
     `on_failure` takes the bugs of callbacks. If `address` is none, nobody is reached there.
-    `socket` is tried before `address` each time, but neither by grpcio nor with `tls`.
+    `nearby` is tried before `address` each time, but neither by grpcio nor with `tls`.
     """
     if transport is HopTransport.GRPCIO:
         return GrpcioChannel(
@@ -111,7 +110,7 @@ def open_channel(
             message_bytes_max=MESSAGE_BYTES_MAX,
             tls=None if tls is None else tls.context,
             on_failure=on_failure,
-            nearby=None if socket is None or tls is not None else socket.address,
+            nearby=nearby if tls is None else None,
         )
     except ValueError as error:
         return UnreachableChannel(str(error))

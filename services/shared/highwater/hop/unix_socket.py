@@ -1,7 +1,7 @@
 """A node's unix socket, by which gateways and nodes of its host reach it without TCP (decision 124).
 
-It is in the node's first log directory. Who finds the node's incarnation token there, as for its
-segment files, tries the socket first at each attempt to connect, and then host:port.
+It is in the node's first log directory. Who finds the token of the node's incarnation there, as for
+its segment files, tries the socket first at each attempt to connect, and then host:port.
 """
 
 import os
@@ -35,26 +35,15 @@ def socket_to_serve(log_dirs: Sequence[Path]) -> UnixAddress:
     return address
 
 
-class NodeSocket:
-    """The socket of one incarnation of a node, as its peers see it; frozen."""
+def socket_of(log_dirs: Sequence[str], incarnation: str) -> UnixAddress | None:
+    """The socket of a node's incarnation, as it has registered; None if that is on another host.
 
-    __slots__ = ("_directory", "_incarnation")
-
-    def __init__(self, log_dirs: Sequence[str], incarnation: str) -> None:
-        """As the node has registered them."""
-        self._directory = Path(log_dirs[0]) if log_dirs else None
-        self._incarnation = incarnation
-
-    def address(self) -> UnixAddress | None:
-        """The socket, if the node is on this host as far as its directory tells; else None.
-
-        Asked before each attempt to connect, as the node may come, go or move meanwhile. Whether
-        the socket is there and may be used shows when somebody connects.
-        """
-        if self._directory is None or token_in(self._directory) != self._incarnation:
-            return None
-        path = str(self._directory / SOCKET_FILE)
-        return None if _is_too_long(path) else UnixAddress(path)
+    Whether the socket is there and may be used shows when somebody connects.
+    """
+    if not log_dirs or token_in(Path(log_dirs[0])) != incarnation:
+        return None
+    path = str(Path(log_dirs[0]) / SOCKET_FILE)
+    return None if _is_too_long(path) else UnixAddress(path)
 
 
 def _is_too_long(path: str) -> bool:

@@ -56,14 +56,13 @@ class Channel:
         limits: AbuseLimits = _LIMITS,
         keepalive: Keepalive = KEEPALIVE_DEFAULT,
         on_failure: OnFailure | None = None,
-        nearby: Callable[[], UnixAddress | None] | None = None,
+        nearby: UnixAddress | None = None,
         random_number: Callable[[], float] = random.random,
     ) -> None:
         """`address`: host:port or unix:/path. Plain without `tls`, which must trust the peer.
 
         `on_failure` takes the bugs of callbacks; the loop's exception handler by default. `nearby`
-        tells of a socket of the same peer that is tried first in each attempt, always plain. Raises
-        ValueError.
+        is a socket of the same peer, which each attempt tries first; always plain. Raises ValueError.
         """
         self._address = parse_address(address)
         self._authority = "localhost" if address.startswith("unix:") else address
@@ -253,11 +252,10 @@ class Channel:
     async def _reach(self) -> ClientConnection:
         """A connection to the peer, by the nearest way that works. Raises OSError."""
         until_s = self._loop.time() + CONNECT_TIMEOUT_S
-        nearby = None if self._nearby is None else self._nearby()
-        if nearby is not None:
+        if self._nearby is not None:
             # It may be gone, or not for this user; a peer that lives still has its port.
             with contextlib.suppress(OSError):
-                return await self._connect_to(nearby, until_s)
+                return await self._connect_to(self._nearby, until_s)
         return await self._connect_to(self._address, until_s)
 
     async def _connect_to(self, address: Address, until_s: float) -> ClientConnection:
