@@ -150,6 +150,13 @@ async def test_a_path_that_cannot_be_taken(demo, tmp_path):
     await server.stop(drain_s=0)
 
 
+async def test_a_path_that_cannot_be_removed_is_left(both, path):
+    path.unlink()
+    path.mkdir()
+    await both.stop(drain_s=0)
+    assert path.is_dir()
+
+
 async def test_a_peer_that_hangs_costs_one_attempt(both, address, open_channel, monkeypatch, path):
     """Whoever accepts and says nothing there is the peer itself, which is not tried twice."""
     monkeypatch.setattr("highwater.rpc.channel.CONNECT_TIMEOUT_S", 0.2)

@@ -1,6 +1,7 @@
 """A gRPC server on the running loop: listening addresses, methods by path, an orderly drain."""
 
 import asyncio
+import contextlib
 import ssl
 from collections.abc import Callable
 from typing import Final
@@ -153,7 +154,10 @@ class RpcServer:
         if self._beside is not None:
             listener, address = self._beside
             listener.close()
-            unbind(address)
+            with contextlib.suppress(
+                OSError
+            ):  # Its disk may have failed; the next start removes it.
+                unbind(address)
         for connection in list(self._connections):
             connection.drain()
         patience_s = min(deadline_s, self._loop.time() + GOAWAY_PATIENCE_S)
