@@ -17,10 +17,9 @@ from highwater.api.partition.v1 import partition_service_pb2_grpc as rpc
 from highwater.gateway.clients.node_link import GrpcNodeLink
 from highwater.gateway.core.budget import MemoryBudget
 from highwater.hop.append import OUTCOME_NOT_APPENDED
-from highwater.hop.channels import HopChannels
+from highwater.hop.channels import hop_channels
 from highwater.hop.coordinator import CoordinatorCall
-from highwater.hop.settings import HopTransport
-from highwater.hop.transport import open_channel
+from highwater.hop.settings import HopSettings, HopTransport
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import NodeState
 from highwater.model.errors import UnreachableError
@@ -191,7 +190,7 @@ async def scene(directory):
     def failed(name, error):
         failures.append((name, error))
 
-    channels = HopChannels(lambda address: open_channel(address, HopTransport.LOOP, failed))
+    channels = hop_channels(HopSettings(transport=HopTransport.LOOP), failed)
     link = GrpcNodeLink(
         state_of(port),
         clock=CLOCK,

@@ -9,6 +9,7 @@ from typing import Any
 
 from highwater.hop.framing import joined
 from highwater.http2.ports import Buffer
+from highwater.rpc.addresses import UnixAddress
 from highwater.rpc.ports import Message, ServerCallbacks, StreamHandler, nothing
 from highwater.rpc.status import Status, StatusCode
 
@@ -106,8 +107,9 @@ class FakeCall:
 class FakeChannel:
     """Keeps its calls, and opens them in the next turn of the loop."""
 
-    def __init__(self, address: str = "") -> None:
+    def __init__(self, address: str = "", nearby: UnixAddress | None = None) -> None:
         self.address = address
+        self.nearby = nearby
         self.connects = True
         self.is_closed = False
         self.calls: list[FakeCall] = []

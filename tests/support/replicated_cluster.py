@@ -471,7 +471,7 @@ class ReplicatedCluster:
         if node_id > self.shape.combined:
             return self.hosts.command(node_id, self._command("partition", name, settings))
         given = self.shape.settings
-        hop = {"hop.transport": self.shape.hop}
+        hop = self._hop_settings()
         merged = {
             "partition": {**settings, **hop, **given.get("partition", {}), **given.get(name, {})},
             "gateway": {
@@ -540,12 +540,17 @@ class ReplicatedCluster:
     def _command(self, section: str, name: str, settings: Mapping[str, str]) -> list[str]:
         given = self.shape.settings
         if section in ("gateway", "partition"):
-            settings = {**settings, "hop.transport": self.shape.hop}
+            settings = {**settings, **self._hop_settings()}
         merged = {**settings, **given.get(section, {}), **given.get(name, {})}
         words = [*_HIGHWATER, section, "--parent", str(os.getpid())]
         for key, value in merged.items():
             words += ["--set", f"{key}={value}"]
         return words
+
+    def _hop_settings(self) -> dict[str, str]:
+        # Sockets in the file system would lead past networks that a test cuts.
+        one_host = isinstance(self.hosts, Loopback)
+        return {"hop.transport": self.shape.hop, "hop.unix_sockets": str(one_host).lower()}
 
     def _add(self, name: str, command: Sequence[str]) -> None:
         self._processes[name] = ManagedProcess(

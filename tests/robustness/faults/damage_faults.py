@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from highwater.hop.unix_socket import SOCKET_FILE
 from highwater.kafka.records.batch import LENGTH_OVERHEAD
 from tests.robustness.faults.fault import FAILOVER_S_MAX, Fault, Scene
 from tests.robustness.faults.history import History
@@ -282,7 +283,8 @@ class OthersDisk(DamagedNode):
         own = cluster.data_dir(scene.victim)
         kept = own.with_name(f"{own.name}-kept")
         own.rename(kept)
-        shutil.copytree(cluster.data_dir(scene.others(scene.victim)[0]), own)
+        other = cluster.data_dir(scene.others(scene.victim)[0])
+        shutil.copytree(other, own, ignore=shutil.ignore_patterns(SOCKET_FILE))
         process = cluster.process(f"node-{scene.victim}")
         cluster.start_node(scene.victim)
         code = process.wait(timeout_s=30)

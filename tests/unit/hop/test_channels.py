@@ -1,7 +1,11 @@
 """A process's channels to nodes, and their counts."""
 
-from highwater.hop.channels import HopChannels
+import pytest
+
+from highwater.hop.channels import HopChannels, hop_channels
+from highwater.hop.settings import HopSettings
 from highwater.http2.counters import ConnectionCounters
+from highwater.rpc.addresses import UnixAddress
 from highwater.rpc.statistics import Statistics
 from tests.support.fake_calls import FakeChannel
 
@@ -15,6 +19,7 @@ class Counting(FakeChannel):
         n = self.number
         return Statistics(
             connections=0 if self.is_closed else n,
+            unix_connections=0 if self.is_closed else 7 * n,
             streams=0 if self.is_closed else 2 * n,
             held_bytes=0,
             unsent_bytes=3 * n,
@@ -38,9 +43,19 @@ async def test_counts_are_added_up_and_kept():
     two.number = 10
     told = channels.statistics()
     assert (told.connections, told.streams, told.unsent_bytes) == (11, 22, 33)
+    assert told.unix_connections == 77
     assert (told.connections_opened, told.totals.bytes_sent, told.totals.stalls) == (44, 55, 66)
     await channels.close(two)
     await channels.close(one)
     told = channels.statistics()
     assert (told.connections, told.streams, told.unsent_bytes) == (0, 0, 0)
     assert (told.connections_opened, told.totals.bytes_sent, told.totals.stalls) == (44, 55, 66)
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+async def test_unix_sockets_may_be_switched_off(wanted):
+    channels = hop_channels(HopSettings(unix_sockets=wanted), lambda _name, _error: None)
+    address = UnixAddress("/nowhere")
+    channel = channels.open("127.0.0.1:1", address)
+    assert channel._nearby == (address if wanted else None)
+    await channels.close(channel)

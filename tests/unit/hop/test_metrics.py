@@ -8,6 +8,7 @@ from highwater.rpc.statistics import Statistics
 
 TOLD = Statistics(
     connections=1,
+    unix_connections=14,
     streams=2,
     held_bytes=3,
     unsent_bytes=4,
@@ -35,6 +36,7 @@ def test_every_number_has_a_name_and_an_end():
     }
     assert values == {
         ("connections", "client"): 1,
+        ("unix_connections", "client"): 14,
         ("streams", "client"): 2,
         ("held_bytes", "client"): 3,
         ("unsent_bytes", "client"): 4,

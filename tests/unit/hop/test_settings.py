@@ -1,4 +1,4 @@
-"""hop.transport, of both services."""
+"""The hop's settings, of both services."""
 
 import pytest
 
@@ -24,3 +24,9 @@ def test_the_loop_carries_the_hop_unless_told_otherwise(config, monkeypatch):
 def test_another_transport_is_refused(config):
     with pytest.raises(ConfigError, match=r"hop\.transport"):
         load_settings(config, overrides={"hop.transport": "quic"})
+
+
+@BOTH
+def test_unix_sockets_may_be_switched_off(config):
+    assert config().hop.unix_sockets
+    assert not load_settings(config, overrides={"hop.unix_sockets": "false"}).hop.unix_sockets

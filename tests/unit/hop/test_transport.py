@@ -11,10 +11,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.gateway.clients.node_link import GrpcNodeLink
 from highwater.gateway.core.budget import MemoryBudget
-from highwater.hop.channels import HopChannels
+from highwater.hop.channels import hop_channels
 from highwater.hop.coordinator import CoordinatorCall
-from highwater.hop.settings import HopTransport
-from highwater.hop.transport import SERVICE, make_server, open_channel, path_of
+from highwater.hop.settings import HopSettings, HopTransport
+from highwater.hop.transport import SERVICE, make_server, path_of
 from highwater.model.errors import PortInUseError
 from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.partition.replication.follower.range_client import RangeClient
@@ -68,7 +68,7 @@ async def node(tmp_path, served):
 
 @pytest.fixture
 def channels(called, failed):
-    return HopChannels(lambda address: open_channel(address, called, failed))
+    return hop_channels(HopSettings(transport=called), failed)
 
 
 @pytest.fixture

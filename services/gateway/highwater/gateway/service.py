@@ -34,10 +34,9 @@ from highwater.gateway.routing.table import PartitionRoute, RoutingTable
 from highwater.gateway.sockets.listener import ListenAddress, Listener
 from highwater.gateway.sockets.port_blocks import PortBlocks
 from highwater.gateway.sockets.sender_threads import SenderThreads
-from highwater.hop.channels import HopChannels
+from highwater.hop.channels import hop_channels
 from highwater.hop.metrics import HopCollector
 from highwater.hop.ports import NodeLink
-from highwater.hop.transport import open_channel
 from highwater.kafka.error_codes import ErrorCode
 from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.endpoints import ControllerEndpoints
@@ -91,9 +90,7 @@ class GatewayService:
         self._loop = loop
         self.failed: asyncio.Future[None] = loop.create_future()
         self.turn = Turn(loop.call_soon, time.monotonic_ns)
-        self._channels = HopChannels(
-            lambda address: open_channel(address, config.hop.transport, self._task_failed)
-        )
+        self._channels = hop_channels(config.hop, self._task_failed)
         self.links = NodeLinks(self._open_link, self._task_failed)
         self.held = HeldProduce(
             config.held_produce_bytes_max,

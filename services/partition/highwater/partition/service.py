@@ -13,9 +13,8 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from highwater.hop.append import AppendOwner
-from highwater.hop.channels import HopChannels
+from highwater.hop.channels import hop_channels
 from highwater.hop.metrics import HopCollector
-from highwater.hop.transport import open_channel
 from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.watch import ClusterWatch
@@ -104,9 +103,8 @@ class PartitionService:
         self.queries = OffsetQueries(self.plane, self._log_failed)
         self._endpoints = endpoints
         self._tasks = TaskOwner(self._task_failed)
-        hop, failed = config.hop.transport, self._call_failed
-        self._server = None if embedded else NodeServer(config.host, config.port, hop, failed)
-        self._channels = HopChannels(lambda address: open_channel(address, hop, failed))
+        self._server = None if embedded else NodeServer(config, self._call_failed, log)
+        self._channels = hop_channels(config.hop, self._call_failed)
         self._stack = AsyncExitStack()
         self.logs = self._make_logs()
         self.static_configs = static_configs(config)
@@ -399,7 +397,6 @@ class PartitionService:
         )
         self._stack.push_async_callback(server.stop, drain_s=self._config.drain_s)
         await server.start()
-        self._log.info("listening", address=server.address)
         return self._config.advertised_address or server.reachable_address
 
     def _registered(self, node_epoch: int) -> None:

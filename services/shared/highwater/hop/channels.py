@@ -1,7 +1,10 @@
 """The channels of one process to partition nodes, and what they count, also when they are closed."""
 
-from highwater.hop.transport import HopChannel, OpenChannel
+from highwater.hop.settings import HopSettings
+from highwater.hop.transport import HopChannel, OpenChannel, open_channel
 from highwater.http2.counters import ConnectionCounters
+from highwater.rpc.addresses import UnixAddress
+from highwater.rpc.reports import OnFailure
 from highwater.rpc.statistics import Statistics
 
 
@@ -15,9 +18,9 @@ class HopChannels:
         self._closed_opened = 0
         self._closed_totals = ConnectionCounters()
 
-    def open(self, address: str) -> HopChannel:
-        """A channel to host:port."""
-        channel = self._make(address)
+    def open(self, address: str, nearby: UnixAddress | None = None) -> HopChannel:
+        """A channel to host:port, or to the node's unix socket while that can be reached."""
+        channel = self._make(address, nearby)
         self._open[channel] = None
         return channel
 
@@ -41,9 +44,21 @@ class HopChannels:
             totals.add(one.totals)
         return Statistics(
             connections=sum(one.connections for one in living),
+            unix_connections=sum(one.unix_connections for one in living),
             streams=sum(one.streams for one in living),
             held_bytes=sum(one.held_bytes for one in living),
             unsent_bytes=sum(one.unsent_bytes for one in living),
             connections_opened=self._closed_opened + sum(one.connections_opened for one in living),
             totals=totals,
         )
+
+
+def hop_channels(settings: HopSettings, on_failure: OnFailure) -> HopChannels:
+    """The channels of a process with these settings. `on_failure` takes the bugs of callbacks."""
+
+    def make(address: str, nearby: UnixAddress | None) -> HopChannel:
+        if not settings.unix_sockets:
+            nearby = None
+        return open_channel(address, settings.transport, on_failure, nearby=nearby)
+
+    return HopChannels(make)

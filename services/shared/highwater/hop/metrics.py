@@ -11,6 +11,11 @@ from highwater.rpc.statistics import Statistics
 
 _GAUGES: Final[tuple[tuple[str, str, Callable[[Statistics], float]], ...]] = (
     ("connections", "Connections of the hop.", lambda told: told.connections),
+    (
+        "unix_connections",
+        "Those that are unix sockets, between processes of one host.",
+        lambda told: told.unix_connections,
+    ),
     ("streams", "Calls on them, of which most are long streams.", lambda told: told.streams),
     (
         "held_bytes",

@@ -81,7 +81,7 @@ class SegmentFiles:
         self._files: OrderedDict[tuple[int, int], OpenFile] = OrderedDict()
         self._unlooked: list[tuple[int, int]] = []
         """Files that `drop_deleted` still has to check in this round."""
-        self.readable = bool(log_dirs) and all(_token_in(d) == incarnation for d in self._log_dirs)
+        self.readable = bool(log_dirs) and all(token_in(d) == incarnation for d in self._log_dirs)
 
     def open(self, named: NamedFile, position: int, length: int) -> OpenedRange:
         """Opens a range; raises StaleReferenceError if the file is not the named one."""
@@ -146,8 +146,9 @@ class SegmentFiles:
             self._drop(key)
 
 
-def _token_in(directory: Path) -> str | None:
+def token_in(directory: Path) -> str | None:
+    """The incarnation whose directory it is; None if this process may not read that."""
     try:
-        return (directory / INCARNATION_FILE).read_text().strip()
+        return (directory / INCARNATION_FILE).read_text(errors="replace").strip()
     except OSError:
         return None

@@ -22,3 +22,8 @@ class HopSettings(SettingsGroup):
         description="what carries the streams between gateways and partition nodes: loop, gRPC on "
         "the event loop's own sockets, or grpcio, as before; peers may differ",
     )
+    unix_sockets: bool = Field(
+        default=True,
+        description="a partition node also listens on a unix socket in its first log directory, "
+        "and gateways and nodes of its host and user take that instead of TCP; not with grpcio",
+    )

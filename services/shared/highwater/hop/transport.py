@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from highwater.hop.settings import HopTransport
 from highwater.hop.unreachable import UnreachableChannel
-from highwater.rpc.addresses import TcpAddress
+from highwater.rpc.addresses import TcpAddress, UnixAddress
 from highwater.rpc.channel import Channel
 from highwater.rpc.grpcio_channel import GrpcioChannel
 from highwater.rpc.grpcio_server import GrpcioServer
@@ -69,6 +69,13 @@ class HopServer(Protocol):
         """Binds and serves. Raises PortInUseError or BindError."""
         ...
 
+    async def serve_beside(self, address: UnixAddress) -> bool:
+        """Serves at a unix socket, too, after `start`; False if the transport does not.
+
+        Raises BindError. What is at its path is removed: the directory is the caller's.
+        """
+        ...
+
     async def stop(self, *, drain_s: float) -> None:
         """Refuses new calls, lets running ones end for `drain_s` seconds, then ends them."""
         ...
@@ -78,8 +85,8 @@ class HopServer(Protocol):
         ...
 
 
-OpenChannel = Callable[[str], HopChannel]
-"""Makes a channel to an address."""
+OpenChannel = Callable[[str, UnixAddress | None], HopChannel]
+"""Makes a channel to an address, or to the node's unix socket while that can be reached."""
 
 
 def open_channel(
@@ -88,10 +95,12 @@ def open_channel(
     on_failure: OnFailure,
     *,
     tls: ClientTls | None = None,
+    nearby: UnixAddress | None = None,
 ) -> HopChannel:
     """A channel to host:port, which connects when there is a call to make; plain without `tls`.
 
     `on_failure` takes the bugs of callbacks. If `address` is none, nobody is reached there.
+    `nearby` is tried before `address` each time, but neither by grpcio nor with `tls`.
     """
     if transport is HopTransport.GRPCIO:
         return GrpcioChannel(
@@ -107,6 +116,7 @@ def open_channel(
             message_bytes_max=MESSAGE_BYTES_MAX,
             tls=None if tls is None else tls.context,
             on_failure=on_failure,
+            nearby=nearby if tls is None else None,
         )
     except ValueError as error:
         return UnreachableChannel(str(error))

@@ -1,6 +1,7 @@
 """A client's channel to one peer: connects lazily, and again when there is a call to make."""
 
 import asyncio
+import contextlib
 import random
 import ssl
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from typing import Final, TypeVar
 from highwater.http2.abuse import AbuseLimits
 from highwater.http2.headers import Fields
 from highwater.http2.settings import LocalSettings
-from highwater.rpc.addresses import parse_address
+from highwater.rpc.addresses import Address, UnixAddress, parse_address
 from highwater.rpc.backoff import (
     RETRY_ATTEMPTS_MAX,
     ConnectBackoff,
@@ -55,16 +56,19 @@ class Channel:
         limits: AbuseLimits = _LIMITS,
         keepalive: Keepalive = KEEPALIVE_DEFAULT,
         on_failure: OnFailure | None = None,
+        nearby: UnixAddress | None = None,
         random_number: Callable[[], float] = random.random,
     ) -> None:
         """`address`: host:port or unix:/path. Plain without `tls`, which must trust the peer.
 
-        `on_failure` takes the bugs of callbacks; the loop's exception handler by default. Raises
-        ValueError.
+        `on_failure` takes the bugs of callbacks; the loop's exception handler by default. `nearby`
+        is a socket of the same peer, which each attempt tries first; always plain. Raises ValueError.
         """
         self._address = parse_address(address)
         self._authority = "localhost" if address.startswith("unix:") else address
         self.message_bytes_max = message_bytes_max
+        self._nearby = nearby
+        assert nearby is None or tls is None, "who asks for TLS gets no plain socket"
         self._tls = tls
         if tls is not None:
             tls.set_alpn_protocols([ALPN])
@@ -229,6 +233,33 @@ class Channel:
             self._tasks.start(self._connect(), name=f"connect to {self._address}")
 
     async def _connect(self) -> None:
+        try:
+            connection = await self._reach()
+        except OSError as error:  # TimeoutError is one, and so are those of TLS.
+            self._connecting = False
+            self._connect_failed(f"cannot connect to {self._address}: {str(error) or 'no answer'}")
+            return
+        self._connecting = False
+        self._past.opened += 1
+        if self._closed or connection.draining:
+            connection.close("the channel is closed")
+            self._connect_if_waiting()
+            return
+        self._backoff.succeeded()
+        self._connection = connection
+        self._begin_waiting()
+
+    async def _reach(self) -> ClientConnection:
+        """A connection to the peer, by the nearest way that works. Raises OSError."""
+        until_s = self._loop.time() + CONNECT_TIMEOUT_S
+        if self._nearby is not None:
+            # It may be gone, or not for this user; a peer that lives still has its port.
+            with contextlib.suppress(OSError):
+                return await self._connect_to(self._nearby, until_s)
+        return await self._connect_to(self._address, until_s)
+
+    async def _connect_to(self, address: Address, until_s: float) -> ClientConnection:
+        """Raises OSError."""
         connection = ClientConnection(
             loop=self._loop,
             settings=self._settings,
@@ -242,23 +273,13 @@ class Channel:
         )
         self._connections.add(connection)
         try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                await connection.connect(self._address, self._tls)
-        except OSError as error:  # TimeoutError is one, and so are those of TLS.
+            async with asyncio.timeout_at(until_s):
+                await connection.connect(address, self._tls)
+        except OSError:
             connection.transport.abort("the attempt to connect has failed")
             self._connections.discard(connection)
-            self._connecting = False
-            self._connect_failed(f"cannot connect to {self._address}: {str(error) or 'no answer'}")
-            return
-        self._connecting = False
-        self._past.opened += 1
-        if self._closed or connection.draining:
-            connection.close("the channel is closed")
-            self._connect_if_waiting()
-            return
-        self._backoff.succeeded()
-        self._connection = connection
-        self._begin_waiting()
+            raise
+        return connection
 
     def _connect_failed(self, failure: str) -> None:
         self._failure = failure
@@ -292,6 +313,7 @@ class Channel:
         living = [connection.http2 for connection in self._connections]
         return Statistics(
             connections=len(living),
+            unix_connections=sum(one.transport.is_unix for one in self._connections),
             streams=sum(http2.streams for http2 in living),
             held_bytes=sum(http2.held_bytes for http2 in living),
             unsent_bytes=sum(http2.output.nbytes for http2 in living),

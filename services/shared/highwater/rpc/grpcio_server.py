@@ -8,6 +8,7 @@ import grpc
 import grpc.aio
 
 from highwater.http2.ports import Buffer
+from highwater.rpc.addresses import UnixAddress
 from highwater.rpc.grpcio_messages import Outgoing, grpcio_code_of, metadata_of
 from highwater.rpc.metadata import Metadata
 from highwater.rpc.methods import Methods
@@ -60,6 +61,10 @@ class GrpcioServer(grpc.GenericRpcHandler):
     async def start(self) -> None:
         """Binds and serves. Raises PortInUseError or BindError."""
         await self._server.start()
+
+    async def serve_beside(self, address: UnixAddress) -> bool:  # noqa: ARG002 - see below.
+        """False: grpcio has all addresses before its start, and makes sockets with any rights."""
+        return False
 
     async def stop(self, *, drain_s: float) -> None:
         """See `RpcServer`."""

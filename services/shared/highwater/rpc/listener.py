@@ -53,6 +53,7 @@ def _bind_tcp(address: TcpAddress) -> socket.socket:
 
 
 def _bind_unix(address: UnixAddress) -> socket.socket:
+    """For this user only; nobody can connect before it listens, when that is so."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         try:
@@ -62,6 +63,7 @@ def _bind_unix(address: UnixAddress) -> socket.socket:
                 raise
             Path(address.path).unlink()
             listener.bind(address.path)
+        Path(address.path).chmod(0o600)
         listener.listen(_BACKLOG)
         listener.setblocking(False)
     except OSError:

@@ -1,13 +1,15 @@
-"""A gRPC server on the running loop: one listening address, methods by path, an orderly drain."""
+"""A gRPC server on the running loop: listening addresses, methods by path, an orderly drain."""
 
 import asyncio
+import contextlib
 import ssl
 from collections.abc import Callable
 from typing import Final
 
 from highwater.http2.abuse import AbuseLimits
 from highwater.http2.settings import LocalSettings
-from highwater.rpc.addresses import Address, TcpAddress
+from highwater.model.errors import BindError
+from highwater.rpc.addresses import Address, TcpAddress, UnixAddress
 from highwater.rpc.listener import bind, unbind
 from highwater.rpc.methods import Methods
 from highwater.rpc.reports import OnFailure
@@ -34,7 +36,10 @@ _LIMITS: Final = AbuseLimits()
 
 
 class RpcServer:
-    """One listening address. Add to `methods`, `start`, later `stop`; not restartable."""
+    """One listening address, and perhaps a unix socket beside it.
+
+    Add to `methods`, `start`, later `stop`; not restartable.
+    """
 
     def __init__(
         self,
@@ -71,6 +76,7 @@ class RpcServer:
         self.methods = Methods(self._tasks, self.on_failure)
         """Complete before `start`."""
         self._server: asyncio.Server | None = None
+        self._beside: tuple[asyncio.Server, UnixAddress] | None = None
         self._tls_listener: TlsListener | None = None
         self._connections: set[ServerConnection] = set()
         self._calls: set[ServerCall] = set()
@@ -111,6 +117,21 @@ class RpcServer:
         else:
             self._server = await self._loop.create_unix_server(self._accept, sock=listener)
 
+    async def serve_beside(self, address: UnixAddress) -> bool:
+        """Serves at a unix socket, too, after `start`; always plain, and always True.
+
+        Raises BindError. What is at its path is removed: the directory is the caller's.
+        """
+        assert self._bound is not None, "the server has not been started"
+        assert self._beside is None, "one is enough"
+        try:
+            unbind(address)
+        except OSError as error:
+            raise BindError(str(address), error.strerror or str(error)) from None
+        listener = bind(address)
+        self._beside = await self._loop.create_unix_server(self._accept, sock=listener), address
+        return True
+
     def _may_accept(self) -> bool:
         """Whether another connection may begin its handshake."""
         assert self._tls_listener is not None, "called by it"
@@ -130,6 +151,13 @@ class RpcServer:
             await self._tls_listener.close()
         if self._bound is not None:
             unbind(self._wanted)
+        if self._beside is not None:
+            listener, address = self._beside
+            listener.close()
+            with contextlib.suppress(
+                OSError
+            ):  # Its disk may have failed; the next start removes it.
+                unbind(address)
         for connection in list(self._connections):
             connection.drain()
         patience_s = min(deadline_s, self._loop.time() + GOAWAY_PATIENCE_S)
@@ -194,6 +222,7 @@ class RpcServer:
         living = [connection.http2 for connection in self._connections]
         return Statistics(
             connections=len(living),
+            unix_connections=sum(one.transport.is_unix for one in self._connections),
             streams=sum(http2.streams for http2 in living),
             held_bytes=sum(http2.held_bytes for http2 in living),
             unsent_bytes=sum(http2.output.nbytes for http2 in living),

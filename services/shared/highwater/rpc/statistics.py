@@ -11,6 +11,8 @@ class Statistics:
     """One moment. `totals` also counts connections that are gone."""
 
     connections: int
+    unix_connections: int
+    """Those of `connections` that are unix sockets."""
     streams: int
     held_bytes: int
     """Received payload that waits for paused readers."""

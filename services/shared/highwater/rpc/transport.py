@@ -27,6 +27,10 @@ CONTROL_BYTES_MAX: Final = 4 << 20
 """A peer that makes us write so much beside payload, and does not read it, is given up: answers to
 frames, and headers of calls. 1,000 calls that begin and end at once need less than a tenth. Payload
 stops by itself, at `http2.output.HIGH_WATER_BYTES`."""
+UNIX_SEND_BYTES: Final = 1 << 20
+"""The send buffer (SO_SNDBUF) that is asked for on a unix socket, whose buffer does not grow by itself
+as TCP's does; 0 leaves the kernel's 208 KiB. It gives up to net.core.wmem_max, of which half is for
+bytes. The receiver's buffer has no say on a unix socket (unix(7))."""
 CLOSE_TIMEOUT_S: Final = 2.0
 """For the last bytes to leave."""
 
@@ -96,6 +100,8 @@ class Transport(asyncio.BufferedProtocol):
         self._why = ""
         self.peer = ""
         """The peer's address, for logs."""
+        self.is_unix = False
+        """Whether it is a unix socket; known once it is connected."""
 
     # ---- asyncio.BufferedProtocol ----
 
@@ -110,7 +116,10 @@ class Transport(asyncio.BufferedProtocol):
             self.abort("the peer does not agree on HTTP/2 by ALPN")
             return
         plain = transport.get_extra_info("socket")
-        if plain is not None and plain.family != socket.AF_UNIX:
+        self.is_unix = plain is not None and plain.family == socket.AF_UNIX
+        if self.is_unix and UNIX_SEND_BYTES:
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNIX_SEND_BYTES)
+        elif plain is not None and not self.is_unix:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         transport.set_write_buffer_limits(WRITE_BUFFER_BYTES, WRITE_BUFFER_BYTES // 4)
         self._settings_until_s = self._now_s() + self._keepalive.settings_s

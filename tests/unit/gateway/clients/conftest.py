@@ -6,9 +6,8 @@ import pytest
 
 from highwater.gateway.clients.node_link import GrpcNodeLink
 from highwater.gateway.core.budget import MemoryBudget
-from highwater.hop.channels import HopChannels
-from highwater.hop.settings import HopTransport
-from highwater.hop.transport import open_channel
+from highwater.hop.channels import hop_channels
+from highwater.hop.settings import HopSettings, HopTransport
 from tests.unit.gateway.clients.partition_node import PartitionNode
 
 
@@ -42,7 +41,7 @@ async def open_link(node, transport, link_failures):
     def failed(name, error):
         link_failures.append((name, error))
 
-    channels = HopChannels(lambda address: open_channel(address, transport, failed))
+    channels = hop_channels(HopSettings(transport=transport), failed)
 
     def open_one(state=None, append_owner=None):
         link = GrpcNodeLink(

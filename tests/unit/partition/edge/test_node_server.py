@@ -2,14 +2,18 @@
 
 import asyncio
 import socket
+import stat
 
 import grpc
 import grpc.aio
 import pytest
+import structlog
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from highwater.hop.settings import HopTransport
+from highwater.hop.settings import HopSettings, HopTransport
 from highwater.hop.transport import SERVICE, open_channel, path_of
+from highwater.hop.unix_socket import SOCKET_FILE
+from highwater.partition.config import PartitionConfig
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.edge.node_server import NodeServer
 from highwater.partition.node.log_dirs import LogDirQueries
@@ -37,10 +41,15 @@ def failures():
 
 @pytest.fixture
 def make(tmp_path, transport, failures):
-    def one(host="127.0.0.1"):
+    def one(host="127.0.0.1", **hop):
         node = Node(tmp_path)
         node.add()
-        server = NodeServer(host, 0, transport, lambda path, error: failures.append((path, error)))
+        config = PartitionConfig(
+            host=host, port=0, log_dirs=(tmp_path,), hop=HopSettings(transport=transport, **hop)
+        )
+        server = NodeServer(
+            config, lambda path, error: failures.append((path, error)), structlog.get_logger()
+        )
         server.add_methods(
             plane=node.plane,
             queries=OffsetQueries(node.plane, node._log_failed),
@@ -101,4 +110,52 @@ async def test_health_and_the_end_of_streams(make, transport, failures):
     await until(lambda: len(ends) == 3)
     assert (ends[2].code, ends[2].details) == (StatusCode.UNAVAILABLE, "the node stops")
     await channel.close()
+    await server.stop(drain_s=0)
+
+
+def read_listening(logs):
+    return [entry["unix_socket"] for entry in logs if entry["event"] == "listening"]
+
+
+async def test_a_unix_socket_beside_the_port(make, transport, tmp_path):
+    path = tmp_path / SOCKET_FILE
+    path.write_text("left behind")
+    server = make()
+    with structlog.testing.capture_logs() as logs:
+        await server.start()
+    if transport is HopTransport.GRPCIO:
+        assert read_listening(logs) == [""]
+        await server.stop(drain_s=0)
+        return
+    assert read_listening(logs) == [str(path)]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    async with grpc.aio.insecure_channel(f"unix:{path}") as stock:
+        stub = health_pb2_grpc.HealthStub(stock)
+        await server.set_serving(serving=True)
+        request = health_pb2.HealthCheckRequest(service=SERVICE)
+        assert (await stub.Check(request, timeout=5)).status == SERVING
+        assert server.statistics().unix_connections == 1
+    await server.stop(drain_s=0)
+    assert not path.exists()
+
+
+async def test_without_unix_sockets(make, tmp_path):
+    server = make(unix_sockets=False)
+    with structlog.testing.capture_logs() as logs:
+        await server.start()
+    assert read_listening(logs) == [""]
+    assert not (tmp_path / SOCKET_FILE).exists()
+    await server.stop(drain_s=0)
+
+
+async def test_a_node_without_a_place_for_its_socket_serves_its_port(make, tmp_path):
+    (tmp_path / SOCKET_FILE).mkdir()
+    server = make()
+    with structlog.testing.capture_logs() as logs:
+        await server.start()
+    assert read_listening(logs) == [""]
+    warned = [entry for entry in logs if entry["event"] == "no_unix_socket"]
+    grpcio = server.statistics() is None
+    assert len(warned) == (0 if grpcio else 1)
+    assert server.address.startswith("127.0.0.1:")
     await server.stop(drain_s=0)

@@ -192,7 +192,7 @@ class Partition:
 
     # ---- transport ----
 
-    def channel(self, address: str) -> Channel:
+    def channel(self, address: str, _socket: object) -> Channel:
         node = int(address)
         channel = Channel(address)
         channel.connects = node in self.reachable

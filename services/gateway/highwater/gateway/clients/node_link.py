@@ -22,6 +22,7 @@ from highwater.hop.fetch import FetchWork
 from highwater.hop.segment_files import SegmentFiles
 from highwater.hop.settings import HopTransport
 from highwater.hop.transport import path_of
+from highwater.hop.unix_socket import socket_of
 from highwater.model.cluster import NodeState
 from highwater.model.errors import UnreachableError
 from highwater.model.time import Clock
@@ -53,7 +54,9 @@ class GrpcNodeLink:
         self.state = node
         self._on_failure = on_failure
         self._channels = channels
-        self._channel = channel = channels.open(node.address)
+        self._channel = channel = channels.open(
+            node.address, socket_of(node.log_dirs, node.incarnation)
+        )
         self._files = SegmentFiles(node.log_dirs, node.incarnation)
         self._append = AppendStream(
             channel,

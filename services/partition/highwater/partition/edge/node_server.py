@@ -4,8 +4,10 @@ import socket
 from typing import Final
 
 from highwater.hop.coordinator import CoordinatorPort
-from highwater.hop.settings import HopTransport
 from highwater.hop.transport import SERVICE, make_server
+from highwater.hop.unix_socket import socket_to_serve
+from highwater.model.errors import BindError
+from highwater.partition.config import PartitionConfig
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.edge.server import add_to
@@ -16,6 +18,7 @@ from highwater.partition.node.node_replication import NodeReplication
 from highwater.rpc.health import RpcHealth
 from highwater.rpc.reports import OnFailure
 from highwater.rpc.statistics import Statistics
+from highwater.runtime.logging import Logger
 
 ALL_ADDRESSES: Final = ("0.0.0.0", "::", "[::]")
 
@@ -23,11 +26,11 @@ ALL_ADDRESSES: Final = ("0.0.0.0", "::", "[::]")
 class NodeServer:
     """From `start` to `stop`; before `stop`, `drain` ends the streams in order."""
 
-    def __init__(
-        self, host: str, port: int, transport: HopTransport, on_failure: OnFailure
-    ) -> None:
-        """Port 0 lets the system choose. `on_failure` gets bugs that cost one call, by path."""
-        self._server = make_server(host, port, transport, on_failure)
+    def __init__(self, config: PartitionConfig, on_failure: OnFailure, log: Logger) -> None:
+        """`on_failure` gets bugs that cost one call, by path."""
+        self._config = config
+        self._log = log
+        self._server = make_server(config.host, config.port, config.hop.transport, on_failure)
         self._on_failure = on_failure
         self._health = RpcHealth((SERVICE,))
         self._health.add_to(self._server.methods)
@@ -57,8 +60,20 @@ class NodeServer:
         )
 
     async def start(self) -> None:
-        """Binds and serves. Raises PortInUseError or BindError."""
+        """Binds and serves, with log directories that are locked. Raises PortInUseError or BindError."""
         await self._server.start()
+        self._log.info("listening", address=self.address, unix_socket=await self._serve_beside())
+
+    async def _serve_beside(self) -> str:
+        """The path of the unix socket; empty without one, which costs time and nothing else."""
+        if not self._config.hop.unix_sockets:
+            return ""
+        try:
+            beside = socket_to_serve(self._config.log_dirs)
+            return beside.path if await self._server.serve_beside(beside) else ""
+        except BindError as error:
+            self._log.warning("no_unix_socket", error=str(error))
+            return ""
 
     @property
     def address(self) -> str:

@@ -50,7 +50,7 @@ class Follower(Node):
         self.traffic = ReplicaTraffic()
         self.fetcher = ReplicaFetcher(
             leader,
-            HopChannels(lambda _address: self.channel),  # type: ignore[arg-type,return-value]
+            HopChannels(lambda *_where: self.channel),  # type: ignore[arg-type,return-value]
             identity=lambda: (1, 50),
             late=LateRows(resume=lambda _replica: None, flush=lambda _log, done: done()),
             retry=self.retries.append,

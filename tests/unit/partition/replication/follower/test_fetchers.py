@@ -55,7 +55,7 @@ class Follower(Node):
             channels=HopChannels(self._open_channel),  # type: ignore[arg-type]
         )
 
-    def _open_channel(self, address: str) -> Channel:
+    def _open_channel(self, address: str, _socket: object) -> Channel:
         self.channels.append(Channel(address))
         return self.channels[-1]
 

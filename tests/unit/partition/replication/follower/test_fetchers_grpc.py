@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from highwater.hop.channels import HopChannels
-from highwater.hop.settings import HopTransport
-from highwater.hop.transport import open_channel
+from highwater.hop.channels import hop_channels
+from highwater.hop.settings import HopSettings, HopTransport
 from highwater.model.cluster import ClusterImage, NodeState
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.replica import PartitionReplica
@@ -36,7 +35,7 @@ class Follower:
             flush=lambda log, done: (log.durability.flush(), done()),
             on_bug=lambda _replica, error: self.failures.append(error),
             on_failure=self._failed,
-            channels=HopChannels(lambda address: open_channel(address, transport, self._failed)),
+            channels=hop_channels(HopSettings(transport=transport), self._failed),
             clock=self.clock,
             log=silent_logger(),
         )

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
-from highwater.hop.channels import HopChannels
-from highwater.hop.settings import HopTransport
-from highwater.hop.transport import make_server, open_channel, path_of
+from highwater.hop.channels import hop_channels
+from highwater.hop.settings import HopSettings, HopTransport
+from highwater.hop.transport import make_server, path_of
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import TopicId
 from highwater.partition.core.repair import Outcome
@@ -47,7 +47,7 @@ async def other(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Other, Ra
         serialize=pb.ReadRangeResponse.SerializeToString,
     )
     await server.start()
-    client = RangeClient(HopChannels(lambda address: open_channel(address, request.param, failed)))
+    client = RangeClient(hop_channels(HopSettings(transport=request.param), failed))
     client.image_changed(image_of([replace(node_state(2), address=server.address)]))
     yield node, client
     await client.close()

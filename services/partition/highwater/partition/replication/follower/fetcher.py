@@ -7,6 +7,7 @@ from typing import Final
 from highwater.hop.channels import HopChannels
 from highwater.hop.stream import Stream
 from highwater.hop.transport import path_of
+from highwater.hop.unix_socket import socket_of
 from highwater.model.cluster import NodeState
 from highwater.model.time import Clock
 from highwater.partition.data_plane.replica import PartitionReplica
@@ -65,7 +66,9 @@ class ReplicaFetcher:
         self._throttle = throttle or Throttle(Side.FOLLOWER)
         self._traffic = traffic or ReplicaTraffic()
         self._channels = channels
-        self._channel = channels.open(leader.address)
+        self._channel = channels.open(
+            leader.address, socket_of(leader.log_dirs, leader.incarnation)
+        )
         self.session = FetchSession(self._throttle, accepts_references=self._files.readable)
         self.stream = Stream(
             self._channel,
