@@ -79,6 +79,11 @@ h2spec: $(STAMPS)/python ## the program that checks HTTP/2 servers against the R
 	@sh tools/setup/system.sh go
 	@sh tools/setup/h2spec.sh
 
+# Small programs that drive Go clients for the tests; half a minute, once.
+.PHONY: go-clients
+go-clients: $(STAMPS)/python
+	@sh tools/setup/go_clients.sh
+
 # For the tests of the compose stack. Without root no engine can be started anyway: if none answers
 # there, the tests are skipped and say so.
 .PHONY: engine
@@ -90,7 +95,7 @@ setup: $(STAMPS)/python ## the Python environment in .venv, and what it needs of
 	@:
 
 .PHONY: setup-all
-setup-all: $(STAMPS)/python $(STAMPS)/spark peers newer-etcd h2spec engine ## all that any target needs
+setup-all: $(STAMPS)/python $(STAMPS)/spark peers newer-etcd h2spec go-clients engine ## all that any target needs
 	@:
 
 # --- run -------------------------------------------------------------------------------------
@@ -138,7 +143,7 @@ check: static ## under 3 minutes: lint, generated code, style rules, unit tests
 	$(PYTEST) tests/tidy tests/unit tests/sim -q -n 2 -m "not full and not slow and not etcd and not java" $(ARGS)
 
 .PHONY: test
-test: static peers h2spec engine $(STAMPS)/spark ## under 25 minutes: at least one case of everything
+test: static peers h2spec go-clients engine $(STAMPS)/spark ## under 25 minutes: at least one case of everything
 	$(PYTEST) $(QUICK) -n 2 -q -m "not full and not bench" $(ARGS) $(OR_NOTHING)
 	$(PYTEST) $(ALONE) -q -m "not full and not bench" $(ARGS) $(OR_NOTHING)
 	$(PYTEST) $(OTHERS) -q -m "not full and not bench" --fuzz-frames $(FUZZ_FRAMES) --flood-seconds $(FLOOD_SECONDS) $(ARGS) $(OR_NOTHING)
@@ -148,7 +153,7 @@ test-docker: engine ## the compose stack in a real Docker engine; starts one if 
 	$(PYTEST) tests/docker -q $(ARGS)
 
 .PHONY: full
-full: static peers newer-etcd h2spec engine $(STAMPS)/spark ## hours: every client in every mode, long fuzz, all crash points
+full: static peers newer-etcd h2spec go-clients engine $(STAMPS)/spark ## hours: every client in every mode, long fuzz, all crash points
 	@mkdir -p $(KEPT)
 	$(PYTEST) $(QUICK) -n 2 -q -m "not bench" --basetemp $(KEPT)/1 $(ARGS) $(OR_NOTHING)
 	$(PYTEST) $(ALONE) -q -m "not bench" --basetemp $(KEPT)/2 $(ARGS) $(OR_NOTHING)

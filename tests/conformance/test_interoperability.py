@@ -10,8 +10,8 @@ from tests.conformance.clients.aiokafka_client import AiokafkaClient
 from tests.conformance.clients.confluent import ConfluentClient
 from tests.conformance.clients.java_tools_client import JavaToolsClient
 from tests.conformance.clients.kafka_python import KafkaPythonClient
-from tests.conformance.clients.kafkajs import KafkaJsClient
 from tests.conformance.clients.kcat import KcatClient
+from tests.conformance.clients.node_drivers import KAFKAJS
 from tests.support.cluster import Cluster
 
 CLIENTS: list[Client] = [
@@ -19,7 +19,7 @@ CLIENTS: list[Client] = [
     KafkaPythonClient(),
     AiokafkaClient(),
     KcatClient(),
-    KafkaJsClient(),
+    KAFKAJS,
     JavaToolsClient(),
 ]
 _NAMES = [client.name for client in CLIENTS]

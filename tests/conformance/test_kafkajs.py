@@ -9,13 +9,11 @@ import pytest
 
 from tests.conformance import scenarios
 from tests.conformance.client import ACKS, CODECS
-from tests.conformance.clients.kafkajs import KafkaJsClient, kafkajs
 from tests.conformance.clients.line_process import ProgramError
+from tests.conformance.clients.node_drivers import KAFKAJS as CLIENT
 from tests.conformance.messages import Message
 from tests.conformance.topics import make_topic
 from tests.support.cluster import Cluster
-
-CLIENT = KafkaJsClient()
 
 pytestmark = pytest.mark.clients
 
@@ -48,7 +46,7 @@ def test_group_of_two(cluster: Cluster, topic: str) -> None:
 
 
 def _admin(cluster: Cluster, *calls: tuple[str, Any]) -> list[dict[str, Any]]:
-    lines = kafkajs("admin", cluster.bootstrap, {"calls": calls}).splitlines()
+    lines = CLIENT.run("admin", cluster.bootstrap, {"calls": calls}).splitlines()
     return [json.loads(line) for line in lines]
 
 

@@ -41,6 +41,12 @@ function recordOf(partition, message) {
   };
 }
 
+function headersOf({ headers }) {
+  const values = {};
+  for (const [name, value] of headers) (values[name] ??= []).push(decode(value));
+  return values;
+}
+
 async function produce(kafka, { topic, codec, acks, messages }) {
   const producer = kafka.producer({
     createPartitioner: Partitioners.DefaultPartitioner,
@@ -55,9 +61,7 @@ async function produce(kafka, { topic, codec, acks, messages }) {
       ...message,
       key: decode(message.key),
       value: decode(message.value),
-      headers: Object.fromEntries(
-        Object.entries(message.headers).map(([name, values]) => [name, values.map(decode)]),
-      ),
+      headers: headersOf(message),
     })),
   });
   await producer.disconnect();

@@ -1,32 +1,44 @@
-"""KafkaJS, through the small driver in `tools/kafkajs`; npm installs its packages on first use."""
+"""Clients of other languages, each through a small driver: a program that takes JSON, in `tools`.
+
+All drivers have the same commands and the same JSON; `tools/goclients/driver` describes it.
+"""
 
 from __future__ import annotations
 
 import base64
-import fcntl
 import json
-import shutil
-import subprocess
 import threading
-from collections.abc import Sequence
-from functools import cache
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.conformance.client import BEGINNING, CLIENT_TIMEOUT_S, Member
 from tests.conformance.clients.line_process import LineProcess, run_program
 from tests.conformance.messages import EVERYTHING, Message, Stored
 
-_DIRECTORY = Path(__file__).resolve().parents[3] / "tools" / "kafkajs"
-_INSTALL_TIMEOUT_S = 300
 
+class DriverClient:
+    """Implements `tests.conformance.client.Client` with a driver."""
 
-class KafkaJsClient:
-    """Implements `tests.conformance.client.Client`."""
-
-    name = "kafkajs"
-    writes = EVERYTHING
     picks_partition = True
+
+    def __init__(
+        self,
+        name: str,
+        program: Callable[[], list[str]],
+        *,
+        writes: frozenset[str] = EVERYTHING,
+        **options: str,
+    ) -> None:
+        """`program` makes the driver ready and returns how to start it. `options` go with `join`."""
+        self.name = name
+        self.writes = writes
+        self._program = program
+        self._options = options
+
+    def run(self, command: str, bootstrap: str, request: dict[str, Any]) -> str:
+        """Runs one command of the driver and returns its output; see `run_program`."""
+        program = [*self._program(), command, bootstrap, "-"]
+        return run_program(program, stdin=json.dumps(request).encode()).decode()
 
     def produce(
         self,
@@ -44,51 +56,25 @@ class KafkaJsClient:
             "acks": -1 if acks == "all" else int(acks),
             "messages": [_to_json(message, partition) for message in messages],
         }
-        kafkajs("produce", bootstrap, request)
+        self.run("produce", bootstrap, request)
 
     def consume(
         self, bootstrap: str, topic: str, *, partitions: int, count: int, start: int = BEGINNING
     ) -> list[Stored]:
         request = {"topic": topic, "count": count, "start": start}
-        lines = kafkajs("consume", bootstrap, request).splitlines()
+        lines = self.run("consume", bootstrap, request).splitlines()
         return [_stored(json.loads(line)) for line in lines]
 
     def join(self, bootstrap: str, group: str, topic: str) -> Member:
-        return _Member(bootstrap, group, topic)
-
-
-@cache
-def driver() -> str:
-    """The path of the driver, with its packages installed. Raises RuntimeError without npm."""
-    npm = shutil.which("npm")
-    if npm is None:
-        raise RuntimeError("npm is not on the path: apt-get install nodejs npm")
-    with (_DIRECTORY / ".install.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        stamp = _DIRECTORY / "node_modules" / ".stamp"
-        wanted = (_DIRECTORY / "package-lock.json").read_text()
-        if not stamp.exists() or stamp.read_text() != wanted:
-            command = [npm, "ci", "--prefix", str(_DIRECTORY), "--no-audit", "--no-fund"]
-            subprocess.run(command, check=True, capture_output=True, timeout=_INSTALL_TIMEOUT_S)
-            stamp.write_text(wanted)
-    return str(_DIRECTORY / "driver.mjs")
-
-
-def kafkajs(command: str, bootstrap: str, request: dict[str, Any]) -> str:
-    """Runs one command of the driver and returns its output; see `run_program`."""
-    return run_program(
-        ["node", driver(), command, bootstrap, "-"], stdin=json.dumps(request).encode()
-    ).decode()
+        request = {"group": group, "topic": topic, **self._options}
+        return _Member([*self._program(), "join", bootstrap, json.dumps(request)])
 
 
 def _to_json(message: Message, partition: int | None) -> dict[str, Any]:
-    headers: dict[str, list[str | None]] = {}
-    for name, value in message.headers:
-        headers.setdefault(name, []).append(_base64(value))
     result: dict[str, Any] = {
         "key": _base64(message.key),
         "value": _base64(message.value),
-        "headers": headers,
+        "headers": [[name, _base64(value)] for name, value in message.headers],
     }
     if partition is not None:
         result["partition"] = partition
@@ -123,14 +109,11 @@ class _Member:
 
     commits_by_itself = False
 
-    def __init__(self, bootstrap: str, group: str, topic: str) -> None:
+    def __init__(self, program: list[str]) -> None:
         self._received: list[Stored] = []
         self._assigned: frozenset[int] = frozenset()
         self._committed = threading.Event()
-        request = json.dumps({"group": group, "topic": topic})
-        self._process = LineProcess(
-            ["node", driver(), "join", bootstrap, request], on_line=self._on_line
-        )
+        self._process = LineProcess(program, on_line=self._on_line)
 
     def assigned(self) -> frozenset[int]:
         self._process.check()

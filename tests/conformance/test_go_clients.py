@@ -1,0 +1,50 @@
+"""Go clients against the cluster: franz-go and sarama, the scenarios for every client."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conformance import scenarios
+from tests.conformance.client import ACKS, CODECS, Client
+from tests.conformance.clients.confluent import ConfluentClient
+from tests.conformance.clients.go_drivers import FRANZ_GO, SARAMA
+from tests.support.cluster import Cluster
+
+pytestmark = [pytest.mark.clients]
+
+both = pytest.mark.parametrize("client", [FRANZ_GO, SARAMA], ids=lambda client: client.name)
+
+
+@both
+def test_every_codec_is_read_back(cluster: Cluster, topic: str, client: Client) -> None:
+    scenarios.produce_and_read_back(client, cluster, topic, codec="zstd")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("acks", ACKS)
+@pytest.mark.parametrize("codec", CODECS)
+@both
+def test_every_codec_with_every_acks(
+    cluster: Cluster, topic: str, client: Client, codec: str, acks: str
+) -> None:
+    scenarios.produce_and_read_back(client, cluster, topic, codec=codec, acks=acks)
+
+
+@both
+def test_reads_from_a_timestamp(cluster: Cluster, topic: str, client: Client) -> None:
+    scenarios.read_from_timestamp(client, cluster, topic, producer=client)
+
+
+@pytest.mark.core
+@both
+def test_group_of_two(cluster: Cluster, topic: str, client: Client) -> None:
+    scenarios.group_of_two(client, cluster, topic, producer=client)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("codec", CODECS)
+@both
+def test_others_read_what_it_writes(
+    cluster: Cluster, topic: str, client: Client, codec: str
+) -> None:
+    scenarios.produce_and_read_back(client, cluster, topic, codec=codec, consumer=ConfluentClient())
