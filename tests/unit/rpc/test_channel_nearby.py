@@ -6,10 +6,13 @@ import stat
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from highwater.model.errors import BindError
 from highwater.rpc.addresses import UnixAddress
 from highwater.rpc.channel import Channel
+from highwater.rpc.client_connection import ClientConnection
+from highwater.rpc.transport import Keepalive
 from tests.support.rpc_demo import eventually, start_demo, unary
 
 
@@ -169,3 +172,38 @@ async def test_a_peer_that_hangs_costs_one_attempt(both, address, open_channel, 
         with pytest.raises(Exception, match="cannot connect"):
             await unary(channel, "Reverse", b"ab")
         assert asyncio.get_running_loop().time() - began_s < 5
+
+
+@pytest.mark.parametrize("timeout_s", [0.0, 0.1])
+@pytest.mark.parametrize("both_hang", [True, False])
+def test_an_attempt_that_is_given_up_leaves_nothing_behind(
+    address, monkeypatch, both_hang, timeout_s
+):
+    """uvloop tells a protocol of no end if `create_connection` is cancelled when it has connected."""
+    monkeypatch.setattr("highwater.rpc.channel.CONNECT_TIMEOUT_S", timeout_s)
+    broken, made = [], []
+    monkeypatch.setattr(
+        "highwater.rpc.channel.ClientConnection",
+        lambda **parts: made.append(ClientConnection(**parts)) or made[-1],
+    )
+
+    async def attempts():
+        asyncio.get_running_loop().set_exception_handler(lambda _, what: broken.append(what))
+        channel = Channel(f"127.0.0.1:{port}", nearby=address, keepalive=Keepalive(interval_s=0.1))
+        with pytest.raises(Exception, match="cannot connect"):
+            await unary(channel, "Reverse", b"ab")
+        await asyncio.sleep(0.3)  # Three times as long as it takes to miss the peer.
+        assert made
+        assert all(one.transport._lost for one in made)
+        await channel.close()
+
+    with socket.socket(socket.AF_UNIX) as near, socket.socket() as far:
+        far.bind(("127.0.0.1", 0))
+        far.listen()
+        port = far.getsockname()[1]
+        if both_hang:
+            near.bind(address.path)
+            near.listen()
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(attempts())
+    assert not broken

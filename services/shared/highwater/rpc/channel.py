@@ -256,6 +256,8 @@ class Channel:
             # It may be gone, or not for this user; a peer that lives still has its port.
             with contextlib.suppress(OSError):
                 return await self._connect_to(self._nearby, until_s)
+            if self._loop.time() >= until_s:
+                raise TimeoutError("no answer")
         return await self._connect_to(self._address, until_s)
 
     async def _connect_to(self, address: Address, until_s: float) -> ClientConnection:
@@ -276,7 +278,7 @@ class Channel:
             async with asyncio.timeout_at(until_s):
                 await connection.connect(address, self._tls)
         except OSError:
-            connection.transport.abort("the attempt to connect has failed")
+            connection.transport.give_up("the attempt to connect has failed")
             self._connections.discard(connection)
             raise
         return connection

@@ -223,6 +223,14 @@ class Transport(asyncio.BufferedProtocol):
             self._why = self._why or words
             self._transport.abort()
 
+    def give_up(self, words: str) -> None:
+        """As `abort`, and all is over at once: nobody else tells of the end of a socket whose
+        `create_connection` was cancelled after `connection_made` (uvloop).
+        """
+        self.abort(words)
+        self._why = self._why or words
+        self.connection_lost(None)
+
     # ---- keepalive ----
 
     def _look_later(self) -> None:
