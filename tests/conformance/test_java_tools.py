@@ -207,6 +207,29 @@ def test_configs_command_for_client_metrics(cluster: Cluster) -> None:
 
 
 @pytest.mark.full
+def test_configs_command_for_groups(cluster: Cluster) -> None:
+    group = unique_name("group")
+    kind = ("--bootstrap-server", cluster.bootstrap, "--entity-type", "groups")
+    named = (*kind, "--entity-name", group)
+    timeouts = "consumer.session.timeout.ms=50000,consumer.heartbeat.interval.ms=6000"
+    java_tool(CONFIGS, *named, "--alter", "--add-config", timeouts)
+    try:
+        told = java_tool(CONFIGS, *named, "--describe").stdout
+        assert "consumer.session.timeout.ms=50000" in told
+        assert "consumer.heartbeat.interval.ms=6000" in told
+        assert "DEFAULT_CONFIG:group.consumer.session.timeout.ms=45000" in told
+        assert group in java_tool(CONFIGS, *kind, "--describe").stdout
+        wrong = ("--add-config", "consumer.session.timeout.ms=5000")
+        refused = java_tool(CONFIGS, *named, "--alter", *wrong, check=False)
+        why = "must be greater than or equal to group.consumer.min.session.timeout.ms"
+        assert why in refused.stdout + refused.stderr
+    finally:
+        names = "consumer.session.timeout.ms,consumer.heartbeat.interval.ms"
+        java_tool(CONFIGS, *named, "--alter", "--delete-config", names)
+    assert "50000" not in java_tool(CONFIGS, *named, "--describe").stdout
+
+
+@pytest.mark.full
 def test_client_metrics_command(cluster: Cluster) -> None:
     name = unique_name("sub")
     at = ("--bootstrap-server", cluster.bootstrap)

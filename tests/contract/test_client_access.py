@@ -9,6 +9,7 @@ from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.convert import entity_to_pb
 from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.client_quotas import ClientQuotaKey
+from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import DEFAULT_INSTANCE
 from tests.support.controller import START_TIMEOUT_S, controller_config, endpoints_of
 
@@ -102,6 +103,30 @@ async def test_client_metrics_survive_their_controller(store: MetadataStore) -> 
     }
     assert await change(second, replace_all=True) == [0, 0]
     assert (await store.range("client_metrics/")).entries == ()
+    await second.stop()
+
+
+async def test_configs_of_groups_survive_their_controller(store: MetadataStore) -> None:
+    groups = [name for name in NAMES if name is not None]
+    configs = {"consumer.session.timeout.ms": "50000"}
+
+    async def change(service: ControllerService, **fields: Any) -> list[int]:
+        changes = [
+            pb.ConfigChange(type=pb.CONFIG_RESOURCE_TYPE_GROUP, name=name, **fields)
+            for name in groups
+        ]
+        request = pb.AlterConfigsRequest(changes=changes, instance=DEFAULT_INSTANCE)
+        answer = await ControllerClient(endpoints_of(service)).alter_configs(request)
+        return [error.error_code for error in answer.errors]
+
+    first = await controller(store, "c1")
+    assert await change(first, set=configs) == [0, 0]
+    await first.stop()
+    second = await controller(store, "c2")
+    found = (await second.wait_active(START_TIMEOUT_S)).image.group_configs
+    assert found == {GroupConfigKey(DEFAULT_INSTANCE, name): configs for name in groups}
+    assert await change(second, replace_all=True) == [0, 0]
+    assert (await store.range("group_configs/")).entries == ()
     await second.stop()
 
 

@@ -22,6 +22,7 @@ from highwater.model.cluster import (
     PartitionState,
     TopicState,
 )
+from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.model.scram import ScramCredential, ScramKey, ScramMechanism
 
@@ -98,6 +99,7 @@ client_quotas = st.dictionaries(
     max_size=2,
 )
 client_metrics = st.dictionaries(st.builds(ClientMetricsKey, names, names), configs, max_size=2)
+group_configs = st.dictionaries(st.builds(GroupConfigKey, names, names), configs, max_size=2)
 
 
 def few(items: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object, ...]]:
@@ -110,10 +112,10 @@ def over_the_wire(message: pb.ClusterChange) -> pb.ClusterChange:
 
 @given(
     *(few(topics), few(nodes), few(gateways), few(instances)),
-    *(node_gateways, configs, node_configs, client_quotas, client_metrics),
+    *(node_gateways, configs, node_configs, client_quotas, client_metrics, group_configs),
 )
 @settings(max_examples=60, deadline=None)
-def test_snapshots(ts, ns, gs, xs, mapping, cluster_configs, per_node, quotas, metrics):  # type: ignore[no-untyped-def]
+def test_snapshots(ts, ns, gs, xs, mapping, cluster_configs, per_node, quotas, metrics, groups):  # type: ignore[no-untyped-def]
     by_id = {topic.topic_id: topic for topic in ts}
     image = ClusterImage(
         revision=2**40,
@@ -129,6 +131,7 @@ def test_snapshots(ts, ns, gs, xs, mapping, cluster_configs, per_node, quotas, m
         node_configs=per_node,
         client_quotas=quotas,
         client_metrics=metrics,
+        group_configs=groups,
     )
     assert snapshot_from_pb(over_the_wire(snapshot_to_pb(image))) == image
 
@@ -154,6 +157,7 @@ def test_snapshots(ts, ns, gs, xs, mapping, cluster_configs, per_node, quotas, m
         node_gateways=st.none() | node_gateways,
         client_quotas=client_quotas,
         client_metrics=client_metrics,
+        group_configs=group_configs,
     )
 )
 @settings(max_examples=60, deadline=None)

@@ -4,7 +4,7 @@ from highwater.model.config_type import ConfigResourceType, ConfigSource, Config
 def test_numbers_are_those_of_the_protocol():
     assert [int(kind) for kind in ConfigType] == list(range(10))
     assert ConfigType.PASSWORD == 9
-    assert [int(source) for source in ConfigSource] == [1, 2, 3, 4, 5, 6, 7]
+    assert [int(source) for source in ConfigSource] == list(range(1, 9))
     assert [int(kind) for kind in ConfigResourceType] == [2, 4, 8, 16, 32]
 
 

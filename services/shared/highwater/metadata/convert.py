@@ -19,6 +19,7 @@ from highwater.model.cluster import (
     PartitionState,
     TopicState,
 )
+from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import NO_NODE, GatewayId, InstanceId, LeaderEpoch, NodeId, TopicId
 from highwater.model.steps import Steps, finish
 
@@ -191,6 +192,7 @@ def snapshot_to_pb_steps(image: ClusterImage) -> Steps[pb.ClusterChange]:
     yield from _topics_to_pb(message, image.topics.values())
     yield from _client_quotas_to_pb(message, image.client_quotas)
     yield from _client_metrics_to_pb(message, image.client_metrics)
+    yield from _group_configs_to_pb(message, image.group_configs)
     return message
 
 
@@ -235,6 +237,7 @@ def delta_to_pb_steps(
         yield from _fill_partitions(into.partitions.extend, states)
     yield from _client_quotas_to_pb(message, delta.client_quotas)
     yield from _client_metrics_to_pb(message, delta.client_metrics)
+    yield from _group_configs_to_pb(message, delta.group_configs)
     return message
 
 
@@ -253,6 +256,7 @@ def delta_from_pb_steps(message: pb.ClusterChange) -> Steps[ClusterDelta]:
         partitions[TopicId(some.topic_id)] = states
     client_quotas = yield from _client_quotas_from_pb(message)
     client_metrics = yield from _client_metrics_from_pb(message)
+    group_configs = yield from _group_configs_from_pb(message)
     changed = message.configs_changed
     return ClusterDelta(
         revision=message.revision,
@@ -271,6 +275,7 @@ def delta_from_pb_steps(message: pb.ClusterChange) -> Steps[ClusterDelta]:
         node_configs=_node_configs_from_pb(message) if changed else None,
         client_quotas=client_quotas,
         client_metrics=client_metrics,
+        group_configs=group_configs,
     )
 
 
@@ -286,6 +291,7 @@ def snapshot_from_pb_steps(message: pb.ClusterChange) -> Steps[ClusterImage]:
     topics = {state.topic_id: state for state in found}
     client_quotas = yield from _client_quotas_from_pb(message)
     client_metrics = yield from _client_metrics_from_pb(message)
+    group_configs = yield from _group_configs_from_pb(message)
     return ClusterImage(
         revision=message.revision,
         cluster_id=message.cluster_id,
@@ -300,6 +306,7 @@ def snapshot_from_pb_steps(message: pb.ClusterChange) -> Steps[ClusterImage]:
         node_configs=_node_configs_from_pb(message),
         client_quotas=client_quotas,
         client_metrics=client_metrics,
+        group_configs=group_configs,
     )
 
 
@@ -398,6 +405,28 @@ def _client_metrics_from_pb(
             subscriptions[ClientMetricsKey(InstanceId(one.instance), one.name)] = dict(one.configs)
         yield
     return subscriptions
+
+
+def _group_configs_to_pb(
+    message: pb.ClusterChange, groups: Mapping[GroupConfigKey, Mapping[str, str]]
+) -> Steps[None]:
+    for some in _runs(list(groups.items())):
+        message.group_configs.extend(
+            pb.GroupConfigs(instance=key.instance, group_id=key.group_id, configs=configs)
+            for key, configs in some
+        )
+        yield
+
+
+def _group_configs_from_pb(
+    message: pb.ClusterChange,
+) -> Steps[dict[GroupConfigKey, Mapping[str, str]]]:
+    groups: dict[GroupConfigKey, Mapping[str, str]] = {}
+    for some in _runs(message.group_configs):
+        for one in some:
+            groups[GroupConfigKey(InstanceId(one.instance), one.group_id)] = dict(one.configs)
+        yield
+    return groups
 
 
 def _runs(values: Sequence[_T]) -> Iterator[Sequence[_T]]:

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.client_quotas import ClientQuotaKey
+from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import (
     DEFAULT_INSTANCE,
     NO_NODE,
@@ -156,6 +157,8 @@ class ClusterImage:
     """The values that were set, by Kafka's names; entities without any are not in it."""
     client_metrics: Mapping[ClientMetricsKey, Mapping[str, str]] = field(default_factory=dict)
     """The configs that were set (KIP-714); subscriptions without any are not in it."""
+    group_configs: Mapping[GroupConfigKey, Mapping[str, str]] = field(default_factory=dict)
+    """The configs that were set; groups without any are not in it. See `group_config`."""
     scram_credentials: Mapping[ScramKey, ScramCredential] = field(default_factory=dict)
     """Only at the controller: the watch leaves them out (`metadata.convert`)."""
 
@@ -194,6 +197,10 @@ class ClusterImage:
         if delta.client_metrics:
             subscriptions = {**client_metrics, **delta.client_metrics}
             client_metrics = {key: configs for key, configs in subscriptions.items() if configs}
+        group_configs = self.group_configs
+        if delta.group_configs:
+            groups = {**group_configs, **delta.group_configs}
+            group_configs = {key: configs for key, configs in groups.items() if configs}
         scram_credentials = self.scram_credentials
         if delta.scram_credentials:
             scram_credentials = {
@@ -215,6 +222,7 @@ class ClusterImage:
             node_configs=_or(delta.node_configs, self.node_configs),
             client_quotas=client_quotas,
             client_metrics=client_metrics,
+            group_configs=group_configs,
             scram_credentials=scram_credentials,
         )
 
@@ -243,6 +251,8 @@ class ClusterDelta:
     """All values of each entity that changed; none if it has no quotas any more."""
     client_metrics: Mapping[ClientMetricsKey, Mapping[str, str]] = field(default_factory=dict)
     """All configs of each subscription that changed; none if it is gone."""
+    group_configs: Mapping[GroupConfigKey, Mapping[str, str]] = field(default_factory=dict)
+    """All configs of each group of which some changed; none if it has no more."""
     scram_credentials: Mapping[ScramKey, ScramCredential | None] = field(default_factory=dict)
     """New and changed credentials, None for removed ones. Only at the controller."""
 

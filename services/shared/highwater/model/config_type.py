@@ -26,7 +26,6 @@ class ConfigResourceType(IntEnum):
     BROKER_LOGGER = 8
     CLIENT_METRICS = 16
     GROUP = 32
-    """Has none here."""
 
 
 class ConfigSource(IntEnum):
@@ -45,3 +44,5 @@ class ConfigSource(IntEnum):
     """The level of a logger, whoever set it."""
     CLIENT_METRICS = 7
     """Set on a client metrics subscription."""
+    GROUP = 8
+    """Set on a group."""

@@ -18,6 +18,7 @@ from highwater.model.cluster import (
     InstanceState,
     TopicState,
 )
+from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import GatewayId, InstanceId, NodeId
 from highwater.model.scram import ScramCredential, ScramKey, ScramMechanism
 from highwater.model.steps import finish
@@ -41,6 +42,10 @@ BIG = ClusterDelta(
     client_metrics={
         ClientMetricsKey(InstanceId("i"), "a"): {"interval.ms": "100"},
         ClientMetricsKey(InstanceId("i"), "b/c"): {"metrics": "*"},
+    },
+    group_configs={
+        GroupConfigKey(InstanceId("i"), "a"): {"consumer.session.timeout.ms": "1"},
+        GroupConfigKey(InstanceId("i"), "b/c"): {"consumer.heartbeat.interval.ms": "1"},
     },
     scram_credentials={
         ScramKey(InstanceId("i"), "a", mechanism): ScramCredential(
@@ -128,6 +133,7 @@ def test_everything_can_be_removed() -> None:
         node_configs={},
         client_quotas={key: {} for key in image.client_quotas},
         client_metrics={key: {} for key in image.client_metrics},
+        group_configs={key: {} for key in image.group_configs},
         scram_credentials=dict.fromkeys(image.scram_credentials),
     )
     store.write(operations(image, nothing))
@@ -256,6 +262,17 @@ def test_configs_of_a_subscription_are_replaced_and_removed() -> None:
     delta = ClusterDelta(revision=1, client_metrics={first: {}, second: {"match": ""}})
     store.write(operations(image, delta))
     assert store.state().image.client_metrics == {second: {"match": ""}}
+    assert content(store.state().image) == content(applied(image, delta))
+
+
+def test_configs_of_a_group_are_replaced_and_removed() -> None:
+    store = Store()
+    store.write(operations(EMPTY, BIG))
+    image = store.state().image
+    first, second = BIG.group_configs
+    delta = ClusterDelta(revision=1, group_configs={first: {}, second: {"x": "2"}})
+    store.write(operations(image, delta))
+    assert store.state().image.group_configs == {second: {"x": "2"}}
     assert content(store.state().image) == content(applied(image, delta))
 
 

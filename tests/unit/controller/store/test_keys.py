@@ -14,6 +14,7 @@ from highwater.model.cluster import (
     InstanceState,
     PartitionState,
 )
+from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import GatewayId, InstanceId, LeaderEpoch, NodeId, TopicId
 from highwater.model.scram import ScramCredential, ScramKey, ScramMechanism
 from tests.support.controller_images import topic_state
@@ -105,6 +106,18 @@ def test_client_quotas(key: ClientQuotaKey, stored: str) -> None:
 def test_client_metrics(key: ClientMetricsKey, stored: str) -> None:
     assert keys.client_metrics(key) == stored
     assert keys.decode_client_metrics(stored.removeprefix(keys.CLIENT_METRICS)) == key
+
+
+@pytest.mark.parametrize(
+    ("key", "stored"),
+    [
+        (GroupConfigKey(InstanceId("default"), "a group"), "group_configs/default/a%20group"),
+        (GroupConfigKey(InstanceId("a/b"), "ä/%"), "group_configs/a%2Fb/%C3%A4%2F%25"),
+    ],
+)
+def test_group_configs(key: GroupConfigKey, stored: str) -> None:
+    assert keys.group_configs(key) == stored
+    assert keys.decode_group_configs(stored.removeprefix(keys.GROUP_CONFIGS)) == key
 
 
 def test_scram_credentials() -> None:

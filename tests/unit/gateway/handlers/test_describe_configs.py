@@ -13,6 +13,7 @@ from highwater.model.authorization import THE_CLUSTER
 from highwater.model.broker_config import BROKER_CONFIGS
 from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.config_type import ConfigSource, ConfigType
+from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.model.topic_config_table import TOPIC_CONFIGS
 from tests.unit.gateway.handlers.fakes import (
@@ -20,6 +21,7 @@ from tests.unit.gateway.handlers.fakes import (
     Client,
     FakeBackend,
     a_topic,
+    group_topic,
     image_of,
     node,
     topic,
@@ -161,7 +163,7 @@ async def test_configs_of_all_brokers():
         ((LOGGER, "9"), ErrorCode.INVALID_REQUEST),
         ((LOGGER, ""), ErrorCode.INVALID_REQUEST),
         ((CLIENT_METRICS, ""), ErrorCode.INVALID_REQUEST),
-        ((GROUP, "readers"), ErrorCode.INVALID_REQUEST),
+        ((GROUP, ""), ErrorCode.INVALID_REQUEST),
         ((99, ""), ErrorCode.INVALID_REQUEST),
     ],
 )
@@ -191,6 +193,36 @@ async def test_client_metrics(version):
     assert list(sub["metrics"].synonyms) == []
     assert {one.config_source for one in theirs.values()} == {5}, "of another instance"
     assert not any(one.read_only or one.is_sensitive for one in sub.values())
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_groups(version):
+    given = {"consumer.session.timeout.ms": "50000"}
+    keys = [GroupConfigKey(DEFAULT_INSTANCE, "set"), GroupConfigKey(OTHER, "theirs")]
+    settings = {"group.consumer.heartbeat.interval.ms": "6000"}
+    nodes = [node(1, static_configs=settings), node(2)]
+    image = image_of(group_topic((1,)), nodes=nodes, group_configs=dict.fromkeys(keys, given))
+    request = ask((GROUP, "set"), (GROUP, "theirs"), include_synonyms=True)
+    response = await Client(FakeBackend(image)).call(request, version)
+    own, theirs = (by_name(result) for result in response.results)
+    assert [(one.name, one.value, one.config_source) for one in own.values()] == [
+        ("consumer.heartbeat.interval.ms", "6000", 4),
+        ("consumer.session.timeout.ms", "50000", 8),
+    ]
+    synonyms = own["consumer.heartbeat.interval.ms"].synonyms
+    assert [(one.name, one.value, one.source) for one in synonyms] == [
+        ("group.consumer.heartbeat.interval.ms", "6000", 4),
+        ("group.consumer.heartbeat.interval.ms", "5000", 5),
+    ]
+    assert theirs["consumer.session.timeout.ms"].value == "45000", "of another instance"
+
+
+@pytest.mark.parametrize("topics", [(), (group_topic((2,)),), (group_topic((-1,)),)])
+async def test_a_group_has_the_defaults_of_its_coordinator(topics):
+    nodes = [node(1, static_configs={"group.consumer.session.timeout.ms": "6000"}), node(2)]
+    backend = FakeBackend(image_of(*topics, nodes=nodes))
+    [result] = (await Client(backend).call(ask((GROUP, "g")), 4)).results
+    assert by_name(result)["consumer.session.timeout.ms"].value == "45000"
 
 
 @pytest.mark.parametrize("version", VERSIONS)

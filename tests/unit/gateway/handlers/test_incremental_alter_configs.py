@@ -155,6 +155,22 @@ async def test_client_metrics(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+async def test_groups(version):
+    backend = backend_of()
+    name = "consumer.session.timeout.ms"
+    request = ask((name, SET, "50000"), ("no.such", DELETE, None), resource=(32, "g"))
+    response = await Client(backend).call(request, version)
+    assert [one.error_code for one in response.responses] == [0]
+    change = change_of(backend)
+    assert (change.name, dict(change.set)) == ("g", {name: "50000"})
+    assert list(change.deleted) == ["no.such"]
+    no_list = ask((name, APPEND, "1"), resource=(32, "g"))
+    [refused] = (await Client(backend).call(no_list, version)).responses
+    assert refused.error_code == ErrorCode.INVALID_CONFIG
+    assert len(backend.controller.requests) == 1
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 async def test_loggers_of_a_broker(version):
     backend = backend_of()
     backend.links[2].answer_loggers = lambda asked: pb.AlterLoggersResponse()

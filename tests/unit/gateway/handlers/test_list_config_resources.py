@@ -5,6 +5,7 @@ from highwater.kafka.messages.list_config_resources import ListConfigResourcesRe
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import THE_CLUSTER
 from highwater.model.client_metrics import ClientMetricsKey
+from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import DEFAULT_INSTANCE
 from tests.unit.gateway.handlers.fakes import OTHER, Client, FakeBackend, image_of, topic
 
@@ -13,6 +14,7 @@ TOPICS = [(TOPIC, "orders")]
 BROKERS = [(BROKER, "1"), (BROKER, "2"), (BROKER, "3")]
 LOGGERS = [(LOGGER, "1"), (LOGGER, "2"), (LOGGER, "3")]
 SUBSCRIPTIONS = [(CLIENT_METRICS, "sub")]
+GROUPS = [(GROUP, "readers")]
 
 
 def backend_of():
@@ -20,8 +22,12 @@ def backend_of():
         ClientMetricsKey(DEFAULT_INSTANCE, "sub"): {"interval.ms": "100"},
         ClientMetricsKey(OTHER, "theirs"): {"interval.ms": "100"},
     }
+    groups = {
+        GroupConfigKey(DEFAULT_INSTANCE, "readers"): {"consumer.session.timeout.ms": "50000"},
+        GroupConfigKey(OTHER, "theirs"): {"consumer.session.timeout.ms": "50000"},
+    }
     topics = topic("orders"), topic("secret", instance=OTHER)
-    return FakeBackend(image_of(*topics, client_metrics=subscriptions))
+    return FakeBackend(image_of(*topics, client_metrics=subscriptions, group_configs=groups))
 
 
 def listed(response):
@@ -31,10 +37,10 @@ def listed(response):
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [
-        ([], TOPICS + BROKERS + LOGGERS + SUBSCRIPTIONS),
+        ([], TOPICS + BROKERS + LOGGERS + SUBSCRIPTIONS + GROUPS),
         ([BROKER], BROKERS),
         ([CLIENT_METRICS, TOPIC, CLIENT_METRICS], SUBSCRIPTIONS + TOPICS),
-        ([LOGGER, GROUP], LOGGERS),
+        ([LOGGER, GROUP], LOGGERS + GROUPS),
     ],
 )
 async def test_resources_by_type(wanted, found):

@@ -12,7 +12,7 @@ from highwater.gateway.handling.config_changes import (
 from highwater.kafka.error_codes import ErrorCode
 from tests.unit.gateway.handlers.fakes import OTHER, Client, FakeBackend, image_of, topic, topic_id
 
-TOPIC, BROKER, LOGGER, CLIENT_METRICS = 2, 4, 8, 16
+TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
 
 def set_to(**values):
@@ -64,18 +64,25 @@ async def test_resources_that_cannot_be_changed():
     assert backend.controller.requests == []
 
 
-async def test_client_metrics_are_the_controllers_matter():
+@pytest.mark.parametrize(
+    ("kind", "sent"),
+    [
+        (CLIENT_METRICS, pb.CONFIG_RESOURCE_TYPE_CLIENT_METRICS),
+        (GROUP, pb.CONFIG_RESOURCE_TYPE_GROUP),
+    ],
+)
+async def test_client_metrics_and_groups_are_the_controllers_matter(kind, sent):
     backend = backend_of()
     backend.controller.errors["bad"] = (ErrorCode.INVALID_CONFIG, "not so")
     outcomes = await alter(
         backend,
-        ((CLIENT_METRICS, "sub"), set_to(interval_ms="soon")),
-        ((CLIENT_METRICS, "bad"), lambda target: Assignments(deleted=["x"], replace_all=True)),
+        ((kind, "sub"), set_to(interval_ms="soon")),
+        ((kind, "bad"), lambda target: Assignments(deleted=["x"], replace_all=True)),
     )
     assert outcomes == [None, Refused(ErrorCode.INVALID_CONFIG, "not so")]
     [asked] = backend.controller.requests
     one, two = asked.changes
-    assert (one.type, one.name) == (pb.CONFIG_RESOURCE_TYPE_CLIENT_METRICS, "sub")
+    assert (one.type, one.name) == (sent, "sub")
     assert dict(one.set) == {"interval.ms": "soon"}
     assert (two.name, list(two.deleted), two.replace_all) == ("bad", ["x"], True)
 

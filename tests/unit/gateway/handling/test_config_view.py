@@ -3,6 +3,7 @@ from highwater.gateway.handling.config_view import (
     broker_entries,
     client_metrics_entries,
     default_broker_entries,
+    group_entries,
     logger_entries,
     topic_config_type,
     topic_entries,
@@ -11,6 +12,7 @@ from highwater.model.broker_config import BROKER_CONFIGS
 from highwater.model.client_metrics import CLIENT_METRICS_CONFIGS, ClientMetricsKey
 from highwater.model.config_type import ConfigSource, ConfigType
 from highwater.model.dynamic_config import broker_values
+from highwater.model.group_config_table import GROUP_CONFIGS, GroupConfigKey
 from highwater.model.ids import DEFAULT_INSTANCE, NodeId
 from highwater.model.topic_config import effective, parse
 from highwater.model.topic_config_table import TOPIC_CONFIGS
@@ -174,6 +176,26 @@ def test_client_metrics():
     unknown = client_metrics_entries(image, key._replace(name="none"))
     assert {one.source for one in unknown} == {ConfigSource.DEFAULT}
     assert [one.name for one in unknown] == list(CLIENT_METRICS_CONFIGS)
+
+
+def test_groups():
+    key = GroupConfigKey(DEFAULT_INSTANCE, "g")
+    heartbeat, session = GROUP_CONFIGS
+    image = image_of(group_configs={key: {session: "50000 ", "gone": "1"}})
+    static = {f"group.{session}": "46000", f"group.{heartbeat}": "6000"}
+    entries = group_entries(image, key, static)
+    assert [(one.name, one.value, one.source) for one in entries] == [
+        (heartbeat, "6000", ConfigSource.STATIC_BROKER),
+        (session, "50000", ConfigSource.GROUP),
+    ]
+    assert [tuple(one) for one in entries[1].synonyms] == [
+        (session, "50000", ConfigSource.GROUP),
+        (f"group.{session}", "46000", ConfigSource.STATIC_BROKER),
+        (f"group.{session}", "45000", ConfigSource.DEFAULT),
+    ]
+    unset = group_entries(image, key._replace(group_id="other"), {})
+    assert {one.source for one in unset} == {ConfigSource.DEFAULT}
+    assert {one.type for one in unset} == {ConfigType.INT}
 
 
 def test_loggers_are_configs_without_type_and_synonyms():

@@ -1,6 +1,8 @@
-"""AlterConfigs: sets and removes configs of topics, nodes and client metrics subscriptions.
+"""AlterConfigs: sets and removes configs of topics, nodes, client metrics subscriptions and groups.
 
-KIP-339, keys 44 and 33. A subscription exists while it has configs, and is made by the first one. A changed min.insync.replicas changes partitions in the same transaction (`change_min_isr`).
+KIP-339, keys 44 and 33. A subscription exists while it has configs, and is made by the first one; a
+group with configs need not exist. A changed min.insync.replicas changes partitions in the same
+transaction (`change_min_isr`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +13,11 @@ from highwater.controller.core.change_client_metrics import (
     client_metrics_error,
     name_error,
 )
+from highwater.controller.core.change_group_configs import (
+    GROUPS_MAX,
+    group_configs_refusal,
+    group_id_error,
+)
 from highwater.controller.core.change_min_isr import topic_after_min_isr_change
 from highwater.controller.core.change_topics import topic_of
 from highwater.controller.core.config_rules import ConfigRules
@@ -18,19 +25,22 @@ from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusa
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.cluster import ClusterDelta, ClusterImage, TopicState
+from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import NO_NODE, InstanceId, NodeId, TopicId
 from highwater.model.steps import Steps, finish
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigWish:
-    """One resource's change; exactly one of `topic_id`, `node_id` and `client_metrics` is given."""
+    """One resource's change: of `topic_id`, `node_id`, `client_metrics` and `group` one is given."""
 
     topic_id: TopicId | None = None
     node_id: NodeId | None = None
     """-1 is all nodes."""
     client_metrics: str | None = None
     """The name of a subscription."""
+    group: str | None = None
+    """The id of a group."""
     set: Mapping[str, str] = field(default_factory=dict)
     deleted: tuple[str, ...] = ()
     replace_all: bool = False
@@ -47,6 +57,7 @@ class _Changed:
     cluster: Mapping[str, str] | None = None
     nodes: dict[NodeId, Mapping[str, str]] | None = None
     client_metrics: dict[ClientMetricsKey, Mapping[str, str]] = field(default_factory=dict)
+    groups: dict[GroupConfigKey, Mapping[str, str]] = field(default_factory=dict)
 
 
 def alter_configs(
@@ -69,6 +80,9 @@ def altering_configs(
             key = ClientMetricsKey(instance, wish.client_metrics)
             results.append(_alter_client_metrics(image, wish, key, changed))
             yield
+        elif wish.group is not None:
+            results.append(_alter_group(image, wish, GroupConfigKey(instance, wish.group), changed))
+            yield
         else:
             results.append(_alter_node(image, wish, rules, changed))
     _change_minima(image, rules, changed)
@@ -78,10 +92,12 @@ def altering_configs(
         cluster_configs=changed.cluster,
         node_configs=changed.nodes,
         client_metrics=changed.client_metrics,
+        group_configs=changed.groups,
     )
     some = (
         changed.topics
         or changed.client_metrics
+        or changed.groups
         or changed.cluster is not None
         or changed.nodes is not None
     )
@@ -208,6 +224,30 @@ def _alter_client_metrics(
             why = f"There are no more than {SUBSCRIPTIONS_MAX} client metrics subscriptions."
             return Refusal(code=ErrorCode.POLICY_VIOLATION, message=why)
     changed.client_metrics[key] = after
+    return None
+
+
+def _alter_group(
+    image: ClusterImage, wish: ConfigWish, key: GroupConfigKey, changed: _Changed
+) -> Refusal | None:
+    refusal = group_id_error(key.group_id)
+    if refusal is not None:
+        return refusal
+    before = changed.groups.get(key, image.group_configs.get(key, {}))
+    if wish.appended or wish.subtracted:
+        why = "no config of groups is a list"
+        return Refusal(code=ErrorCode.INVALID_CONFIG, message=why)
+    after = _merged(before, wish)
+    refusal = group_configs_refusal(image, before, after)
+    if refusal is not None or after == before:
+        return refusal
+    if not before:
+        known = {**image.group_configs, **changed.groups}
+        present = sum(1 for one, some in known.items() if some and one.instance == key.instance)
+        if present >= GROUPS_MAX:
+            why = f"There are no more than {GROUPS_MAX} groups with configs."
+            return Refusal(code=ErrorCode.POLICY_VIOLATION, message=why)
+    changed.groups[key] = after
     return None
 
 

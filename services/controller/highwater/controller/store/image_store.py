@@ -16,6 +16,7 @@ from highwater.model.cluster import (
     PartitionState,
     TopicState,
 )
+from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import NodeId, TopicId
 from highwater.model.scram import ScramCredential, ScramKey
 from highwater.model.steps import Steps, finish
@@ -66,6 +67,7 @@ def loading(snapshot: Snapshot) -> Steps[StoredState]:
     cluster_configs: Mapping[str, str] = {}
     client_quotas: dict[ClientQuotaKey, Mapping[str, float]] = {}
     client_metrics: dict[ClientMetricsKey, Mapping[str, str]] = {}
+    group_configs: dict[GroupConfigKey, Mapping[str, str]] = {}
     scram: dict[ScramKey, ScramCredential] = {}
     for number, entry in enumerate(snapshot.entries):
         if number % _STEP_ENTRIES == 0:
@@ -83,6 +85,9 @@ def loading(snapshot: Snapshot) -> Steps[StoredState]:
         elif kind == "client_metrics":
             configs = keys.decode(entry.key, entry.value)["values"]
             client_metrics[keys.decode_client_metrics(rest)] = configs
+        elif kind == "group_configs":
+            configs = keys.decode(entry.key, entry.value)["values"]
+            group_configs[keys.decode_group_configs(rest)] = configs
         elif kind == "scram_credentials":
             fields = keys.decode(entry.key, entry.value)
             scram[keys.decode_scram_key(rest)] = keys.decode_scram_credential(fields)
@@ -113,6 +118,7 @@ def loading(snapshot: Snapshot) -> Steps[StoredState]:
             node_configs=node_configs,
             client_quotas=client_quotas,
             client_metrics=client_metrics,
+            group_configs=group_configs,
             scram_credentials=scram,
         ),
         next_producer_id=found.next_producer_id,
@@ -166,6 +172,9 @@ def making_operations(before: ClusterImage, delta: ClusterDelta) -> Steps[list[O
         yield
     for metrics_key, configs in delta.client_metrics.items():
         result.append(_client_metrics_operation(metrics_key, configs))
+        yield
+    for group, configs in delta.group_configs.items():
+        result.append(_group_configs_operation(group, configs))
         yield
     for scram_key, credential in delta.scram_credentials.items():
         result.append(_scram_operation(scram_key, credential))
@@ -266,6 +275,12 @@ def _client_metrics_operation(key: ClientMetricsKey, configs: Mapping[str, str])
     if not configs:
         return Delete(key=keys.client_metrics(key))
     return Put(key=keys.client_metrics(key), value=keys.encode({"values": dict(configs)}))
+
+
+def _group_configs_operation(key: GroupConfigKey, configs: Mapping[str, str]) -> Operation:
+    if not configs:
+        return Delete(key=keys.group_configs(key))
+    return Put(key=keys.group_configs(key), value=keys.encode({"values": dict(configs)}))
 
 
 def _scram_operation(key: ScramKey, credential: ScramCredential | None) -> Operation:

@@ -21,6 +21,8 @@
                                  is the default of its type
     client_metrics/default/sub%201   {"v":1,"values":{"interval.ms":"1000"}}
                                  instance and name quoted likewise
+    group_configs/default/readers   {"v":1,"values":{"consumer.session.timeout.ms":"50000"}}
+                                 instance and group id quoted likewise
     scram_credentials/default/SCRAM-SHA-256/alice   {"v":1,"iterations":4096,"salt":"cQ==",
                                   "stored_key":"5Yk=","server_key":"Vw8="}
                                  instance and user quoted likewise, bytes in base64
@@ -49,6 +51,7 @@ from highwater.model.cluster import (
     PartitionState,
     TopicState,
 )
+from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import NO_NODE, GatewayId, InstanceId, LeaderEpoch, NodeId, TopicId
 from highwater.model.scram import ScramCredential, ScramKey, ScramMechanism
 
@@ -68,6 +71,7 @@ PARTITIONS: Final = "partitions/"
 NODE_CONFIGS: Final = "configs/nodes/"
 CLIENT_QUOTAS: Final = "client_quotas/"
 CLIENT_METRICS: Final = "client_metrics/"
+GROUP_CONFIGS: Final = "group_configs/"
 SCRAM_CREDENTIALS: Final = "scram_credentials/"
 
 
@@ -140,6 +144,17 @@ def decode_client_metrics(rest: str) -> ClientMetricsKey:
     """Which subscription it is, from what follows CLIENT_METRICS in the key."""
     instance, _, name = rest.partition("/")
     return ClientMetricsKey(InstanceId(unquote(instance)), unquote(name))
+
+
+def group_configs(key: GroupConfigKey) -> str:
+    """The key of one group's configs."""
+    return f"{GROUP_CONFIGS}{quote(key.instance, safe='')}/{quote(key.group_id, safe='')}"
+
+
+def decode_group_configs(rest: str) -> GroupConfigKey:
+    """Which group it is, from what follows GROUP_CONFIGS in the key."""
+    instance, _, group_id = rest.partition("/")
+    return GroupConfigKey(InstanceId(unquote(instance)), unquote(group_id))
 
 
 def scram_credential(key: ScramKey) -> str:

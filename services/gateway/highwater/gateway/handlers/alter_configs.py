@@ -1,10 +1,10 @@
 """AlterConfigs v0-2: replaces all configs of a resource; configs that are not named are reset.
 
 Behaviour
-- Resources are topics, brokers and client metrics subscriptions. Those of another type, broker loggers
-  too, are INVALID_REQUEST.
-- Without ALTER_CONFIGS on a topic: TOPIC_AUTHORIZATION_FAILED; on the cluster, for all others:
-  CLUSTER_AUTHORIZATION_FAILED.
+- Resources are topics, brokers, client metrics subscriptions and groups. Those of another type, broker
+  loggers too, are INVALID_REQUEST.
+- Without ALTER_CONFIGS on a topic: TOPIC_AUTHORIZATION_FAILED; on a group: GROUP_AUTHORIZATION_FAILED;
+  on the cluster, for all others: CLUSTER_AUTHORIZATION_FAILED.
 - A duplicate resource, a duplicate config of a resource, and a config without a value are
   INVALID_REQUEST. Broker "" means all brokers.
 - Names and values are checked as in IncrementalAlterConfigs, which lists the deviations.

@@ -1,4 +1,4 @@
-"""DescribeConfigs v1-4: configs of topics, brokers, loggers and client metrics, with their sources.
+"""DescribeConfigs v1-4: configs of topics, brokers, groups and others, with their sources.
 
 Behaviour
 - All configs are listed, defaults too, unless the request has a list of names that is not empty.
@@ -13,8 +13,10 @@ Behaviour
 - Broker loggers are those of the process that the node runs in: its services, which are the
   `service` of each event in the log, and root for all others. Values are Kafka's levels. If the node
   cannot be asked: BROKER_NOT_AVAILABLE.
-- Without DESCRIBE_CONFIGS on a topic: TOPIC_AUTHORIZATION_FAILED; on the cluster, for all others:
-  CLUSTER_AUTHORIZATION_FAILED.
+- A group that does not exist has the configs that were set for it, and the defaults; its id is not
+  empty (INVALID_REQUEST).
+- Without DESCRIBE_CONFIGS on a topic: TOPIC_AUTHORIZATION_FAILED; on a group:
+  GROUP_AUTHORIZATION_FAILED; on the cluster, for all others: CLUSTER_AUTHORIZATION_FAILED.
 - Documentation is sent only if asked for. Sensitive values are null.
 
 Version notes
@@ -24,10 +26,11 @@ Deviations
 - Any broker describes any other; in Kafka only itself.
 - A topic's defaults come from the node of its first replica; in Kafka, from the broker that answers.
 - The loggers of processes without a node (gateways, controllers) cannot be described or altered.
-- Groups have no configs here: INVALID_REQUEST.
+- Groups have only the two configs of the consumer protocol that coordinators here go by. Their
+  defaults come from the group's coordinator; in Kafka, from the broker that answers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from highwater.gateway.handling.authorization import config_denial
 from highwater.gateway.handling.broker_loggers import (
@@ -40,6 +43,7 @@ from highwater.gateway.handling.config_view import (
     broker_entries,
     client_metrics_entries,
     default_broker_entries,
+    group_entries,
     logger_entries,
     topic_entries,
 )
@@ -57,9 +61,11 @@ from highwater.kafka.messages.describe_configs import (
 from highwater.model.acl_operations import AclOperation
 from highwater.model.broker_config import BROKER_CONFIGS
 from highwater.model.client_metrics import ClientMetricsKey
-from highwater.model.cluster import NodeState
+from highwater.model.cluster import ClusterImage, NodeState
 from highwater.model.config_type import ConfigResourceType
+from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import GROUP_METADATA_TOPIC, INTERNAL_REPLICAS_MAX, NodeId
+from highwater.model.partitioning import coordinator_partition
 from highwater.model.topic_names import invalid_topic_name
 
 _Asked = DescribeConfigsRequestDescribeConfigsResource
@@ -131,8 +137,24 @@ def _entries(context: RequestContext, asked: _Asked) -> Sequence[ConfigEntry] | 
             return client_metrics_entries(image, ClientMetricsKey(context.peer.instance, name))
         why = "Client metrics subscription name must not be empty"
         return _refused(asked, ErrorCode.INVALID_REQUEST, why)
+    if asked.resource_type == ConfigResourceType.GROUP:
+        if name:
+            key = GroupConfigKey(context.peer.instance, name)
+            return group_entries(image, key, _of_coordinator(image, key))
+        why = "Group name must not be empty"
+        return _refused(asked, ErrorCode.INVALID_REQUEST, why)
     why = f"resource type {asked.resource_type} has no configs here"
     return _refused(asked, ErrorCode.INVALID_REQUEST, why)
+
+
+def _of_coordinator(image: ClusterImage, key: GroupConfigKey) -> Mapping[str, str]:
+    """The settings of the node that coordinates the group, none if there is none."""
+    topic = image.topic(GROUP_METADATA_TOPIC, key.instance)
+    if topic is None:
+        return {}
+    partition = coordinator_partition(key.group_id, len(topic.partitions))
+    node = image.nodes.get(topic.partitions[partition].leader)
+    return {} if node is None else node.static_configs
 
 
 def _static(context: RequestContext, node: NodeState) -> dict[str, str]:

@@ -1,9 +1,10 @@
 """IncrementalAlterConfigs v0-1: sets and deletes single configs (KIP-339).
 
 Behaviour
-- Resources are topics, brokers, client metrics subscriptions (KIP-714) and broker loggers (KIP-412).
-- Without ALTER_CONFIGS on a topic: TOPIC_AUTHORIZATION_FAILED; on the cluster, for all others:
-  CLUSTER_AUTHORIZATION_FAILED.
+- Resources are topics, brokers, client metrics subscriptions (KIP-714), broker loggers (KIP-412) and
+  groups (KIP-848).
+- Without ALTER_CONFIGS on a topic: TOPIC_AUTHORIZATION_FAILED; on a group: GROUP_AUTHORIZATION_FAILED;
+  on the cluster, for all others: CLUSTER_AUTHORIZATION_FAILED.
 - SET and DELETE take any config, APPEND and SUBTRACT only lists, and as in Kafka none of client
   metrics. The latter two change the value in
   effect for a topic, and a broker's own value or the default; appending a present item changes
@@ -15,6 +16,9 @@ Behaviour
 - A client metrics subscription is made by its first config, and gone without its last one. Unknown
   configs and an interval out of range are INVALID_REQUEST; a `match` with an unknown property or an
   invalid regular expression and lists with duplicates are INVALID_CONFIG.
+- A group need not exist. Unknown configs, values that are no number or out of the bounds of a node
+  (`group.consumer.min.session.timeout.ms` and the like), and a session timeout that is not longer
+  than the heartbeat interval are INVALID_CONFIG; no group id is INVALID_REQUEST.
 - Loggers get one of Kafka's levels until the node's process ends; DELETE lets root's level hold.
   Unknown loggers and levels are INVALID_CONFIG; to append or subtract, or to delete root's level, is
   INVALID_REQUEST. If the node cannot be asked: BROKER_NOT_AVAILABLE.
@@ -26,7 +30,9 @@ Version notes
 Deviations
 - Any broker can be altered through any other; in Kafka only through itself.
 - Unknown broker configs are refused; Kafka keeps them for plugins.
-- An instance has at most 1 000 client metrics subscriptions (POLICY_VIOLATION).
+- An instance has at most 1 000 client metrics subscriptions and 10 000 groups with configs
+  (POLICY_VIOLATION).
+- Groups have the configs `consumer.heartbeat.interval.ms` and `consumer.session.timeout.ms` only.
 """
 
 from collections.abc import Sequence
@@ -138,4 +144,6 @@ def _is_list(target: Target, name: str) -> bool:
         return topic_config_type(name) is ConfigType.LIST
     if target.client_metrics is not None:
         return False  # As in Kafka, whose controller does not know their types.
+    if target.group is not None:
+        return False
     return broker_config_type(name) is ConfigType.LIST

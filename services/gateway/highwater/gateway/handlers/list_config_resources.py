@@ -2,7 +2,7 @@
 
 Behaviour
 - v0 lists client metrics subscriptions. v1 lists the types that are asked for, all if none is: topics
-  of the instance, brokers, their loggers and client metrics. No group has configs, so none is listed.
+  of the instance, brokers, their loggers, client metrics, and the groups that have configs.
 - Another type is UNSUPPORTED_VERSION, and nothing is listed.
 - Without DESCRIBE_CONFIGS on the cluster: CLUSTER_AUTHORIZATION_FAILED. As in Kafka, single topics
   are not asked about.
@@ -61,4 +61,6 @@ def _names(context: RequestContext, kind: int) -> Iterable[str]:
         names = (str(node) for node in sorted(image.nodes))
     elif kind == ConfigResourceType.CLIENT_METRICS:
         names = (key.name for key in image.client_metrics if key.instance == instance)
+    elif kind == ConfigResourceType.GROUP:
+        names = (key.group_id for key in image.group_configs if key.instance == instance)
     return names

@@ -39,13 +39,15 @@ class Refused(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A resource that can be changed: a topic, else a client metrics subscription, which may not
-    exist yet, else the loggers of a broker, else brokers; node -1 is all of them.
+    """A resource that can be changed: a topic, else a client metrics subscription or a group, which
+    may not exist yet, else the loggers of a broker, else brokers; node -1 is all of them.
     """
 
     topic: TopicState | None = None
     client_metrics: str | None = None
     """The subscription's name."""
+    group: str | None = None
+    """The group's id."""
     loggers_of: NodeId | None = None
     node: NodeId = NO_NODE
 
@@ -163,6 +165,9 @@ def _change(target: Target, wanted: Assignments) -> pb.ConfigChange:
     elif target.client_metrics is not None:
         change.type = pb.CONFIG_RESOURCE_TYPE_CLIENT_METRICS
         change.name = target.client_metrics
+    elif target.group is not None:
+        change.type = pb.CONFIG_RESOURCE_TYPE_GROUP
+        change.name = target.group
     else:
         change.type = pb.CONFIG_RESOURCE_TYPE_NODE
         change.node_id = target.node
@@ -185,6 +190,8 @@ def _target(context: RequestContext, key: ResourceKey) -> Target | Refused:
         return Refused(ErrorCode.INVALID_REQUEST, f"there is no broker '{key.name}'")
     if key.type == ConfigResourceType.CLIENT_METRICS:
         return Target(client_metrics=key.name)
+    if key.type == ConfigResourceType.GROUP:
+        return Target(group=key.name)
     if key.type == ConfigResourceType.BROKER_LOGGER:
         node = node_of_loggers(context, key.name)
         return Refused(*node) if isinstance(node, LoggersError) else Target(loggers_of=node)
@@ -194,10 +201,11 @@ def _target(context: RequestContext, key: ResourceKey) -> Target | Refused:
 def _refusal(target: Target, wanted: Assignments) -> Refused | None:
     """Refuses what the controller would refuse, with Kafka's codes, which differ for brokers.
 
-    Configs of client metrics are left to the controller, and loggers to their node, which have the
-    rules.
+    Configs of client metrics and groups are left to the controller, and loggers to their node, which
+    have the rules.
     """
-    if target.client_metrics is not None or target.loggers_of is not None:
+    elsewhere = target.client_metrics, target.group, target.loggers_of
+    if any(one is not None for one in elsewhere):
         return None
     if target.topic is None:
         why = _node_error(wanted, all_nodes=target.node == NO_NODE)

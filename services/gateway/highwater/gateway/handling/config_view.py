@@ -18,6 +18,7 @@ from highwater.model.client_metrics import CLIENT_METRICS_CONFIGS, ClientMetrics
 from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.config_type import ConfigSource, ConfigType
 from highwater.model.dynamic_config import held
+from highwater.model.group_config_table import GROUP_CONFIGS, GroupConfigKey
 from highwater.model.ids import NO_NODE, NodeId
 from highwater.model.topic_config import from_broker_config, is_valid, list_changed
 from highwater.model.topic_config_table import TOPIC_CONFIGS, TopicConfigEntry
@@ -101,6 +102,36 @@ def client_metrics_entries(image: ClusterImage, key: ClientMetricsKey) -> list[C
                 sensitive=False,
                 documentation=config.documentation,
                 synonyms=(synonym,) if name in given else (),
+            )
+        )
+    return entries
+
+
+def group_entries(
+    image: ClusterImage, key: GroupConfigKey, static: Mapping[str, str]
+) -> list[ConfigEntry]:
+    """All configs of a group by name; `static` has the settings of a broker, whose values hold for
+    what the group does not set.
+    """
+    given = {name: value.strip() for name, value in image.group_configs.get(key, {}).items()}
+    entries: list[ConfigEntry] = []
+    for name, config in GROUP_CONFIGS.items():
+        default = ConfigSynonym(config.broker_config, str(config.default), ConfigSource.DEFAULT)
+        synonyms = (
+            *_given(given, [name], ConfigSource.GROUP),
+            *_given(static, [config.broker_config], ConfigSource.STATIC_BROKER),
+            default,
+        )
+        entries.append(
+            ConfigEntry(
+                name=name,
+                value=synonyms[0].value,
+                type=ConfigType.INT,
+                source=synonyms[0].source,
+                read_only=False,
+                sensitive=False,
+                documentation=config.documentation,
+                synonyms=synonyms,
             )
         )
     return entries

@@ -174,6 +174,23 @@ class ClientMetricsSubscription(_message.Message):
     configs: _containers.ScalarMap[str, str]
     def __init__(self, instance: _Optional[str] = ..., name: _Optional[str] = ..., configs: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
+class GroupConfigs(_message.Message):
+    __slots__ = ("instance", "group_id", "configs")
+    class ConfigsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    GROUP_ID_FIELD_NUMBER: _ClassVar[int]
+    CONFIGS_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    group_id: str
+    configs: _containers.ScalarMap[str, str]
+    def __init__(self, instance: _Optional[str] = ..., group_id: _Optional[str] = ..., configs: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
 class Configs(_message.Message):
     __slots__ = ("values",)
     class ValuesEntry(_message.Message):
@@ -188,7 +205,7 @@ class Configs(_message.Message):
     def __init__(self, values: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ClusterChange(_message.Message):
-    __slots__ = ("revision", "controller_epoch", "reset", "cluster_id", "topics", "removed_topics", "nodes", "removed_nodes", "gateways", "removed_gateways", "instances", "removed_instances", "node_gateways_changed", "node_gateways", "configs_changed", "cluster_configs", "node_configs", "partitions", "client_quotas", "client_metrics")
+    __slots__ = ("revision", "controller_epoch", "reset", "cluster_id", "topics", "removed_topics", "nodes", "removed_nodes", "gateways", "removed_gateways", "instances", "removed_instances", "node_gateways_changed", "node_gateways", "configs_changed", "cluster_configs", "node_configs", "partitions", "client_quotas", "client_metrics", "group_configs")
     class NodeGatewaysEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -230,6 +247,7 @@ class ClusterChange(_message.Message):
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     CLIENT_QUOTAS_FIELD_NUMBER: _ClassVar[int]
     CLIENT_METRICS_FIELD_NUMBER: _ClassVar[int]
+    GROUP_CONFIGS_FIELD_NUMBER: _ClassVar[int]
     revision: int
     controller_epoch: int
     reset: bool
@@ -250,4 +268,5 @@ class ClusterChange(_message.Message):
     partitions: _containers.RepeatedCompositeFieldContainer[ChangedPartitions]
     client_quotas: _containers.RepeatedCompositeFieldContainer[ClientQuota]
     client_metrics: _containers.RepeatedCompositeFieldContainer[ClientMetricsSubscription]
-    def __init__(self, revision: _Optional[int] = ..., controller_epoch: _Optional[int] = ..., reset: _Optional[bool] = ..., cluster_id: _Optional[str] = ..., topics: _Optional[_Iterable[_Union[TopicState, _Mapping]]] = ..., removed_topics: _Optional[_Iterable[bytes]] = ..., nodes: _Optional[_Iterable[_Union[NodeState, _Mapping]]] = ..., removed_nodes: _Optional[_Iterable[int]] = ..., gateways: _Optional[_Iterable[_Union[GatewayState, _Mapping]]] = ..., removed_gateways: _Optional[_Iterable[str]] = ..., instances: _Optional[_Iterable[_Union[InstanceState, _Mapping]]] = ..., removed_instances: _Optional[_Iterable[str]] = ..., node_gateways_changed: _Optional[bool] = ..., node_gateways: _Optional[_Mapping[int, str]] = ..., configs_changed: _Optional[bool] = ..., cluster_configs: _Optional[_Mapping[str, str]] = ..., node_configs: _Optional[_Mapping[int, Configs]] = ..., partitions: _Optional[_Iterable[_Union[ChangedPartitions, _Mapping]]] = ..., client_quotas: _Optional[_Iterable[_Union[ClientQuota, _Mapping]]] = ..., client_metrics: _Optional[_Iterable[_Union[ClientMetricsSubscription, _Mapping]]] = ...) -> None: ...
+    group_configs: _containers.RepeatedCompositeFieldContainer[GroupConfigs]
+    def __init__(self, revision: _Optional[int] = ..., controller_epoch: _Optional[int] = ..., reset: _Optional[bool] = ..., cluster_id: _Optional[str] = ..., topics: _Optional[_Iterable[_Union[TopicState, _Mapping]]] = ..., removed_topics: _Optional[_Iterable[bytes]] = ..., nodes: _Optional[_Iterable[_Union[NodeState, _Mapping]]] = ..., removed_nodes: _Optional[_Iterable[int]] = ..., gateways: _Optional[_Iterable[_Union[GatewayState, _Mapping]]] = ..., removed_gateways: _Optional[_Iterable[str]] = ..., instances: _Optional[_Iterable[_Union[InstanceState, _Mapping]]] = ..., removed_instances: _Optional[_Iterable[str]] = ..., node_gateways_changed: _Optional[bool] = ..., node_gateways: _Optional[_Mapping[int, str]] = ..., configs_changed: _Optional[bool] = ..., cluster_configs: _Optional[_Mapping[str, str]] = ..., node_configs: _Optional[_Mapping[int, Configs]] = ..., partitions: _Optional[_Iterable[_Union[ChangedPartitions, _Mapping]]] = ..., client_quotas: _Optional[_Iterable[_Union[ClientQuota, _Mapping]]] = ..., client_metrics: _Optional[_Iterable[_Union[ClientMetricsSubscription, _Mapping]]] = ..., group_configs: _Optional[_Iterable[_Union[GroupConfigs, _Mapping]]] = ...) -> None: ...

@@ -14,6 +14,7 @@ class ConfigResourceType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CONFIG_RESOURCE_TYPE_TOPIC: _ClassVar[ConfigResourceType]
     CONFIG_RESOURCE_TYPE_NODE: _ClassVar[ConfigResourceType]
     CONFIG_RESOURCE_TYPE_CLIENT_METRICS: _ClassVar[ConfigResourceType]
+    CONFIG_RESOURCE_TYPE_GROUP: _ClassVar[ConfigResourceType]
 
 class ElectionType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -24,6 +25,7 @@ CONFIG_RESOURCE_TYPE_UNSPECIFIED: ConfigResourceType
 CONFIG_RESOURCE_TYPE_TOPIC: ConfigResourceType
 CONFIG_RESOURCE_TYPE_NODE: ConfigResourceType
 CONFIG_RESOURCE_TYPE_CLIENT_METRICS: ConfigResourceType
+CONFIG_RESOURCE_TYPE_GROUP: ConfigResourceType
 ELECTION_TYPE_UNSPECIFIED: ElectionType
 ELECTION_TYPE_PREFERRED: ElectionType
 ELECTION_TYPE_UNCLEAN: ElectionType

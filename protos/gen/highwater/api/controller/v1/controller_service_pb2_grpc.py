@@ -177,8 +177,8 @@ class ControllerServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def AlterConfigs(self, request, context):
-        """AlterConfigs sets and deletes configs of topics, nodes and client metrics subscriptions
-        (IncrementalAlterConfigs).
+        """AlterConfigs sets and deletes configs of topics, nodes, client metrics subscriptions and
+        groups (IncrementalAlterConfigs).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
