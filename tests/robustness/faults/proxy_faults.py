@@ -58,7 +58,11 @@ class BrokenConnections(Fault):
         shape = Shape(
             nodes=_NODES,
             settings={
-                f"node-{node}": {"port": str(port), "advertised_address": f"{_PROXIED}:{port}"}
+                f"node-{node}": {
+                    "port": str(port),
+                    "advertised_address": f"{_PROXIED}:{port}",
+                    "hop.unix_sockets": "false",  # They would lead past the proxy.
+                }
                 for node, port in enumerate(ports, start=1)
             },
         )

@@ -28,6 +28,7 @@ from highwater.gateway.data_plane.produce_path import ProducePath
 from highwater.gateway.handling.backend import GatewayBackend
 from highwater.gateway.handling.context import HandlerSettings
 from highwater.gateway.metrics.gateway import PREFIX, GatewayCollector, GatewayReadings
+from highwater.gateway.requests.handler_loading import load_all_handlers
 from highwater.gateway.requests.requests import Requests
 from highwater.gateway.routing.node_links import MemberLink, NodeLinks, OpenLink
 from highwater.gateway.routing.table import PartitionRoute, RoutingTable
@@ -175,6 +176,7 @@ class GatewayService:
         await self._ports.open(self.routing.image, self._gateway_state().gateway_id)
         self._expirer = self._loop.call_later(EXPIRE_S, self._expire)
         stack.callback(self._stop_expiring)
+        self._tasks.start(load_all_handlers(asyncio.sleep), name="load-handlers")
         for name, one in config.all_listeners.items():
             self._log.info("listening", listener=name, host=one.host, port=self._ports.port(name))
 

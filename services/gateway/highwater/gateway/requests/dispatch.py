@@ -69,7 +69,7 @@ async def _response_body(
         if APIS.get(header.api_key) is None:
             raise UnknownApiKeyError(header.api_key)
         raise UnsupportedVersionError(header.api_key, version)
-    handler = _handler_of(api)
+    handler = handler_of(api)
     meter = meters.apis[api.key]
     if not api.serves(version):
         refusal = handler.failure(None, version, ErrorCode.UNSUPPORTED_VERSION)
@@ -128,7 +128,7 @@ def _code_of(context: RequestContext, error: Exception) -> ErrorCode:
 
 
 @cache
-def _handler_of(api: Api) -> _Handler:
-    """Loads a handler and its codec; at most one entry for each API."""
+def handler_of(api: Api) -> _Handler:
+    """Loads a handler and its codec; at most one entry for each API. Raises OSError."""
     module = import_module(f"highwater.gateway.handlers.{api.module}")
     return _Handler(codec=request_codec(api.key), handle=module.handle, failure=module.failure)
