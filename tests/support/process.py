@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from tests.support.port_claims import PORT_CLAIMS
+
 LOG_TAIL_BYTES = 16 * 1024
 """Bytes of a broker's log that a failing test prints: enough for several tracebacks."""
 
@@ -151,12 +153,14 @@ def accepts_connections(host: str, port: int) -> bool:
 def free_port_block(count: int, host: str = "127.0.0.1") -> int:
     """Returns the first of `count` consecutive TCP ports that are free now.
 
-    Another process may take one before they are used; the random start makes that unlikely.
+    No other test process gets them at once. Another program may take one before they are used; the
+    random start makes that unlikely.
     """
     chance = random.SystemRandom()
     for _ in range(_PORT_TRIES_MAX):
         first = chance.randrange(_PORTS_FROM, _PORTS_TO - count)
-        if all(_is_free(host, port) for port in range(first, first + count)):
+        ports = range(first, first + count)
+        if PORT_CLAIMS.claim(ports) and all(_is_free(host, port) for port in ports):
             return first
     raise RuntimeError(f"no {count} consecutive free ports in {_PORTS_FROM}..{_PORTS_TO}")
 
