@@ -145,6 +145,7 @@ class AppendGroup:
         "sinks",
         "throttle_ms",
         "topic_id",
+        "transaction",
         "whole",
         "writable",
     )
@@ -185,6 +186,8 @@ class AppendGroup:
         self.log_start_offset = -1
         self.log_append_time_ms = -1
         self.throttle_ms = 0
+        self.transaction: TransactionalWrite | None = None
+        """The transaction of all batches, None if they are of none."""
         self.completed = False
         self.owner: Final = owner
 
