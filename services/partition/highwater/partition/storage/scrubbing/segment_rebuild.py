@@ -198,12 +198,12 @@ class SegmentRebuild:
         as it is, so that its reader finds that.
         """
         target = segment.transactions.file.path
-        unlink_if_present(self._filesystem, target)
         with contextlib.suppress(FileNotFoundError):
             data = read_file(
                 self._filesystem, target.removesuffix(CLEANED_SUFFIX), limit=TRANSACTIONS_BYTES_MAX
             )
-            fd = self._filesystem.open(target, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            fd = self._filesystem.open(target, flags, 0o644)
             try:
                 write_all(self._filesystem, fd, data, 0)
             finally:
