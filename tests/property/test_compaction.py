@@ -9,7 +9,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from highwater.kafka.records.batch import DELETE_HORIZON_BIT, RecordBatchView
 from highwater.kafka.records.builder import RecordBatchBuilder
 from highwater.kafka.records.record import Record, read_records
+from highwater.partition.storage.cleaning.cleaned_transactions import CleanedTransactions
 from highwater.partition.storage.cleaning.compaction import (
+    ActiveProducers,
     CleaningReport,
     CleaningRules,
     OffsetMap,
@@ -90,7 +92,9 @@ class CompactedLog(RuleBasedStateMachine):
         cleaned, report = [], CleaningReport()
         for first in range(0, len(taken), together):
             group = [data for segment in taken[first : first + together] for data in segment]
-            batches = clean(map(view, group), offsets, rules, self.producers, report)
+            producers = ActiveProducers(last_offsets=self.producers, marked_epochs={})
+            none = CleanedTransactions(())
+            batches = clean(map(view, group), offsets, rules, producers, report, none)
             file = [bytes(data) for data in batches]
             assert view(file[-1]).last_offset == view(group[-1]).last_offset
             cleaned.append(file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from base64 import b64encode
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -64,6 +65,8 @@ def job_of(
         index_bytes_max=log.config.segment_index_bytes,
         index_interval=log.config.index_interval_bytes,
         producers=log.producers.states.last_offsets(),
+        marked_producers=log.producers.states.marked_epochs(),
+        aborted=b64encode(log.transactions.packed()).decode(),
     )
 
 

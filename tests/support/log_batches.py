@@ -7,16 +7,17 @@ from crc32c import crc32c
 
 from highwater.kafka.records.batch import (
     BatchHeader,
+    is_control,
     read_header,
     set_base_offset_and_epoch,
 )
 from highwater.kafka.records.builder import RecordBatchBuilder
-from highwater.partition.core.producers import last_sequence
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.log.append_info import LogAppendInfo
 from highwater.partition.storage.log.environment import InlineEnvironment
 from highwater.partition.storage.log.log import PartitionLog
 from highwater.partition.storage.log.log_slice import LogSlice
+from highwater.partition.storage.recovery.producer_recovery import marker_in, replay_batch
 
 
 class ManualClock:
@@ -42,6 +43,7 @@ def make_batch(
     producer_epoch: int = -1,
     base_sequence: int = -1,
     compression: int = 0,
+    transactional: bool = False,
 ) -> bytearray:
     """One batch with a record for each timestamp."""
     builder = RecordBatchBuilder(
@@ -51,6 +53,7 @@ def make_batch(
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
         compression=compression,
+        transactional=transactional,
     )
     for number, timestamp in enumerate(timestamps):
         builder.append(key=b"%d" % number, value=value, timestamp_ms=timestamp)
@@ -64,6 +67,7 @@ def append(log: PartitionLog, *batches: bytes | bytearray, epoch: int | None = N
     offsets: list[int] = []
     buffers: list[bytearray] = []
     largest, largest_offset = -1, offset
+    aborted = None
     epoch = max(log.epochs.cache.latest, 0) if epoch is None else epoch
     for original in batches:
         batch = bytearray(original)
@@ -73,21 +77,17 @@ def append(log: PartitionLog, *batches: bytes | bytearray, epoch: int | None = N
         sizes.append(len(batch))
         buffers.append(batch)
         last = offset + header.last_offset_delta
-        if header.producer_id >= 0:
-            log.producers.states.record_append(
-                header.producer_id,
-                header.producer_epoch,
-                last_sequence(header.base_sequence, header.last_offset_delta),
-                offset,
-                header.last_offset_delta,
-                header.max_timestamp,
-            )
+        marker = marker_in(batch, header) if is_control(header.attributes) else None
+        aborted = replay_batch(log.producers.states, header, marker)
         if header.max_timestamp > largest:
             largest, largest_offset = header.max_timestamp, last
         offset = last + 1
     info = append_info(
         buffers, offsets, next_offset=offset, max_timestamp=(largest, largest_offset), epoch=epoch
     )
+    if aborted is not None:
+        assert len(batches) == 1, "a marker that aborts is a group of its own"
+        log.transactions.before_abort(aborted, info)
     log.writer.append(info)
     return offsets
 

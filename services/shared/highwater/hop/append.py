@@ -7,6 +7,7 @@ for every batch; the partition node in process, or a gRPC stream, completes each
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 from highwater.model.ids import InstanceId, LeaderEpoch, TopicId
@@ -25,6 +26,16 @@ NO_BATCH: Final = memoryview(b"")
 OUTCOME_NOT_APPENDED: Final = 1
 OUTCOME_APPENDED: Final = 2
 OUTCOME_UNKNOWN: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionalWrite:
+    """The transaction that a produce request belongs to, as its leaders must know it (KIP-890)."""
+
+    transactional_id: str
+    adds_partition: bool
+    """True from Produce 12 on: the leader adds the partition to the transaction. False: it asks the
+    coordinator whether the client has added it."""
 
 
 class AppendSink(Protocol):
@@ -134,6 +145,7 @@ class AppendGroup:
         "sinks",
         "throttle_ms",
         "topic_id",
+        "transaction",
         "whole",
         "writable",
     )
@@ -174,6 +186,8 @@ class AppendGroup:
         self.log_start_offset = -1
         self.log_append_time_ms = -1
         self.throttle_ms = 0
+        self.transaction: TransactionalWrite | None = None
+        """The transaction of all batches, None if they are of none."""
         self.completed = False
         self.owner: Final = owner
 

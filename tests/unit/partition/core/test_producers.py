@@ -4,11 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from highwater.model.transactions import TransactionMarker
 from highwater.partition.core.producer_entry import ProducerEntry
 from highwater.partition.core.producers import (
     ACCEPT,
+    COORDINATOR_FENCED,
     EXPIRED_AT_ONCE,
     INVALID_PRODUCER_EPOCH,
+    INVALID_TXN_STATE,
     OUT_OF_ORDER_SEQUENCE,
     SEQUENCE_MAX,
     ProducerStates,
@@ -261,3 +264,122 @@ def test_expiration_goes_on_while_producers_come_and_go() -> None:
     states.evict(10)
     assert sum(steps) == 2500 - EXPIRED_AT_ONCE - 1 - 10
     assert ids(states) == [2400]
+
+
+# ---- transactions ----
+
+
+def marker(producer_id=5, epoch=0, *, coordinator_epoch=0, version=0, committed=True):
+    return TransactionMarker(
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        committed=committed,
+        coordinator_epoch=coordinator_epoch,
+        transaction_version=version,
+    )
+
+
+def transactional(states, epoch, sequence, offset, *, may_begin=True):
+    return states.append_transactional(5, epoch, sequence, 0, offset, 1000, may_begin=may_begin)
+
+
+def test_a_transaction_begins_only_where_it_may() -> None:
+    states = ProducerStates()
+    assert transactional(states, 0, 0, 10, may_begin=False) == INVALID_TXN_STATE
+    assert 5 not in states
+    assert transactional(states, 0, 0, 10) == ACCEPT
+    assert states.in_transaction(5, 0)
+    assert transactional(states, 0, 1, 11, may_begin=False) == ACCEPT
+    assert transactional(states, 0, 0, 12, may_begin=False) == 10, "it is in the log already"
+    assert transactional(states, 1, 0, 12, may_begin=False) == INVALID_TXN_STATE, "a newer epoch"
+    assert transactional(states, 0, 3, 12) == OUT_OF_ORDER_SEQUENCE
+    assert states.transactions.open == {5: 10}
+
+
+def test_other_batches_are_refused_while_a_transaction_is_open() -> None:
+    states = ProducerStates()
+    transactional(states, 0, 0, 10)
+    assert states.append(5, 0, 1, 0, 11, 1000) == INVALID_TXN_STATE
+    assert states.append(5, 1, 0, 0, 11, 1000) == INVALID_TXN_STATE
+    assert states.append(5, 0, 0, 0, 11, 1000) == 10, "a batch in the log is known all the same"
+    assert states.append(6, 0, 0, 0, 11, 1000) == ACCEPT
+    states.record_marker(5, 0, 0, 12, 1000)
+    assert states.append(5, 0, 1, 0, 13, 1000) == ACCEPT
+
+
+def test_offsets_of_groups_have_no_sequence() -> None:
+    states = ProducerStates()
+    assert transactional(states, 3, -1, 10) == ACCEPT
+    assert transactional(states, 3, -1, 11) == ACCEPT
+    assert transactional(states, 2, -1, 12) == INVALID_PRODUCER_EPOCH
+    [entry] = states.entries()
+    assert (entry.last_sequence, entry.last_offset, entry.current_txn_first_offset) == (-1, 11, 10)
+
+
+@pytest.mark.parametrize(
+    ("version", "epoch", "verdict"),
+    [
+        (0, 3, INVALID_PRODUCER_EPOCH),
+        (0, 4, ACCEPT),
+        (1, 4, ACCEPT),
+        (2, 4, INVALID_PRODUCER_EPOCH),
+        (2, 5, ACCEPT),
+    ],
+)
+def test_the_epoch_of_a_marker(version: int, epoch: int, verdict: int) -> None:
+    states = ProducerStates()
+    transactional(states, 4, 0, 10)
+    assert states.check_marker(marker(epoch=epoch, version=version)) == verdict
+
+
+def test_a_marker_that_comes_again_is_accepted_and_an_older_one_is_not() -> None:
+    states = ProducerStates()
+    transactional(states, 4, 0, 10)
+    states.record_marker(5, 5, 0, 11, 1000)
+    assert states.check_marker(marker(epoch=5, version=2)) == ACCEPT
+    assert states.check_marker(marker(epoch=4, version=2)) == INVALID_PRODUCER_EPOCH
+    transactional(states, 5, 0, 12)
+    assert states.check_marker(marker(epoch=5, version=2)) == INVALID_PRODUCER_EPOCH
+
+
+def test_markers_of_former_coordinators_are_fenced() -> None:
+    states = ProducerStates()
+    assert states.check_marker(marker(coordinator_epoch=0)) == ACCEPT, "an unknown producer"
+    assert states.record_marker(5, 0, 7, 10, 1000) is None
+    assert states.check_marker(marker(coordinator_epoch=6)) == COORDINATOR_FENCED
+    assert states.check_marker(marker(coordinator_epoch=7)) == ACCEPT
+
+
+def test_sequences_behind_a_marker() -> None:
+    states = ProducerStates()
+    transactional(states, 4, 0, 10)
+    aborted = states.record_marker(5, 4, 0, 11, 2000)
+    assert aborted is not None
+    assert (aborted.first_offset, aborted.last_offset) == (10, 11)
+    assert states.check(5, 4, 1, 1) == ACCEPT, "of the same epoch they go on"
+    states.record_marker(5, 5, 0, 12, 2000)
+    assert states.check(5, 5, 1, 1) == OUT_OF_ORDER_SEQUENCE
+    assert states.check(5, 4, 1, 1) == INVALID_PRODUCER_EPOCH
+    assert states.marked_epochs() == {5: 5}
+    assert states.last_offsets() == {}
+    assert states.append(5, 5, 0, 0, 13, 3000) == ACCEPT
+    assert states.marked_epochs() == {}
+    assert states.last_offsets() == {5: 13}
+    for sequence in range(1, 5):
+        assert states.append(5, 5, sequence, 0, 13 + sequence, 3000) == ACCEPT
+    assert states.check(5, 5, 0, 0) == 13, "the marker takes no batch's place"
+
+
+def test_a_snapshot_has_open_transactions_and_what_markers_tell() -> None:
+    states = ProducerStates()
+    transactional(states, 4, 0, 10)
+    states.record_append(6, 0, 0, 11, 0, 1000)
+    states.record_marker(7, 2, 9, 12, 1000)
+    again = ProducerStates()
+    again.load(b"".join(states.packed()), now_ms=1000, expiration_ms=10_000)
+    assert again.transactions.open == {5: 10}
+    assert again.check_marker(marker(7, 2, coordinator_epoch=8)) == COORDINATOR_FENCED
+    assert list(again.entries()) == list(states.entries())
+    old = ProducerStates()
+    old.load(b"".join(states.packed()), now_ms=90_000, expiration_ms=10_000)
+    assert [entry.producer_id for entry in old.entries()] == [5], "an open one does not expire"

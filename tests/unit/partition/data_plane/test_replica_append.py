@@ -53,7 +53,10 @@ REFUSED = {
         ErrorCode.INVALID_RECORD,
     ),
     "control": (resealed(good(), 21, ">h", 0x20), ErrorCode.INVALID_RECORD),
-    "transactional": (resealed(good(), 21, ">h", 0x10), ErrorCode.INVALID_TXN_STATE),
+    "of an unknown transaction": (
+        make_batch(producer_id=5, producer_epoch=0, base_sequence=0, transactional=True),
+        ErrorCode.INVALID_TXN_STATE,
+    ),
     "transactional control": (resealed(good(), 21, ">h", 0x30), ErrorCode.INVALID_RECORD),
     "stamped by the client": (resealed(good(), 21, ">h", 0x08), ErrorCode.INVALID_TIMESTAMP),
     "compression 5": (resealed(good(), 21, ">h", 5), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),

@@ -72,6 +72,11 @@ async def test_everything_reaches_the_node(tmp_path):
         pb.DeleteRecordsRequest(partitions=[pb.DeleteRecordsPartition(topic_id=TOPIC, offset=2)]), 1
     )
     assert [r.low_watermark for r in deleted.results] == [2]
+    where = [pb.TxnMarkerPartition(topic_id=TOPIC, leader_epoch=-1)]
+    ended = await link.write_txn_markers(
+        pb.WriteTxnMarkersRequest(markers=[pb.TxnMarker(producer_id=7, partitions=where)]), 1
+    )
+    assert list(ended.error_codes) == [0]
     described = await link.describe_log_dirs(pb.DescribeLogDirsRequest(all_topics=True), 1)
     assert [d.replicas[0].size_bytes for d in described.dirs] == [len(stored(replica))]
     loggers = await link.describe_loggers(pb.DescribeLoggersRequest(), 1)

@@ -14,10 +14,10 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.records.batch import iter_batches
 from highwater.model.cluster import TopicState
 from highwater.model.errors import HighwaterError
-from highwater.model.ids import InstanceId, TopicId
+from highwater.model.ids import TopicId
 from highwater.partition.coordinator.log_port import LogPlace
 from highwater.partition.core.leader_epochs import NO_EPOCH
-from highwater.partition.core.replica import ACKS_ALL
+from highwater.partition.data_plane.node_group import NodeGroup
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.data_plane.replica_role import Listener, ReplicaRole
@@ -83,11 +83,8 @@ class DataPlaneLog:
     ) -> None:
         """Appends with acks=all; `on_committed(error_code, base_offset)` once, now or later."""
         assert self.topic is not None
-        # Without an instance: commits of offsets are nobody's traffic and never throttled.
         owner = _OneBatch(on_committed, self.leads)
-        group = AppendGroup(
-            self.topic.topic_id, partition, leader_epoch, ACKS_ALL, InstanceId(""), owner
-        )
+        group = NodeGroup(self.topic.topic_id, partition, leader_epoch, owner)
         group.batches.append(memoryview(bytearray(batch)))
         group.nbytes = len(batch)
         self._plane.append([group])

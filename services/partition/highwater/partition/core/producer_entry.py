@@ -68,4 +68,15 @@ def with_transaction(batches: bytes, transaction: bytes) -> bytes:
 
 def in_transaction(transaction: bytes) -> bool:
     """Whether these last two fields tell of a transaction that is open."""
-    return bool(_TRANSACTION.unpack(transaction)[1] != NO_OFFSET)
+    return unpacked_transaction(transaction)[1] != NO_OFFSET
+
+
+def packed_transaction(coordinator_epoch: int, first_offset: int) -> bytes:
+    """The last two fields."""
+    return _TRANSACTION.pack(coordinator_epoch, first_offset)
+
+
+def unpacked_transaction(transaction: bytes) -> tuple[int, int]:
+    """(coordinator epoch, first offset) of the last two fields; each -1 if there is none."""
+    epoch, first_offset = _TRANSACTION.unpack(transaction)
+    return epoch, first_offset

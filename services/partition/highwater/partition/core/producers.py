@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final
 
+from highwater.model.transactions import TransactionMarker
 from highwater.partition.core.producer_budget import PER_PARTITION_DEFAULT, ProducerBudget
 from highwater.partition.core.producer_entry import (
     ENTRY,
@@ -39,6 +40,7 @@ from highwater.partition.core.producer_entry import (
     with_transaction,
 )
 from highwater.partition.core.producer_generations import ProducerGenerations
+from highwater.partition.core.transactions import AbortedTransaction, Transactions
 
 ACCEPT: Final = -1
 """`ProducerStates.check`: the batch is new and in order."""
@@ -46,6 +48,13 @@ OUT_OF_ORDER_SEQUENCE: Final = -45
 """`ProducerStates.check`: minus Kafka's error code OUT_OF_ORDER_SEQUENCE_NUMBER."""
 INVALID_PRODUCER_EPOCH: Final = -47
 """`ProducerStates.check`: minus Kafka's error code INVALID_PRODUCER_EPOCH."""
+INVALID_TXN_STATE: Final = -48
+"""`ProducerStates.append`: minus Kafka's error code INVALID_TXN_STATE."""
+COORDINATOR_FENCED: Final = -52
+"""`ProducerStates.check_marker`: minus Kafka's error code TRANSACTION_COORDINATOR_FENCED."""
+STRICT_EPOCHS_FROM: Final = 2
+"""The transaction.version from which on a marker has a larger epoch than its records (KIP-890)."""
+NO_SEQUENCE: Final = -1
 
 BATCHES_KEPT: Final = 5
 SEQUENCE_MAX: Final = 0x7FFF_FFFF
@@ -62,11 +71,17 @@ _STATE_AT: Final = 8 - ENTRY_BYTES
 _TIMESTAMP_AT: Final = 26 - ENTRY_BYTES
 _unpack_state = Struct(">hi").unpack_from
 _unpack_timestamp = Struct(">q").unpack_from
+_pack_timestamp = Struct(">q").pack_into
 _pack = ENTRY.pack
 
 
 def last_sequence(base_sequence: int, last_offset_delta: int) -> int:
-    """The sequence of a batch's last record: sequences go on at 0 after 2^31 - 1."""
+    """The sequence of a batch's last record: sequences go on at 0 after 2^31 - 1.
+
+    -1 for a batch without sequences.
+    """
+    if base_sequence < 0:
+        return NO_SEQUENCE
     return (base_sequence + last_offset_delta) & SEQUENCE_MAX
 
 
@@ -81,15 +96,15 @@ class ProducerStates:
     `append` is hot path: one lookup, one entry packed.
     """
 
-    __slots__ = ("_known", "_limit", "_transactions", "budget", "evicted")
+    __slots__ = ("_known", "_limit", "_open", "budget", "evicted", "transactions")
 
     def __init__(self, limit: int = PER_PARTITION_DEFAULT) -> None:
         """`limit` is the number of producers beyond which the longest silent one is evicted."""
         assert limit > 0
         self._known = ProducerGenerations(limit)
         self._limit = limit
-        self._transactions: dict[int, bytes] = {}
-        """By producer, what a coordinator has said of it: the last two fields of its entry."""
+        self.transactions = Transactions()
+        self._open = self.transactions.open
         self.budget: ProducerBudget | None = None
         self.evicted = 0
         """Producers that were forgotten because there were too many."""
@@ -120,6 +135,8 @@ class ProducerStates:
         if batches is not None:
             known_epoch, known_sequence = _unpack_state(batches, _STATE_AT)
             if epoch == known_epoch and base_sequence == (known_sequence + 1) & SEQUENCE_MAX:
+                if self._open and producer_id in self._open:
+                    return INVALID_TXN_STATE
                 newest_generation[producer_id] = batches[_KEPT_FROM:] + _pack(
                     producer_id, epoch, last, base_offset + last_offset_delta, last_offset_delta,
                     timestamp, NO_COORDINATOR_EPOCH, NO_OFFSET,
@@ -127,8 +144,55 @@ class ProducerStates:
                 return ACCEPT
         verdict = self.check(producer_id, epoch, base_sequence, last)
         if verdict == ACCEPT:
+            if producer_id in self._open:
+                return INVALID_TXN_STATE
             self.record_append(producer_id, epoch, last, base_offset, last_offset_delta, timestamp)
         return verdict
+
+    def append_transactional(
+        self,
+        producer_id: int,
+        epoch: int,
+        base_sequence: int,
+        last_offset_delta: int,
+        base_offset: int,
+        timestamp: int,
+        *,
+        may_begin: bool,
+    ) -> int:
+        """As `append`, for a batch of a transaction, which it begins if the producer has none open.
+
+        Only if `may_begin` it may do so, or go on with one in a newer epoch: the coordinator knows
+        of it (KIP-890). Otherwise INVALID_TXN_STATE, as in Kafka's `UnifiedLog.append`. Offsets that
+        a group coordinator writes have no sequence (-1): only their epoch is judged.
+        """
+        last = last_sequence(base_sequence, last_offset_delta)
+        if base_sequence == NO_SEQUENCE:
+            verdict = self._check_epoch(producer_id, epoch)
+        else:
+            verdict = self.check(producer_id, epoch, base_sequence, last)
+        if verdict >= 0:
+            return verdict
+        if not may_begin and not self.in_transaction(producer_id, epoch):
+            return INVALID_TXN_STATE
+        if verdict == ACCEPT:
+            self.record_append(
+                producer_id, epoch, last, base_offset, last_offset_delta, timestamp,
+                transactional=True,
+            )  # fmt: skip
+        return verdict
+
+    def _check_epoch(self, producer_id: int, epoch: int) -> int:
+        batches = self._known.find(producer_id)
+        old = batches is not None and epoch < _epoch_of(batches)
+        return INVALID_PRODUCER_EPOCH if old else ACCEPT
+
+    def in_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether the producer has a transaction open here, in this epoch."""
+        if producer_id not in self._open:
+            return False
+        batches = self._known.find(producer_id)
+        return batches is not None and _epoch_of(batches) == epoch
 
     def check(self, producer_id: int, epoch: int, base_sequence: int, last_sequence: int) -> int:
         """Judges a batch from a client; every number as in its header.
@@ -152,6 +216,46 @@ class ProducerStates:
                 return int(last_offset - delta)
         return OUT_OF_ORDER_SEQUENCE
 
+    def check_marker(self, marker: TransactionMarker) -> int:
+        """Judges a coordinator's marker (Kafka's `ProducerAppendInfo.appendEndTxnMarker`): `ACCEPT`,
+        or minus an error code.
+
+        Of transaction.version 2 on, the epoch has to be larger than that of the records, so that a
+        late marker cannot end the next transaction; only a marker that is in the log already may
+        come again. A marker of a producer without an open transaction is accepted.
+        """
+        producer_id, epoch = marker.producer_id, marker.producer_epoch
+        batches = self._known.find(producer_id)
+        known_epoch = -1 if batches is None else _epoch_of(batches)
+        if epoch < known_epoch:
+            return INVALID_PRODUCER_EPOCH
+        strict = marker.transaction_version >= STRICT_EPOCHS_FROM
+        if strict and epoch == known_epoch and producer_id in self._open:
+            return INVALID_PRODUCER_EPOCH
+        if marker.coordinator_epoch < self.transactions.coordinator_epoch(producer_id):
+            return COORDINATOR_FENCED
+        return ACCEPT
+
+    def record_marker(
+        self, producer_id: int, epoch: int, coordinator_epoch: int, offset: int, timestamp: int
+    ) -> AbortedTransaction | None:
+        """Notes a marker that is in the log or goes into it, without a question; what it ends.
+
+        In a new epoch the producer's sequences begin at 0.
+        """
+        batches = self._admitted(producer_id)
+        if batches and _epoch_of(batches) == epoch:
+            entry = bytearray(newest(batches))
+            _pack_timestamp(entry, ENTRY_BYTES + _TIMESTAMP_AT, timestamp)
+            batches = batches[:-ENTRY_BYTES] + entry
+        else:
+            batches = _pack(
+                producer_id, epoch, NO_SEQUENCE, NO_OFFSET, 0, timestamp,
+                NO_COORDINATOR_EPOCH, NO_OFFSET,
+            )  # fmt: skip
+        self._known.newest[producer_id] = batches
+        return self.transactions.end(producer_id, offset, coordinator_epoch)
+
     def record_append(
         self,
         producer_id: int,
@@ -160,15 +264,19 @@ class ProducerStates:
         base_offset: int,
         last_offset_delta: int,
         timestamp: int,
+        *,
+        transactional: bool = False,
     ) -> None:
         """Notes a batch that is in the log or goes into it, without a question."""
         batches = self._admitted(producer_id)
-        if batches and _unpack_state(batches, _STATE_AT)[0] != epoch:
+        if batches and _epoch_of(batches) != epoch:
             batches = b""
         self._known.newest[producer_id] = batches[_KEPT_FROM:] + _pack(
             producer_id, epoch, last_sequence, base_offset + last_offset_delta, last_offset_delta,
             timestamp, NO_COORDINATOR_EPOCH, NO_OFFSET,
         )  # fmt: skip
+        if transactional and producer_id not in self._open:
+            self.transactions.begin(producer_id, base_offset)
 
     def _admitted(self, producer_id: int) -> bytes:
         """What is known of a producer that is about to be put among the newest; b"" if nothing is,
@@ -202,7 +310,7 @@ class ProducerStates:
                 known.take(producer_id)
                 known.newest[producer_id] = batches
             else:
-                self._transactions.pop(producer_id, None)
+                self.transactions.forget(producer_id)
                 evicted += 1
         self.evicted += evicted
         if self.budget is not None:
@@ -224,7 +332,7 @@ class ProducerStates:
                     continue
                 if not self._must_stay(producer_id):
                     known.remove(producer_id)
-                    self._transactions.pop(producer_id, None)
+                    self.transactions.forget(producer_id)
                     expired += 1
             if self.budget is not None:
                 self.budget.changed(-expired)
@@ -235,32 +343,42 @@ class ProducerStates:
         a marker, and the last stable offset with them (as Kafka's
         `ProducerStateManager.removeExpiredProducers`).
         """
-        return in_transaction(self._transactions.get(producer_id, NO_TRANSACTION))
+        return producer_id in self._open
 
     def clear(self) -> None:
         """Forgets all producers, before the state is rebuilt."""
         if self.budget is not None:
             self.budget.changed(-len(self._known))
         self._known.clear()
-        self._transactions.clear()
+        self.transactions.clear()
 
     def packed(self) -> list[bytes]:
         """Every producer's batches, oldest first, as entries one behind another: what a snapshot is
         made of, on any thread. The list is the caller's.
         """
-        if not self._transactions:
-            return self._known.batches()
-        none = NO_TRANSACTION
-        told = self._transactions
+        known, transactions = self._known, self.transactions
+        if not transactions.seen:
+            return known.batches()
+        told = transactions.producers()
         return [
-            with_transaction(batches, told.get(producer_id_of(batches), none))
-            for batches in self._known.batches()
+            with_transaction(batches, transactions.packed(producer_id))
+            if producer_id in told
+            else batches
+            for producer_id, batches in zip(known.ids(), known.batches(), strict=True)
         ]
 
     def last_offsets(self) -> dict[int, int]:
-        """By producer, the last offset of its newest batch, which compaction must not take away."""
-        entries = b"".join([newest(batches) for batches in self.packed()])
-        return {fields[0]: fields[3] for fields in ENTRY.iter_unpack(entries)}
+        """By producer, the last offset of its newest batch, which compaction must not take away.
+
+        Producers of which only a marker's epoch is known are not among them.
+        """
+        entries = b"".join([newest(batches) for batches in self._known.batches()])
+        return {f[0]: f[3] for f in ENTRY.iter_unpack(entries) if f[3] != NO_OFFSET}
+
+    def marked_epochs(self) -> dict[int, int]:
+        """By producer, its epoch, if nothing but a marker tells it."""
+        entries = b"".join([newest(batches) for batches in self._known.batches()])
+        return {f[0]: f[1] for f in ENTRY.iter_unpack(entries) if f[3] == NO_OFFSET}
 
     def entries(self) -> Iterator[ProducerEntry]:
         """Every producer's newest batch."""
@@ -282,13 +400,9 @@ class ProducerStates:
             if expired and not in_transaction(transaction):
                 continue
             producer_id = producer_id_of(entry)
-            if transaction != NO_TRANSACTION:
-                self._transactions[producer_id] = transaction
+            self.transactions.load(producer_id, transaction)
             batches = self._admitted(producer_id)
-            if (
-                batches
-                and _unpack_state(batches, _STATE_AT)[0] != _unpack_state(entry, _STATE_AT)[0]
-            ):
+            if batches and _epoch_of(batches) != _epoch_of(entry):
                 batches = b""
             self._known.newest[producer_id] = batches[_KEPT_FROM:] + with_transaction(
                 entry, NO_TRANSACTION
@@ -298,6 +412,11 @@ class ProducerStates:
 def producer_id_of(batches: bytes) -> int:
     """Whose entries these are."""
     return int.from_bytes(batches[:8], "big", signed=True)
+
+
+def _epoch_of(batches: bytes) -> int:
+    """The producer's, of the newest batch or marker."""
+    return int(_unpack_state(batches, _STATE_AT)[0])
 
 
 def timestamp_of(batches: bytes) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.hop.fetch import READ_COMMITTED
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import TopicId
 from highwater.partition.data_plane.plane import DataPlane
@@ -42,7 +43,10 @@ class OffsetQueries:
 
     def list_offsets(self, request: pb.ListOffsetsRequest) -> pb.ListOffsetsResponse:
         """Answers in the order of the request."""
-        return pb.ListOffsetsResponse(results=[self._offset(p) for p in request.partitions])
+        committed = request.isolation_level == READ_COMMITTED
+        return pb.ListOffsetsResponse(
+            results=[self._offset(p, committed) for p in request.partitions]
+        )
 
     def offsets_for_leader_epoch(
         self, request: pb.OffsetsForLeaderEpochRequest
@@ -73,30 +77,34 @@ class OffsetQueries:
             return None, ErrorCode.NOT_LEADER_OR_FOLLOWER
         return replica, replica.core.refuse_fetch(leader_epoch)
 
-    def _offset(self, asked: pb.ListOffsetsPartition) -> pb.ListOffsetsResult:
+    def _offset(self, asked: pb.ListOffsetsPartition, committed: bool) -> pb.ListOffsetsResult:
         replica, refused = self._replica(asked, asked.current_leader_epoch)
         if replica is None or refused:
             return _failed(refused)
         try:
             try:
-                return self._resolve(replica, asked.timestamp)
+                return self._resolve(replica, asked.timestamp, committed)
             except CorruptLogError as error:
                 if not self._plane.damaged(replica, error) or replica.failed:
                     return _failed(replica.core.refuse_fetch(-1) or ErrorCode.KAFKA_STORAGE_ERROR)
-            return self._resolve(replica, asked.timestamp)
+            return self._resolve(replica, asked.timestamp, committed)
         except LogDirFailure as error:
             self._on_log_failure(replica, error)
             return _failed(replica.core.refuse_fetch(-1) or ErrorCode.KAFKA_STORAGE_ERROR)
         except StorageError:
             return _failed(ErrorCode.KAFKA_STORAGE_ERROR)
 
-    def _resolve(self, replica: PartitionReplica, timestamp: int) -> pb.ListOffsetsResult:
+    def _resolve(
+        self, replica: PartitionReplica, timestamp: int, committed: bool
+    ) -> pb.ListOffsetsResult:
+        """What a consumer may read: `committed` is read_committed (`fetchOffsetForTimestamp`)."""
         log = replica.log
+        end = replica.last_stable_offset() if committed else replica.high_watermark
         epoch = replica.leader_epoch
         if timestamp not in (EARLIEST, EARLIEST_LOCAL) and not replica.core.offsets_available:
             return _failed(ErrorCode.OFFSET_NOT_AVAILABLE)
         if timestamp == LATEST:
-            return _found(NONE, replica.high_watermark, epoch)
+            return _found(NONE, end, epoch)
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
             offset = log.log_start_offset
             return _found(NONE, offset, log.epochs.cache.epoch_for(offset))
@@ -104,13 +112,13 @@ class OffsetQueries:
             return _found(NONE, NONE, NONE)
         if timestamp == MAX_TIMESTAMP:
             latest, offset = log.search.first_with_largest()
-            if offset < 0 or offset >= replica.high_watermark:
+            if offset < 0 or offset >= end:
                 return _found(NONE, NONE, NONE)
             return _found(latest, offset, log.epochs.cache.epoch_for(offset))
         if timestamp < 0:
             return _failed(ErrorCode.UNSUPPORTED_VERSION)
         found = log.search.first_at_or_after(timestamp)
-        if found is None or found[1] >= replica.high_watermark:
+        if found is None or found[1] >= end:
             return _found(NONE, NONE, NONE)
         return _found(*found)
 

@@ -8,10 +8,12 @@ from functools import partial
 from typing import Final, Protocol
 
 from highwater.hop.append import AppendGroup, Failure
-from highwater.hop.fetch import FetchedPartition, FetchWork
+from highwater.hop.fetch import READ_COMMITTED, FetchedPartition, FetchWork
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId, TopicId
 from highwater.model.time import CallLater
+from highwater.model.transactions import MarkerTarget
+from highwater.partition.data_plane.node_group import MarkerGroup
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.data_plane.replica_role import unknown
 from highwater.partition.data_plane.waiters import FetchWait
@@ -70,6 +72,8 @@ class DataPlane:
         `meters` is a live table of the instances that have limits.
         """
         self.replicas: dict[tuple[TopicId, int], PartitionReplica] = {}
+        self.marker_targets: dict[TopicId, MarkerTarget] = {}
+        """Who writes the markers of transactions in topics whose records are a coordinator's."""
         self._call_later = call_later
         self._on_bug = on_bug
         self._on_damage = on_damage
@@ -100,6 +104,20 @@ class DataPlane:
                     self._on_bug(replica, error)
                     if not group.completed:
                         group.fail(unknown(replica.storage_error, str(error)))
+
+    def append_marker(self, group: MarkerGroup) -> None:
+        """Appends a transaction's marker; the group is completed once, now or when committed."""
+        replica = self.replicas.get((group.topic_id, group.partition))
+        if replica is None:
+            group.fail(self._no_replica(group))
+            return
+        try:
+            replica.append_marker(group)
+        except Exception as error:  # noqa: BLE001 - as in `append`.
+            replica.fail()
+            self._on_bug(replica, error)
+            if not group.completed:
+                group.fail(unknown(replica.storage_error, str(error)))
 
     def _no_replica(self, group: AppendGroup) -> Failure:
         """The failure of a group that came to the wrong node.
@@ -140,7 +158,10 @@ class DataPlane:
             result.release()
         work.results = []
         wait = FetchWait(
-            work.min_bytes - nbytes, partial(self._finish, work), partial(self._look_soon, work)
+            work.min_bytes - nbytes,
+            partial(self._finish, work),
+            partial(self._look_soon, work),
+            read_committed=work.isolation_level == READ_COMMITTED,
         )
         for asked in work.partitions:
             wait.places.append(self.replicas[asked.topic_id, asked.partition].waiters)
@@ -302,6 +323,8 @@ def _more_is_there(work: FetchWork) -> bool:
     It is full, as only whole batches are sent, or ends with a segment (Kafka's `DelayedFetch`
     counts available bytes, not sent ones, and completes if the offset is in an older segment).
     """
+    if work.isolation_level == READ_COMMITTED:
+        return any(one.next_offset < one.last_stable_offset for one in work.results if one.nbytes)
     return any(
         result.next_offset < result.high_watermark for result in work.results if result.nbytes
     )

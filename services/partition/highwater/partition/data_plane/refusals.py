@@ -5,12 +5,11 @@ so does every batch of a topic with deep validation or LogAppendTime.
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 from highwater.hop.append import Failure
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.primitives import Buffer
-from highwater.kafka.records.batch import TRANSACTIONAL_BIT, RecordBatchView
+from highwater.kafka.records.batch import RecordBatchView
 from highwater.kafka.records.validation import (
     NO_TIMESTAMP,
     BatchProblem,
@@ -20,12 +19,10 @@ from highwater.kafka.records.validation import (
 )
 from highwater.partition.data_plane.policy import AppendPolicy
 
-TRANSACTIONS_NOT_SERVED: Final = (
-    "the transaction of this batch is not known here: transactions are not served yet"
-)
 
-
-def verdict_on(batch: Buffer, policy: AppendPolicy, now_ms: int) -> Failure | int:
+def verdict_on(
+    batch: Buffer, policy: AppendPolicy, now_ms: int, *, from_client: bool = True
+) -> Failure | int:
     """Why a batch may not be appended, or its largest timestamp in milliseconds.
 
     See Kafka's `LogValidator` and `UnifiedLog.append`. The stored header gets that timestamp: the
@@ -43,14 +40,10 @@ def verdict_on(batch: Buffer, policy: AppendPolicy, now_ms: int) -> Failure | in
             ErrorCode.RECORD_LIST_TOO_LARGE,
             f"the batch has {size} bytes, segment.bytes is {policy.segment_bytes}",
         )
-    problem = validate_header(batch, 0, size)
+    problem = validate_header(batch, 0, size, from_client=from_client)
     if problem is not None:
         return Failure(problem.error, problem.message)
     view = RecordBatchView(batch, 0, size)
-    if view.attributes & TRANSACTIONAL_BIT:
-        # Kafka's answer if the coordinator has not added the partition to the transaction
-        # (KIP-890): no client retries it.
-        return Failure(ErrorCode.INVALID_TXN_STATE, TRANSACTIONS_NOT_SERVED)
     largest = _of_records(view, policy, now_ms) if policy.deep else _of_header(view, policy, now_ms)
     return now_ms if policy.log_append_time and not isinstance(largest, Failure) else largest
 

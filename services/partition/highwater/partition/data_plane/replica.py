@@ -32,9 +32,11 @@ from highwater.kafka.records.compression import Compression
 from highwater.kafka.records.record import RECORD_SIZE_MIN
 from highwater.partition.core import replica_effects as effect
 from highwater.partition.core import replica_events as on
+from highwater.partition.core.producers import ACCEPT
 from highwater.partition.core.succession import have_all
 from highwater.partition.data_plane.append_answers import AppendAnswers
 from highwater.partition.data_plane.mixed_outcome import MixedOutcome
+from highwater.partition.data_plane.node_group import MarkerGroup, NodeGroup, marker_batch
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.ranges import SegmentRange
 from highwater.partition.data_plane.refusals import verdict_on
@@ -44,7 +46,7 @@ from highwater.partition.data_plane.waiters import CommitWait
 from highwater.partition.storage.errors import LogDirFailure, StorageError
 from highwater.partition.storage.log.append_info import LogAppendInfo
 
-_FORBIDDEN_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT
+_FORBIDDEN_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT
 _COMPRESSION_MAX = int(Compression.ZSTD)
 """A plain number: to compare with the enumeration's member takes four times as long."""
 _unpack_header = BATCH_HEADER.unpack_from
@@ -73,7 +75,7 @@ class PartitionReplica(ReplicaRole):
         self.port: ReplicationPort[PartitionReplica] = Alone() if port is None else port
         self.policy = policy
         self._on_log_failure = on_log_failure
-        self.answers = AppendAnswers(self, append=self.append)
+        self.answers = AppendAnswers(self, append=self._append_queued)
         """Answers the groups that `append` was given."""
 
     # ---- role ----
@@ -185,7 +187,8 @@ class PartitionReplica(ReplicaRole):
                     and crc32c(batch[ATTRIBUTES_AT:]) == crc
                 )
             if not good:
-                verdict = verdict_on(batch, policy, now_ms)
+                from_client = not isinstance(group, NodeGroup)
+                verdict = verdict_on(batch, policy, now_ms, from_client=from_client)
                 if isinstance(verdict, Failure):
                     failure = verdict
                 elif policy.log_append_time or verdict != timestamp:
@@ -198,9 +201,16 @@ class PartitionReplica(ReplicaRole):
                         correct_max_timestamp(batch, 0, size, timestamp)
             known = -1
             if failure is None and pid >= 0:
-                known = log.producers.states.append(
-                    pid, header[10], header[11], last_delta, offset, timestamp
-                )
+                states = log.producers.states
+                if attributes & TRANSACTIONAL_BIT:
+                    known = states.append_transactional(
+                        pid, header[10], header[11], last_delta, offset, timestamp,
+                        may_begin=group.transaction is not None or isinstance(group, NodeGroup),
+                    )  # fmt: skip
+                else:
+                    known = states.append(
+                        pid, header[10], header[11], last_delta, offset, timestamp
+                    )
                 if known < -1:
                     failure = Failure(-known)
             if failure is not None or known >= 0:
@@ -247,6 +257,55 @@ class PartitionReplica(ReplicaRole):
                 return
         answers.appended(group, told, failures, offset, nbytes)
 
+    def _append_queued(self, group: AppendGroup, waited: bool) -> None:
+        if isinstance(group, MarkerGroup):
+            self.append_marker(group, waited)
+        else:
+            self.append(group, waited)
+
+    def append_marker(self, group: MarkerGroup, waited: bool = False) -> None:
+        """As `append`, for the marker of a transaction (Kafka's `appendEndTxnMarker`)."""
+        epoch, marker = group.leader_epoch, group.marker
+        answers, log = self.answers, self.log
+        if refused := self.core.refuse_append(epoch, group.acks):
+            answers.refuse(group, refused, waited)
+            return
+        if not waited and (
+            log.stall.stalled or log.late_writer.writing or answers.stalled is not None
+        ):
+            answers.queue(group)
+            return
+        states, offset = log.producers.states, log.extent.end_offset
+        verdict = states.check_marker(marker)
+        if verdict != ACCEPT:
+            group.fail(Failure(-verdict))
+            return
+        now_ms = self.clock.wall_ms()
+        batch = marker_batch(marker, offset, epoch, now_ms)
+        if self.policy.log_append_time:
+            restamp_log_append_time(batch, 0, len(batch), now_ms)
+        ended = states.record_marker(
+            marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, offset, now_ms
+        )
+        info = LogAppendInfo()
+        info.leader_epoch, info.next_offset = epoch, offset + 1
+        info.buffers, info.nbytes = [batch], len(batch)
+        info.base_offsets, info.sizes = [offset], [len(batch)]
+        info.max_timestamp, info.max_timestamp_offset = now_ms, offset
+        try:
+            if ended is not None and not marker.committed:
+                log.transactions.before_abort(ended, info)
+            if not (waited and log.stall.stalled):
+                log.writer.append(info)
+            elif answers.write_later(
+                CommitWait(group, [offset], None, offset + 1, len(batch)), info
+            ):
+                return
+        except LogDirFailure as error:
+            answers.log_failed(group, error)
+            return
+        answers.appended(group, [offset], None, offset + 1, len(batch))
+
     # ---- fetch ----
 
     def fetch(
@@ -278,26 +337,26 @@ class PartitionReplica(ReplicaRole):
         extent = log.extent
         if offset < extent.start_offset:
             return FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE)
-        high_watermark = core.high_watermark
-        # Without transactions nothing is unstable, so the LSO is the high watermark.
-        result = FetchedPartition(0, high_watermark, high_watermark, extent.start_offset)
-        if isolation_level == READ_COMMITTED:
+        high_watermark = readable_end = core.high_watermark
+        transactions = self.transactions
+        stable = self.last_stable_offset() if transactions.seen else high_watermark
+        result = FetchedPartition(0, high_watermark, stable, extent.start_offset)
+        committed = isolation_level == READ_COMMITTED
+        if committed:
             result.aborted_transactions = []
+            readable_end = stable
         if asked.last_fetched_epoch >= 0:
-            epoch, end = log.epochs.end_offset_for(asked.last_fetched_epoch)
-            if end < 0:
-                # The epoch is unknown here, so the client's log may be another one.
-                return FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE)
-            if epoch < asked.last_fetched_epoch or end < offset:
-                result.diverging_epoch = epoch
-                result.diverging_end_offset = end
-                return result
+            diverging = self._diverging(asked, result)
+            if diverging is not None:
+                return diverging
         if offset > extent.end_offset:
             return FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE)
         if offset >= high_watermark and high_watermark < core.epoch_start_offset:
             # An earlier leader may have returned a higher one, and it must not go back (KIP-207).
             return FetchedPartition(ErrorCode.OFFSET_NOT_AVAILABLE)
-        if offset >= high_watermark or (max_bytes <= 0 and not first):
+        if committed and transactions.seen and not transactions.is_known(high_watermark):
+            return FetchedPartition(ErrorCode.OFFSET_NOT_AVAILABLE)
+        if offset >= readable_end or (max_bytes <= 0 and not first):
             return result
         asked_bytes = asked.max_bytes
         if max_bytes < asked_bytes:
@@ -308,7 +367,7 @@ class PartitionReplica(ReplicaRole):
         found = log.reader.read(
             offset,
             asked_bytes,
-            end_offset=high_watermark,
+            end_offset=readable_end,
             min_one_batch=first,
             pass_empty=True,
             copied_bytes_max=copied_bytes_max,
@@ -318,4 +377,23 @@ class PartitionReplica(ReplicaRole):
             result.records = SegmentRange(found, self.log_dir) if data is None else data
             result.nbytes = found.length
             result.next_offset = found.next_offset
+            if committed and transactions.seen:
+                aborted = log.transactions.aborted(offset, found.next_offset)
+                result.aborted_transactions = [
+                    (one.producer_id, one.first_offset) for one in aborted
+                ]
         return result
+
+    def _diverging(
+        self, asked: FetchPartition, result: FetchedPartition
+    ) -> FetchedPartition | None:
+        """The answer if the client's log is not a prefix of ours."""
+        epoch, end = self.log.epochs.end_offset_for(asked.last_fetched_epoch)
+        if end < 0:
+            # The epoch is unknown here, so the client's log may be another one.
+            return FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if epoch < asked.last_fetched_epoch or end < asked.fetch_offset:
+            result.diverging_epoch = epoch
+            result.diverging_end_offset = end
+            return result
+        return None

@@ -70,6 +70,7 @@ class ReplicaRole:
         "partition",
         "topic_id",
         "topic_name",
+        "transactions",
         "waiters",
     )
 
@@ -100,7 +101,9 @@ class ReplicaRole:
         self.log_dir = log_dir
         self.clock = clock
         self.flush = flush
-        self.waiters = Waiters()
+        self.transactions = log.producers.states.transactions
+        """Which transactions are open in the log, as `last_stable_offset` needs it."""
+        self.waiters = Waiters(self.transactions, self.last_stable_offset)
         self.listeners: tuple[Listener, ...] = ()
         """Called when the log has grown, the high watermark has moved, or the role has changed.
         Replaced as a whole, never changed; listeners may not raise."""
@@ -139,6 +142,16 @@ class ReplicaRole:
     def high_watermark(self) -> int:
         """All records below it are committed."""
         return self.core.high_watermark
+
+    def last_stable_offset(self) -> int:
+        """All transactions before it have ended, and their markers are committed. The log start
+        offset while that is not known (`Transactions.is_known`).
+        """
+        transactions, start = self.transactions, self.log.extent.start_offset
+        high_watermark = self.core.high_watermark
+        if not transactions.is_known(high_watermark):
+            return start
+        return max(transactions.last_stable_offset(high_watermark), start)
 
     @property
     def resigned(self) -> bool:

@@ -11,6 +11,7 @@ from typing import Final
 from highwater.hop.append import OUTCOME_APPENDED, OUTCOME_UNKNOWN, AppendGroup, Failure
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.time import Timer
+from highwater.partition.core.transactions import Transactions
 
 UNCOMMITTED_MAX: Final = 4096
 """Groups whose sizes are kept separately; above that, the last ones count as one."""
@@ -22,20 +23,35 @@ COMMITS_MAX: Final = 16_384
 class FetchWait:
     """A fetch that waits at one or more partitions of this node."""
 
-    __slots__ = ("finish", "finished", "look", "looks_soon", "missing_bytes", "places", "timer")
+    __slots__ = (
+        "finish",
+        "finished",
+        "look",
+        "looks_soon",
+        "missing_bytes",
+        "places",
+        "read_committed",
+        "timer",
+    )
 
     def __init__(
         self,
         missing_bytes: int,
         finish: "Callable[[FetchWait], None]",
         look: "Callable[[FetchWait], None]",
+        *,
+        read_committed: bool = False,
     ) -> None:
-        """`finish` answers; `look` is called when more bytes may be readable than are missing."""
+        """`finish` answers; `look` is called when more bytes may be readable than are missing.
+
+        `read_committed`: only what is before the last stable offset is readable.
+        """
         self.missing_bytes = missing_bytes
         self.finish = finish
         self.look = look
         self.finished = False
         self.looks_soon = False
+        self.read_committed = read_committed
         self.places: list[Waiters] = []
         self.timer: Timer | None = None
         """Ends the wait when its time is over."""
@@ -89,9 +105,27 @@ class CommitWait:
 class Waiters:
     """All waits at one partition."""
 
-    __slots__ = ("commits", "fetches", "uncommitted")
+    __slots__ = (
+        "_last_stable_offset",
+        "_stable",
+        "_transactions",
+        "commits",
+        "fetches",
+        "uncommitted",
+    )
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        transactions: Transactions | None = None,
+        last_stable_offset: Callable[[], int] = lambda: -1,
+    ) -> None:
+        """`transactions` are the log's; as long as it never had any, everything that is committed is
+        stable.
+        """
+        self._transactions = Transactions() if transactions is None else transactions
+        self._last_stable_offset = last_stable_offset
+        self._stable = -1
+        """The last stable offset when fetches were last told of new bytes; -1 if never."""
         self.fetches: dict[FetchWait, None] = {}
         self.commits: deque[CommitWait] = deque()
         """In the order of their offsets."""
@@ -119,14 +153,28 @@ class Waiters:
         wait.places.append(self)
 
     def bytes_committed(self, nbytes: int) -> None:
-        """Counts `nbytes` newly committed bytes for the waiting fetches."""
+        """Counts `nbytes` newly committed bytes for the waiting fetches.
+
+        If the log has transactions, read_committed fetches look when the last stable offset has
+        moved: which bytes that makes readable is not counted.
+        """
+        transactional = self._transactions.seen
+        stable_moved = transactional and self._stable_moved()
         for wait in list(self.fetches):
             if wait.finished:
                 continue  # An earlier one's read failed a replica, which ended this wait.
+            if transactional and wait.read_committed:
+                if stable_moved:
+                    wait.look(wait)
+                continue
             wait.missing_bytes -= nbytes
             if wait.missing_bytes <= 0:
                 wait.leave()
                 wait.finish(wait)
+
+    def _stable_moved(self) -> bool:
+        before, self._stable = self._stable, self._last_stable_offset()
+        return self._stable > before
 
     def caught_up(self) -> None:
         """The high watermark has reached the start of this leader's epoch.
@@ -166,6 +214,7 @@ class Waiters:
         not be one that clients take as "not stored" (decision 14).
         """
         self.uncommitted.clear()
+        self._stable = -1
         for wait in list(self.fetches):
             wait.leave()
             wait.finish(wait)

@@ -8,6 +8,7 @@ from highwater.hop.append import AppendGatherer
 from highwater.hop.coordinator import CoordinatorCall, CoordinatorPort
 from highwater.hop.fetch import FetchWork
 from highwater.model.ids import NodeId
+from highwater.partition.data_plane.markers import Markers
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.record_deletions import RecordDeletions
@@ -32,6 +33,7 @@ class LocalLink:
         self.node_id = node_id
         self._queries = queries
         self._deletions = RecordDeletions(plane)
+        self._markers = Markers(plane)
         self._log_dirs = log_dirs
         self._loggers = loggers
         gatherer = AppendGatherer(schedule, plane.append)
@@ -71,6 +73,12 @@ class LocalLink:
     ) -> pb.DeleteRecordsResponse:
         """Answers in the order of the request, when all is done or the request's time is over."""
         return await self._deletions.delete(request)
+
+    async def write_txn_markers(
+        self, request: pb.WriteTxnMarkersRequest, timeout_s: float
+    ) -> pb.WriteTxnMarkersResponse:
+        """Answers in the order of the request, when all is committed or the time is over."""
+        return await self._markers.write(request, timeout_s)
 
     async def describe_log_dirs(
         self, request: pb.DescribeLogDirsRequest, _timeout_s: float

@@ -4,6 +4,7 @@ from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.hop.coordinator import CoordinatorPort
 from highwater.hop.transport import path_of
 from highwater.model.ids import TopicId
+from highwater.partition.data_plane.markers import Markers
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.record_deletions import RecordDeletions
@@ -77,6 +78,12 @@ def _add_unary(methods: Methods, unary: "_UnaryMethods") -> None:
         serialize=pb.DeleteRecordsResponse.SerializeToString,
     )
     methods.add_unary(
+        path_of("WriteTxnMarkers"),
+        unary.write_txn_markers,
+        deserialize=pb.WriteTxnMarkersRequest.FromString,
+        serialize=pb.WriteTxnMarkersResponse.SerializeToString,
+    )
+    methods.add_unary(
         path_of("DescribeLogDirs"),
         unary.describe_log_dirs,
         deserialize=pb.DescribeLogDirsRequest.FromString,
@@ -115,6 +122,7 @@ class _UnaryMethods:
         self._plane = plane
         self._queries = queries
         self._deletions = RecordDeletions(plane)
+        self._markers = Markers(plane)
         self._log_dirs = log_dirs
         self._loggers = loggers
 
@@ -137,6 +145,11 @@ class _UnaryMethods:
         self, request: pb.DeleteRecordsRequest, _call: ServerStreamCall
     ) -> pb.DeleteRecordsResponse:
         return await self._deletions.delete(request)
+
+    async def write_txn_markers(
+        self, request: pb.WriteTxnMarkersRequest, _call: ServerStreamCall
+    ) -> pb.WriteTxnMarkersResponse:
+        return await self._markers.write(request)
 
     async def describe_log_dirs(
         self, request: pb.DescribeLogDirsRequest, _call: ServerStreamCall

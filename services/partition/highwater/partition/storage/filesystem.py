@@ -108,6 +108,18 @@ def sync_directory(filesystem: FileSystem, path: str) -> None:
         filesystem.close(fd)
 
 
+def sync_if_present(filesystem: FileSystem, path: str) -> None:
+    """Sync a file's bytes and size, if there is such a file. Raises OSError."""
+    try:
+        fd = filesystem.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        filesystem.fsync(fd)
+    finally:
+        filesystem.close(fd)
+
+
 def unlink_if_present(filesystem: FileSystem, path: str) -> None:
     """Removes a file; fine if it is gone already."""
     try:

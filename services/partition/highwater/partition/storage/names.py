@@ -6,6 +6,7 @@ A partition's directory holds files named by a twenty digit offset:
         00000000000000000000.log         record batches
         00000000000000000000.index       sparse offset -> position
         00000000000000000000.timeindex   sparse timestamp -> offset
+        00000000000000000000.txnindex    aborted transactions, if any
         00000000000000008192.snapshot    producers as they were before offset 8192
         leader-epoch-checkpoint
         partition.metadata

@@ -62,8 +62,8 @@ def validate_header(
 ) -> BatchProblem | None:
     """Check that buf[start:end] is exactly one valid batch of magic 2; None means that it is.
 
-    `from_client` adds the rules for producers: no control batch, no LogAppendTime bit, and offsets
-    without gaps. `zstd_allowed` is false for Produce before version 7.
+    `from_client` adds the rules for producers: no control batch, no LogAppendTime bit, a sequence with
+    each producer id, and offsets without gaps. `zstd_allowed` is false for Produce before version 7.
     """
     if end - start < HEADER_SIZE or end > len(buf):
         return _corrupt(f"{end - start} bytes are less than a batch header")
@@ -99,9 +99,9 @@ def validate_header(
             error=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             message=f"compression code {compression} is not allowed here",
         )
-    if producer_id >= 0 and base_sequence < 0 and not attributes & CONTROL_BIT:
-        return _invalid(f"producer id {producer_id} with base sequence {base_sequence}")
     if from_client:
+        if producer_id >= 0 and base_sequence < 0 and not attributes & CONTROL_BIT:
+            return _invalid(f"producer id {producer_id} with base sequence {base_sequence}")
         if last_offset_delta + 1 != record_count:
             return _invalid(f"{record_count} records, last offset delta {last_offset_delta}")
         if attributes & CONTROL_BIT:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import struct
 
 import pytest
+from crc32c import crc32c
 
+from highwater.kafka.records.builder import end_transaction_marker
 from highwater.partition.replication.follower.batch_runs import Run, split_runs
 from tests.support.log_batches import make_batch
 
@@ -129,3 +131,38 @@ def test_a_gap_that_reaches_too_far_is_unsound() -> None:
     runs, unsound = split(make_batch(base_offset=5), make_batch(base_offset=8), gaps_end=7)
     assert "8 instead of 6" in unsound
     assert [run.info.next_offset for run in runs] == [6]
+
+
+def marker(offset: int, *, commit: bool, producer_id: int = 1) -> bytes:
+    return end_transaction_marker(
+        commit=commit,
+        producer_id=producer_id,
+        producer_epoch=0,
+        coordinator_epoch=3,
+        timestamp_ms=10,
+        base_offset=offset,
+        leader_epoch=2,
+    )
+
+
+def test_markers_are_read_and_one_that_aborts_begins_a_run() -> None:
+    runs, unsound = split(
+        make_batch(base_offset=5, epoch=2),
+        marker(6, commit=True),
+        make_batch(base_offset=7, epoch=2),
+        marker(8, commit=False),
+        make_batch(base_offset=9, epoch=2),
+    )
+    assert unsound == ""
+    assert [run.info.base_offsets for run in runs] == [[5, 6, 7], [8, 9]]
+    assert [run.markers for run in runs] == [{6: (True, 3)}, {8: (False, 3)}]
+    assert [run.gap for run in runs] == [False, False]
+
+
+def test_an_unreadable_marker_is_unsound() -> None:
+    damaged = bytearray(marker(6, commit=True))
+    damaged[-8:] = b"\xff" * 8
+    damaged[17:21] = crc32c(damaged[21:]).to_bytes(4, "big")
+    runs, unsound = split(make_batch(base_offset=5, epoch=2), bytes(damaged))
+    assert [run.info.base_offsets for run in runs] == [[5]]
+    assert "control batch at offset 6" in unsound

@@ -1,6 +1,7 @@
 """Batches before and after compaction; tests/property covers whole logs and many passes."""
 
 import tracemalloc
+from dataclasses import replace
 
 import pytest
 from aiokafka.record.memory_records import MemoryRecords
@@ -8,9 +9,12 @@ from aiokafka.record.memory_records import MemoryRecords
 from highwater.kafka.errors import RecordsError
 from highwater.kafka.records.batch import DELETE_HORIZON_BIT, RecordBatchView, iter_batches
 from highwater.kafka.records.builder import RecordBatchBuilder, end_transaction_marker
+from highwater.kafka.records.control import read_end_marker
 from highwater.kafka.records.record import read_records
+from highwater.partition.storage.cleaning.cleaned_transactions import CleanedTransactions
 from highwater.partition.storage.cleaning.cleaner import BYTES_PER_KEY
 from highwater.partition.storage.cleaning.compaction import (
+    ActiveProducers,
     CleaningReport,
     CleaningRules,
     OffsetMap,
@@ -172,14 +176,29 @@ def test_a_batch_without_records_is_dropped_unless_its_header_is_needed():
     assert cleaned(view(result.data), newer).data is None
 
 
-def test_markers_of_transactions_stay():
+def test_a_marker_stays_until_nothing_of_its_transaction_is_left_and_then_its_time():
     marker = view(
         end_transaction_marker(
-            commit=True, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp_ms=1
+            commit=True, producer_id=1, producer_epoch=0, coordinator_epoch=6, timestamp_ms=1
         )
     )
-    result = cleaned(marker, batch_of((b"a", b"1"), base=1))
-    assert bytes(result.data) == marker.buf
+    offsets = map_of(batch_of((b"a", b"1"), base=1))
+
+    def pass_over(batch, now_ms, *, discardable=True, keep_header=False):
+        rules = replace(RULES, now_ms=now_ms)
+        return clean_batch(
+            batch, offsets, rules, keep_header=keep_header, discardable=discardable
+        ).data
+
+    assert bytes(pass_over(marker, 1_000, discardable=False)) == marker.buf
+    waiting = view(bytes(pass_over(marker, 1_000)))
+    assert waiting.attributes & DELETE_HORIZON_BIT
+    assert waiting.max_timestamp == 1
+    assert read_end_marker(waiting.payload, 1) == (True, 6)
+    gone_ms = 1_000 + RULES.delete_retention_ms
+    assert bytes(pass_over(waiting, gone_ms - 1)) == waiting.buf
+    assert bytes(pass_over(waiting, gone_ms, keep_header=True)) == waiting.buf
+    assert pass_over(waiting, gone_ms) is None
 
 
 def test_one_file_keeps_its_end_and_the_last_sequence_of_each_producer():
@@ -191,13 +210,15 @@ def test_one_file_keeps_its_end_and_the_last_sequence_of_each_producer():
     ]
     beyond = batch_of((b"a", b"4"), (b"b", b"2"), base=4)
     report = CleaningReport()
-    producers = {1: 3, 2: 1}
-    left = list(clean(batches, map_of(*batches, beyond), RULES, producers, report))
+    producers = ActiveProducers(last_offsets={1: 3, 2: 1}, marked_epochs={})
+    none = CleanedTransactions(())
+    left = list(clean(batches, map_of(*batches, beyond), RULES, producers, report, none))
     assert [(view(b).base_offset, view(b).record_count) for b in left] == [(1, 0), (3, 0)]
     assert (report.records_kept, report.records_dropped) == (0, 4)
     assert report.bytes_read == sum(batch.size for batch in batches)
     assert report.bytes_written == 2 * 61
-    left = list(clean(batches, map_of(*batches, beyond), RULES, {}, report))
+    producers = ActiveProducers(last_offsets={}, marked_epochs={})
+    left = list(clean(batches, map_of(*batches, beyond), RULES, producers, report, none))
     assert [view(b).base_offset for b in left] == [3], "the file says up to where it goes"
 
 

@@ -22,11 +22,11 @@ def span(base, following, size=100, *, index=8, newest=1_000):
 SEALED = [span(0, 10, 50), span(10, 20, 30), span(20, 30, 20)]
 
 
-def plan(first_dirty=0, high_watermark=100, now_ms=2_000, lag_ms_min=0, segments=SEALED):
+def plan(first_dirty=0, stable_offset=100, now_ms=2_000, lag_ms_min=0, segments=SEALED):
     return cleanable(
         segments,
         first_dirty=first_dirty,
-        high_watermark=high_watermark,
+        stable_offset=stable_offset,
         now_ms=now_ms,
         lag_ms_min=lag_ms_min,
     )
@@ -36,9 +36,9 @@ def test_everything_that_is_committed():
     part = plan()
     assert (part.start, part.first_dirty, part.end) == (0, 0, 30)
     assert (part.clean_bytes, part.dirty_bytes, part.dirty_ratio) == (0, 100, 1.0)
-    assert plan(high_watermark=30).end == 30
-    assert plan(high_watermark=29).end == 20, "whole segments only"
-    assert plan(high_watermark=9).dirty_ratio == 0.0
+    assert plan(stable_offset=30).end == 30
+    assert plan(stable_offset=29).end == 20, "whole segments only"
+    assert plan(stable_offset=9).dirty_ratio == 0.0
     assert plan(segments=[]).dirty_bytes == 0
 
 

@@ -10,9 +10,10 @@ from highwater.partition.storage.recovery.compaction_swap import (
     Unlink,
     recovery,
     swap,
+    swapped_bases,
 )
 
-KINDS = ("index", "timeindex", "log")
+KINDS = ("index", "timeindex", "txnindex", "log")
 
 
 class Directory:
@@ -61,7 +62,7 @@ DECISION = STEPS.index(Rename(offset_file(10, ".log.cleaned"), offset_file(10, "
 def check(directory, expected):
     assert directory.segments() == expected
     assert directory.files["leader-epoch-checkpoint"] == ("kept",)
-    allowed = (".log", ".index", ".timeindex", "checkpoint")
+    allowed = (".log", ".index", ".timeindex", ".txnindex", "checkpoint")
     assert all(name.endswith(allowed) for name in directory.files), directory.files
     for name, held in directory.files.items():
         if name.endswith("index"):
@@ -75,7 +76,7 @@ def test_whole_swap():
     assert directory.segments() == NEW
     directory.recover()  # The next start only removes the replaced files.
     check(directory, NEW)
-    assert len(directory.files) == 10
+    assert len(directory.files) == 13
     assert directory.recover() == []
 
 
@@ -120,3 +121,13 @@ def test_directory_without_leftovers():
         del directory.files[offset_file(10, f".{kind}.cleaned")]
     assert directory.recover() == []
     check(directory, OLD)
+
+
+@pytest.mark.parametrize("done", range(DECISION + 1, len(STEPS) + 1))
+def test_a_completed_swap_leaves_no_transaction_index_in_doubt(done):
+    directory = Directory()
+    directory.carry_out(STEPS, done)
+    swapped = swapped_bases(directory.files)
+    directory.recover()
+    left = offset_file(10, ".txnindex") in directory.files
+    assert (swapped == [10]) is not left, "the caller rebuilds what is not there"

@@ -33,6 +33,8 @@ def test_a_new_file_has_the_intact_pieces_and_the_fetched_ones(
     new = Path(file.path + ".cleaned")
     third = len(before) // 3
     flip(file.path, third + 20)
+    aborted = Path(file.path).with_suffix(".txnindex")
+    aborted.write_bytes(b"entries")
     made = rebuild(file)
     assert made.find(2, 4)
     middle = before[made.range.begin : made.range.end]
@@ -49,8 +51,9 @@ def test_a_new_file_has_the_intact_pieces_and_the_fetched_ones(
     made.finish()
     assert new.read_bytes() == before
     assert {path.name for path in tmp_path.glob("*.cleaned")} == {
-        f"{0:020d}.{kind}.cleaned" for kind in ("log", "index", "timeindex")
+        f"{0:020d}.{kind}.cleaned" for kind in ("log", "index", "timeindex", "txnindex")
     }
+    assert Path(f"{aborted}.cleaned").read_bytes() == b"entries"
     made.close()
     made.remove()
     assert list(tmp_path.glob("*.cleaned")) == []

@@ -19,7 +19,7 @@ APPEND_OUTCOME_APPENDED: AppendOutcome
 APPEND_OUTCOME_UNKNOWN: AppendOutcome
 
 class AppendRequest(_message.Message):
-    __slots__ = ("header_bytes", "message_id", "topic_ids", "instances", "group_topic", "group_partition", "group_leader_epoch", "group_acks", "group_batches", "batch_bytes", "deadline_ms", "payload")
+    __slots__ = ("header_bytes", "message_id", "topic_ids", "instances", "group_topic", "group_partition", "group_leader_epoch", "group_acks", "group_batches", "batch_bytes", "deadline_ms", "transactional_ids", "group_transaction", "payload")
     HEADER_BYTES_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     TOPIC_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -31,6 +31,8 @@ class AppendRequest(_message.Message):
     GROUP_BATCHES_FIELD_NUMBER: _ClassVar[int]
     BATCH_BYTES_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_MS_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTIONAL_IDS_FIELD_NUMBER: _ClassVar[int]
+    GROUP_TRANSACTION_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     header_bytes: int
     message_id: int
@@ -43,8 +45,10 @@ class AppendRequest(_message.Message):
     group_batches: _containers.RepeatedScalarFieldContainer[int]
     batch_bytes: _containers.RepeatedScalarFieldContainer[int]
     deadline_ms: int
+    transactional_ids: _containers.RepeatedScalarFieldContainer[str]
+    group_transaction: _containers.RepeatedScalarFieldContainer[int]
     payload: bytes
-    def __init__(self, header_bytes: _Optional[int] = ..., message_id: _Optional[int] = ..., topic_ids: _Optional[_Iterable[bytes]] = ..., instances: _Optional[_Iterable[str]] = ..., group_topic: _Optional[_Iterable[int]] = ..., group_partition: _Optional[_Iterable[int]] = ..., group_leader_epoch: _Optional[_Iterable[int]] = ..., group_acks: _Optional[_Iterable[int]] = ..., group_batches: _Optional[_Iterable[int]] = ..., batch_bytes: _Optional[_Iterable[int]] = ..., deadline_ms: _Optional[int] = ..., payload: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, header_bytes: _Optional[int] = ..., message_id: _Optional[int] = ..., topic_ids: _Optional[_Iterable[bytes]] = ..., instances: _Optional[_Iterable[str]] = ..., group_topic: _Optional[_Iterable[int]] = ..., group_partition: _Optional[_Iterable[int]] = ..., group_leader_epoch: _Optional[_Iterable[int]] = ..., group_acks: _Optional[_Iterable[int]] = ..., group_batches: _Optional[_Iterable[int]] = ..., batch_bytes: _Optional[_Iterable[int]] = ..., deadline_ms: _Optional[int] = ..., transactional_ids: _Optional[_Iterable[str]] = ..., group_transaction: _Optional[_Iterable[int]] = ..., payload: _Optional[bytes] = ...) -> None: ...
 
 class AppendResponse(_message.Message):
     __slots__ = ("appended_message_ids", "results", "ending")
@@ -419,6 +423,44 @@ class DeleteRecordsResult(_message.Message):
     error_code: int
     low_watermark: int
     def __init__(self, error_code: _Optional[int] = ..., low_watermark: _Optional[int] = ...) -> None: ...
+
+class WriteTxnMarkersRequest(_message.Message):
+    __slots__ = ("markers",)
+    MARKERS_FIELD_NUMBER: _ClassVar[int]
+    markers: _containers.RepeatedCompositeFieldContainer[TxnMarker]
+    def __init__(self, markers: _Optional[_Iterable[_Union[TxnMarker, _Mapping]]] = ...) -> None: ...
+
+class TxnMarker(_message.Message):
+    __slots__ = ("producer_id", "producer_epoch", "committed", "coordinator_epoch", "transaction_version", "partitions")
+    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_FIELD_NUMBER: _ClassVar[int]
+    COORDINATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTION_VERSION_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    coordinator_epoch: int
+    transaction_version: int
+    partitions: _containers.RepeatedCompositeFieldContainer[TxnMarkerPartition]
+    def __init__(self, producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., committed: _Optional[bool] = ..., coordinator_epoch: _Optional[int] = ..., transaction_version: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[TxnMarkerPartition, _Mapping]]] = ...) -> None: ...
+
+class TxnMarkerPartition(_message.Message):
+    __slots__ = ("topic_id", "partition", "leader_epoch")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
+
+class WriteTxnMarkersResponse(_message.Message):
+    __slots__ = ("error_codes",)
+    ERROR_CODES_FIELD_NUMBER: _ClassVar[int]
+    error_codes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, error_codes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ReadRangeRequest(_message.Message):
     __slots__ = ("topic_id", "partition", "leader_epoch", "offset", "end_offset", "max_bytes")

@@ -85,6 +85,16 @@ class PartitionServiceStub:
                 request_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DeleteRecordsRequest.SerializeToString,
                 response_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DeleteRecordsResponse.FromString,
                 _registered_method=True)
+        self.WriteTxnMarkers = channel.unary_unary(
+                '/highwater.api.partition.v1.PartitionService/WriteTxnMarkers',
+                request_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.WriteTxnMarkersRequest.SerializeToString,
+                response_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.WriteTxnMarkersResponse.FromString,
+                _registered_method=True)
+        self.CoordinateOne = channel.unary_unary(
+                '/highwater.api.partition.v1.PartitionService/CoordinateOne',
+                request_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.CoordinatorCall.SerializeToString,
+                response_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.CoordinatorReply.FromString,
+                _registered_method=True)
         self.DescribeLogDirs = channel.unary_unary(
                 '/highwater.api.partition.v1.PartitionService/DescribeLogDirs',
                 request_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeLogDirsRequest.SerializeToString,
@@ -181,6 +191,21 @@ class PartitionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def WriteTxnMarkers(self, request, context):
+        """WriteTxnMarkers ends transactions in logs of leaders on this node (KIP-98), and answers when the
+        markers are committed. A marker that is written twice does no harm.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CoordinateOne(self, request, context):
+        """CoordinateOne is one coordinator call of another node, as a unary call.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DescribeLogDirs(self, request, context):
         """DescribeLogDirs lists the log directories: sizes of an instance's replicas, and free space.
         """
@@ -249,6 +274,16 @@ def add_PartitionServiceServicer_to_server(servicer, server):
                     servicer.DeleteRecords,
                     request_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DeleteRecordsRequest.FromString,
                     response_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DeleteRecordsResponse.SerializeToString,
+            ),
+            'WriteTxnMarkers': grpc.unary_unary_rpc_method_handler(
+                    servicer.WriteTxnMarkers,
+                    request_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.WriteTxnMarkersRequest.FromString,
+                    response_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.WriteTxnMarkersResponse.SerializeToString,
+            ),
+            'CoordinateOne': grpc.unary_unary_rpc_method_handler(
+                    servicer.CoordinateOne,
+                    request_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.CoordinatorCall.FromString,
+                    response_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.CoordinatorReply.SerializeToString,
             ),
             'DescribeLogDirs': grpc.unary_unary_rpc_method_handler(
                     servicer.DescribeLogDirs,
@@ -515,6 +550,60 @@ class PartitionService:
             '/highwater.api.partition.v1.PartitionService/DeleteRecords',
             highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DeleteRecordsRequest.SerializeToString,
             highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DeleteRecordsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WriteTxnMarkers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/highwater.api.partition.v1.PartitionService/WriteTxnMarkers',
+            highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.WriteTxnMarkersRequest.SerializeToString,
+            highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.WriteTxnMarkersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CoordinateOne(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/highwater.api.partition.v1.PartitionService/CoordinateOne',
+            highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.CoordinatorCall.SerializeToString,
+            highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.CoordinatorReply.FromString,
             options,
             channel_credentials,
             insecure,

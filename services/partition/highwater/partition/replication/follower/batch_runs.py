@@ -7,13 +7,16 @@ from dataclasses import dataclass, field
 
 from crc32c import crc32c
 
+from highwater.kafka.errors import RecordsError
 from highwater.kafka.records.batch import (
     ATTRIBUTES_AT,
     BATCH_HEADER,
+    CONTROL_BIT,
     HEADER_SIZE,
     LENGTH_OVERHEAD,
     MAGIC,
 )
+from highwater.kafka.records.control import EndMarker, read_end_marker
 from highwater.partition.storage.log.append_info import LogAppendInfo
 from highwater.partition.storage.segment.time_index import NO_TIMESTAMP
 
@@ -32,6 +35,9 @@ class Run:
     """Whether offsets are missing before one of the batches, or right behind the run."""
     idempotent: list[tuple[int, ...]] = field(default_factory=list)
     """Headers of batches with a producer id."""
+    markers: dict[int, EndMarker] = field(default_factory=dict)
+    """What control batches say, by base offset. One that aborts a transaction is the run's first
+    batch (`LogTransactions.before_abort`)."""
 
     @property
     def stop(self) -> int:
@@ -63,7 +69,14 @@ def split_runs(
                 run.gap = True
         if not epoch <= batch_epoch <= epoch_max:
             return runs, f"leader epoch {batch_epoch} comes after {epoch} in epoch {epoch_max}"
-        if run is None or batch_epoch != epoch:
+        marker = None
+        if header[5] & CONTROL_BIT:
+            try:
+                marker = _marker(records, position, header)
+            except RecordsError as error:
+                return runs, f"a control batch at offset {base_offset}: {error}"
+        aborts = marker is not None and not marker.committed
+        if run is None or batch_epoch != epoch or aborts:
             run = Run(
                 info=_new_info(batch_epoch, offset), start=position, gap=base_offset != offset
             )
@@ -81,7 +94,14 @@ def split_runs(
             info.max_timestamp, info.max_timestamp_offset = header[8], offset - 1
         if header[9] >= 0:
             run.idempotent.append(header)
+            if marker is not None:
+                run.markers[base_offset] = marker
     return runs, ""
+
+
+def _marker(records: memoryview, position: int, header: tuple[int, ...]) -> EndMarker | None:
+    payload = records[position + HEADER_SIZE : position + header[1] + LENGTH_OVERHEAD]
+    return read_end_marker(payload, header[12])
 
 
 def _new_info(epoch: int, offset: int) -> LogAppendInfo:

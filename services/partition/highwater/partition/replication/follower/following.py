@@ -18,6 +18,7 @@ from highwater.partition.replication.follower.batch_runs import Run, split_runs
 from highwater.partition.replication.follower.late_rows import LateRows
 from highwater.partition.replication.rows import NONE, Answered, Asked
 from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.log.log import PartitionLog
 from highwater.partition.storage.recovery.producer_recovery import replay_batch
 
 _unpack_header = BATCH_HEADER.unpack_from
@@ -158,8 +159,7 @@ def _append(
                 return Outcome.LATE
             late.leave(replica)
         else:
-            for header in run.idempotent:
-                replay_batch(log.producers.states, header)
+            _note_producers(log, run)
             run.info.buffers = [records[run.start : run.stop]]
             log.writer.append(run.info)
         # After each run: the state machine must know the log's end even if the next run fails.
@@ -170,6 +170,14 @@ def _append(
     return Outcome.REFUSED if refused else flushed
 
 
+def _note_producers(log: PartitionLog, run: Run) -> None:
+    """Note the run's batches, before it is written. Raises LogDirFailure."""
+    for header in run.idempotent:
+        aborted = replay_batch(log.producers.states, header, run.markers.get(header[0]))
+        if aborted is not None:
+            log.transactions.before_abort(aborted, run.info)
+
+
 def _append_later(replica: PartitionReplica, run: Run, answered: Answered, late: LateRows) -> bool:
     """Give a run to the writer thread; False if it is in the log already (`LateWriter`).
 
@@ -178,8 +186,7 @@ def _append_later(replica: PartitionReplica, run: Run, answered: Answered, late:
     """
     log, records = replica.log, answered.records
     assert isinstance(records, memoryview)
-    for header in run.idempotent:
-        replay_batch(log.producers.states, header)
+    _note_producers(log, run)
     run.info.buffers = [bytes(records[run.start : run.stop])]
     return log.late_writer.append(run.info, partial(_written, replica, answered, late, run))
 

@@ -20,8 +20,7 @@ class Candidate:
 def candidate_of(entry: HostedLog, now_ms: int) -> Candidate | None:
     """None if there is nothing to compact. Raises LogDirFailure, CorruptLogError.
 
-    Only records below the high watermark are cleaned. Without transactions it is also the last
-    stable offset.
+    Only records below the last stable offset are cleaned: whether others stay is not decided.
     """
     log = entry.log
     config = log.config
@@ -30,7 +29,7 @@ def candidate_of(entry: HostedLog, now_ms: int) -> Candidate | None:
     part = cleanable(
         log.cleaning.spans(),
         first_dirty=log.cleaning.first_dirty,
-        high_watermark=log.stored_high_watermark,
+        stable_offset=log.stored_stable_offset,
         now_ms=now_ms,
         lag_ms_min=config.min_compaction_lag_ms,
     )

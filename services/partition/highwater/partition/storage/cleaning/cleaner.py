@@ -7,6 +7,7 @@ checkpoint survives a restart.
 
 import asyncio
 import os
+from base64 import b64encode
 from dataclasses import dataclass
 from typing import Final, assert_never
 
@@ -278,6 +279,8 @@ class Cleaner:
             index_bytes_max=config.segment_index_bytes,
             index_interval=config.index_interval_bytes,
             producers=log.producers.states.last_offsets(),
+            marked_producers=log.producers.states.marked_epochs(),
+            aborted=b64encode(log.transactions.packed()).decode(),
             io_bytes_per_s=self.settings.io_bytes_per_s,
         )
 

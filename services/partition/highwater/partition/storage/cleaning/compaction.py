@@ -12,7 +12,10 @@ its epoch, its producer and its sequence.
 * The header of a producer's newest batch stays even without records, because only it has the
   producer's last sequence. Unlike in Kafka, the last header of every written file stays, too: it
   shows how far the file replaces older ones (`compaction_swap`).
-* Control batches stay, since there is no way yet to know which transactions have records left.
+* Records of aborted transactions are dropped, and replace no others. A marker goes when no batch
+  of its transaction is left, and delete.retention.ms has passed since the first pass that found that,
+  as with tombstones (`cleaned_transactions`). The last batch of a producer may be a marker, which
+  alone has its epoch: unlike in Kafka, that one stays whole.
 
 The other modules of `cleaning` use this one.
 """
@@ -42,6 +45,7 @@ from highwater.kafka.records.batch import (
 from highwater.kafka.records.builder import encode_record
 from highwater.kafka.records.compression import compress, decompress
 from highwater.kafka.records.record import RawRecord, iter_raw_records
+from highwater.partition.storage.cleaning.cleaned_transactions import CleanedTransactions
 
 NO_OFFSET: Final = -1
 _DIGEST_BYTES: Final = 16
@@ -96,9 +100,6 @@ class OffsetMap:
         Raises RecordsError if the batch cannot be read.
         """
         header = batch.header()
-        if is_control(header.attributes):
-            self.latest = batch.last_offset
-            return True
         if len(self._offsets) + header.record_count > self._keys_max:
             return False
         for record in _records(batch, header, rules):
@@ -106,6 +107,28 @@ class OffsetMap:
                 self._offsets[_digest(record.key)] = header.base_offset + record.offset_delta
         self.latest = batch.last_offset
         return True
+
+    def skip(self, batch: RecordBatchView) -> None:
+        """Add none of the log's next batch, which is a marker, or was aborted."""
+        self.latest = batch.last_offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveProducers:
+    """Of each producer that is remembered, the batch that must stay."""
+
+    last_offsets: Mapping[int, int]
+    """Producer id -> last offset of the producer's newest batch."""
+    marked_epochs: Mapping[int, int]
+    """Producer id -> epoch of producers of which only markers tell anything."""
+
+    def newest_is(self, batch: RecordBatchView) -> bool:
+        """Whether nothing but this batch tells what the producer's state is."""
+        header = batch.header()
+        if self.last_offsets.get(header.producer_id) == batch.last_offset:
+            return header.producer_id >= 0
+        marked = self.marked_epochs.get(header.producer_id)
+        return marked == header.producer_epoch and is_control(header.attributes)
 
 
 class CleanedBatch(NamedTuple):
@@ -117,16 +140,32 @@ class CleanedBatch(NamedTuple):
 
 
 def clean_batch(
-    batch: RecordBatchView, offsets: OffsetMap, rules: CleaningRules, *, keep_header: bool
+    batch: RecordBatchView,
+    offsets: OffsetMap,
+    rules: CleaningRules,
+    *,
+    keep_header: bool,
+    discardable: bool = False,
 ) -> CleanedBatch:
     """Return the batch without records that compaction drops; the same bytes if it drops none.
 
-    `keep_header`: keep the header even without records. Raises RecordsError if the batch cannot
-    be read.
+    `keep_header`: keep the header even without records. `discardable`: the batch's transaction was
+    aborted; or it is a marker without a batch before it. Raises RecordsError if the batch cannot be
+    read.
     """
     header = batch.header()
     whole = memoryview(batch.buf)[batch.start : batch.end]
-    if is_control(header.attributes) or header.base_offset > offsets.latest:
+    if is_control(header.attributes):
+        if not discardable or not header.record_count:
+            stays = keep_header or not discardable
+            return CleanedBatch(whole if stays else None, header.record_count, 0)
+        return _cleaned_marker(header, batch, whole, rules, keep_header=keep_header)
+    if discardable:
+        dropped = header.record_count
+        if not keep_header:
+            return CleanedBatch(None, 0, dropped)
+        return CleanedBatch(_empty(header) if dropped else whole, 0, dropped)
+    if header.base_offset > offsets.latest:
         return CleanedBatch(whole, header.record_count, 0)
     timed = bool(header.attributes & DELETE_HORIZON_BIT)
     tombstones_stay = not timed or rules.now_ms < header.base_timestamp
@@ -148,37 +187,59 @@ def clean_batch(
     return CleanedBatch(_rebuilt(header, kept, horizon_ms), len(kept), dropped)
 
 
+def _cleaned_marker(
+    header: BatchHeader,
+    batch: RecordBatchView,
+    whole: memoryview,
+    rules: CleaningRules,
+    *,
+    keep_header: bool,
+) -> CleanedBatch:
+    """A marker without a batch before it: it begins to wait, waits, or goes."""
+    if not header.attributes & DELETE_HORIZON_BIT:
+        horizon_ms = rules.now_ms + rules.delete_retention_ms
+        data = _rebuilt(header, list(_records(batch, header, rules)), horizon_ms)
+        return CleanedBatch(data, header.record_count, 0)
+    if rules.now_ms < header.base_timestamp or keep_header:
+        return CleanedBatch(whole, header.record_count, 0)
+    return CleanedBatch(None, 0, header.record_count)
+
+
 def clean(
     batches: Iterable[RecordBatchView],
     offsets: OffsetMap,
     rules: CleaningRules,
-    producers: Mapping[int, int],
+    producers: ActiveProducers,
     report: CleaningReport,
+    transactions: CleanedTransactions,
 ) -> Iterator[Buffer]:
-    """Yield the batches of a new file, from those of the segments that it replaces, in order.
-
-    `producers`: producer id -> last offset of the producer's newest batch.
-    """
+    """Yield the batches of a new file, from those of the segments that it replaces, in order."""
     previous: RecordBatchView | None = None
     for batch in batches:
         if previous is not None:
-            yield from _cleaned(previous, offsets, rules, producers, report, last=False)
+            yield from _cleaned(previous, offsets, rules, producers, report, transactions)
         previous = batch
     if previous is not None:
-        yield from _cleaned(previous, offsets, rules, producers, report, last=True)
+        yield from _cleaned(previous, offsets, rules, producers, report, transactions, last=True)
 
 
 def _cleaned(
     batch: RecordBatchView,
     offsets: OffsetMap,
     rules: CleaningRules,
-    producers: Mapping[int, int],
+    producers: ActiveProducers,
     report: CleaningReport,
+    transactions: CleanedTransactions,
     *,
-    last: bool,
+    last: bool = False,
 ) -> Iterator[Buffer]:
-    newest = batch.producer_id >= 0 and producers.get(batch.producer_id) == batch.last_offset
-    result = clean_batch(batch, offsets, rules, keep_header=last or newest)
+    result = clean_batch(
+        batch,
+        offsets,
+        rules,
+        keep_header=last or producers.newest_is(batch),
+        discardable=transactions.read(batch),
+    )
     report.records_kept += result.kept
     report.records_dropped += result.dropped
     report.bytes_read += batch.size

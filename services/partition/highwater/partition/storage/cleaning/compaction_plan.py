@@ -31,22 +31,22 @@ def cleanable(
     segments: Sequence[SegmentSpan],
     *,
     first_dirty: int,
-    high_watermark: int,
+    stable_offset: int,
     now_ms: int,
     lag_ms_min: int,
 ) -> Cleanable:
     """The part of the sealed `segments`, oldest first, that may be cleaned now.
 
     `first_dirty` is the checkpointed end of the last pass. If truncation or deletion has put it
-    outside the log, cleaning begins at the start. Only whole, fully committed segments are cleaned:
-    a record that may be truncated must not replace another. A record younger than `lag_ms_min`
+    outside the log, cleaning begins at the start. Only whole segments below the last stable offset
+    are cleaned: a record that may be truncated or aborted must not replace another. A record younger than `lag_ms_min`
     [min.compaction.lag.ms] excludes its segment and those after it.
     """
     start = segments[0].base_offset if segments else 0
     end = start
     for segment in segments:
         too_young = lag_ms_min > 0 and segment.max_timestamp > now_ms - lag_ms_min
-        if segment.next_offset > high_watermark or too_young:
+        if segment.next_offset > stable_offset or too_young:
             break
         end = segment.next_offset
     if not start <= first_dirty <= end:

@@ -7,11 +7,12 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 LINE_BYTES_MAX: Final = 64 << 20
-"""A job lists every segment and every active producer, about 30 bytes each."""
+"""A job lists every segment and every active producer, about 30 bytes each, and every aborted
+transaction, 46 bytes each."""
 
 UNREADABLE: Final = "unreadable"
 """This log cannot be cleaned: it is damaged, or one batch is too large."""
@@ -40,6 +41,10 @@ class CleaningJob:
     index_interval: int
     producers: Mapping[int, int]
     """Producer id -> last offset of the producer's newest batch."""
+    marked_producers: Mapping[int, int] = field(default_factory=dict)
+    """Producer id -> epoch of producers of which only a marker tells anything."""
+    aborted: str = ""
+    """All entries of the log's transaction indexes, in base64."""
     io_bytes_per_s: int = 0
     """Limit for reading and writing together; 0 is no limit."""
 
@@ -99,7 +104,8 @@ def decode_job(line: bytes) -> CleaningJob:
     """The inverse of `encode_job`; raises ValueError, KeyError or TypeError."""
     fields = json.loads(line)
     fields["segments"] = [tuple(segment) for segment in fields["segments"]]
-    fields["producers"] = {int(key): value for key, value in fields["producers"].items()}
+    for name in ("producers", "marked_producers"):
+        fields[name] = {int(key): value for key, value in fields[name].items()}
     return CleaningJob(**fields)
 
 

@@ -5,11 +5,15 @@ reported when its files are on disk.
 """
 
 import os
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from highwater.kafka.records.batch import RecordBatchView
+from highwater.kafka.records.batch import RecordBatchView, is_control
+from highwater.partition.core.transactions import AbortedTransaction
+from highwater.partition.storage.cleaning.cleaned_transactions import CleanedTransactions
 from highwater.partition.storage.cleaning.compaction import (
+    ActiveProducers,
     CleaningReport,
     CleaningRules,
     OffsetMap,
@@ -29,6 +33,7 @@ from highwater.partition.storage.errors import StorageError
 from highwater.partition.storage.filesystem import (
     FileSystem,
     sync_directory,
+    sync_if_present,
     unlink_if_present,
     write_all,
 )
@@ -37,6 +42,7 @@ from highwater.partition.storage.recovery.recovery import IndexBuilder
 from highwater.partition.storage.segment.handles import HandleClock
 from highwater.partition.storage.segment.segment import Segment, SegmentFactory, SegmentSpan
 from highwater.partition.storage.segment.time_index import NO_TIMESTAMP
+from highwater.partition.storage.segment.transaction_index import unpack_all
 
 WRITE_BYTES: Final = 1 << 20
 """Bytes that are gathered before a write."""
@@ -65,6 +71,10 @@ class LogCleaner:
         self._filesystem = filesystem or FileSystem()
         self._rules = CleaningRules(now_ms=job.now_ms, delete_retention_ms=job.delete_retention_ms)
         self._report = CleaningReport()
+        self._producers = ActiveProducers(
+            last_offsets=job.producers, marked_epochs=job.marked_producers
+        )
+        self._aborted = unpack_all(b64decode(job.aborted))
         self._read_bytes = 0
         self._told_bytes = 0
         self._pace = pace or Pace(job.io_bytes_per_s, alive=self._tell_progress)
@@ -85,12 +95,13 @@ class LogCleaner:
         offsets = self._dirty_keys()
         next_dirty = offsets.latest + 1
         spans = [span for span in self._spans() if span.base_offset < next_dirty]
+        transactions = CleanedTransactions(self._aborted)
         for group in grouped(
             spans,
             segment_bytes=self._job.segment_bytes,
             index_bytes_max=self._job.index_bytes_max,
         ):
-            self._write_group(group, offsets)
+            self._write_group(group, offsets, transactions)
         return CleaningDone(
             next_dirty=next_dirty,
             records_kept=self._report.records_kept,
@@ -115,10 +126,13 @@ class LogCleaner:
     def _dirty_keys(self) -> OffsetMap:
         """The newest offset of every key in the dirty part, or in as much of it as fits."""
         offsets = OffsetMap(self._job.keys_max)
+        transactions = CleanedTransactions(self._aborted, self._job.first_dirty)
         dirty = [s for s in self._job.segments if s[1] > self._job.first_dirty]
         for base, following, size in dirty:
             for batch in self._batches(base, size, from_offset=self._job.first_dirty):
-                if not offsets.add(batch, self._rules):
+                if transactions.read(batch) or is_control(batch.attributes):
+                    offsets.skip(batch)
+                elif not offsets.add(batch, self._rules):
                     if not len(offsets):
                         raise MapTooSmallError(
                             f"the batch at offset {batch.base_offset} has {batch.record_count} "
@@ -142,21 +156,25 @@ class LogCleaner:
         self._told_bytes = self._read_bytes
         self._tell(Progress(nbytes=self._read_bytes))
 
-    def _write_group(self, group: list[SegmentSpan], offsets: OffsetMap) -> None:
+    def _write_group(
+        self, group: list[SegmentSpan], offsets: OffsetMap, transactions: CleanedTransactions
+    ) -> None:
         base = group[0].base_offset
         batches = (batch for span in group for batch in self._batches(span.base_offset, span.size))
         segment = self._factory.empty(base, CLEANED_SUFFIX, now_ms=self._job.now_ms)
         file = _NewFile(self._filesystem, segment, self._job.index_interval, self._pace)
         changed = len(group) > 1
+        transactions.kept.clear()
+        cleaned = clean(batches, offsets, self._rules, self._producers, self._report, transactions)
         try:
-            for data in clean(batches, offsets, self._rules, self._job.producers, self._report):
+            for data in cleaned:
                 # An unchanged batch is a view of what was read.
                 changed = changed or not isinstance(data, memoryview)
                 file.add(bytes(data))
             before = sum(span.size for span in group)
             changed = changed or file.size != before
             if changed:
-                file.finish(self._newest_change(group))
+                file.finish(self._newest_change(group), transactions.kept)
         finally:
             file.close()
         if not changed:
@@ -182,7 +200,7 @@ class LogCleaner:
 
 
 class _NewFile:
-    """A segment that is being written, with both indexes."""
+    """A segment that is being written, with its indexes."""
 
     def __init__(
         self, filesystem: FileSystem, segment: Segment, index_interval: int, pace: Pace
@@ -224,17 +242,15 @@ class _NewFile:
         self._waiting.clear()
         self._waiting_bytes = 0
 
-    def finish(self, changed_ns: int) -> None:
-        """Write the rest and sync all files."""
+    def finish(self, changed_ns: int, aborted: Iterable[AbortedTransaction]) -> None:
+        """Write the rest, with the entries of `aborted` transactions, and sync all files."""
         self._write()
         os.utime(self._fd, ns=(changed_ns, changed_ns))
         self._segment.seal()
+        for one in aborted:
+            self._segment.transactions.append(one)
         for path in self.paths:
-            fd = self._filesystem.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                self._filesystem.fsync(fd)
-            finally:
-                self._filesystem.close(fd)
+            sync_if_present(self._filesystem, path)
 
     def close(self) -> None:
         """Close the file, finished or not."""

@@ -22,6 +22,7 @@ from highwater.partition.storage.names import (
     LOG_SUFFIX,
     SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     offset_file,
 )
 from highwater.partition.storage.segment.segment import Segment, SegmentFactory
@@ -29,8 +30,10 @@ from highwater.partition.storage.segment.segment import Segment, SegmentFactory
 SYNC_S_MAX: Final = 120.0
 """Limit for one sync on the directory's worker; other code notices a disk that hangs longer."""
 _T = TypeVar("_T")
-_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 """The log file comes first: without it the indexes are useless."""
+_OPTIONAL: Final = (TRANSACTION_INDEX_SUFFIX,)
+"""A segment without aborted transactions has no such file."""
 
 
 def _nothing() -> None:
@@ -120,7 +123,12 @@ class CleaningRun:
 
     def _rename(self, base: int, suffix: str) -> None:
         name = os.path.join(self.entry.log.directory, offset_file(base, suffix))
-        self.entry.directory.filesystem.rename(name + CLEANED_SUFFIX, name + SWAP_SUFFIX)
+        rename = self.entry.directory.filesystem.rename
+        try:
+            rename(name + CLEANED_SUFFIX, name + SWAP_SUFFIX)
+        except FileNotFoundError:
+            if suffix not in _OPTIONAL:
+                raise
 
     def _take_over(self, base: int, old: list[Segment], index_bytes: int) -> Segment:
         log, directory = self.entry.log, self.entry.directory
@@ -141,8 +149,10 @@ class CleaningRun:
             return
         rename = self.entry.directory.filesystem.rename
         try:
-            for path in reversed(new.paths()):
-                rename(path, path.removesuffix(SWAP_SUFFIX))
+            for file in reversed(new.index_files()):
+                if file.count or not file.path.endswith(TRANSACTION_INDEX_SUFFIX + SWAP_SUFFIX):
+                    rename(file.path, file.path.removesuffix(SWAP_SUFFIX))
+            rename(new.file, new.file.removesuffix(SWAP_SUFFIX))
         except OSError as error:
             self.fail(LogDirFailure(new.file, error))
             return

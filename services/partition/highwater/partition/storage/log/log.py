@@ -58,6 +58,7 @@ class PartitionLog:
         "stall",
         "stored_high_watermark",
         "topic",
+        "transactions",
         "truncated_bytes",
         "writer",
     )
@@ -92,6 +93,8 @@ class PartitionLog:
         self.durability = parts.durability
         self.epochs = parts.epochs
         self.producers = parts.producers
+        self.transactions = parts.transactions
+        """The indexes of aborted transactions; what is open is in `producers`."""
         self.lost = parts.lost
         self.cleaning = parts.cleaning
         self.deletion = parts.deletion
@@ -190,6 +193,15 @@ class PartitionLog:
     def rotten(self) -> bool:
         """Whether records that may be read are known to be damaged."""
         return self.lost.any_from(self.extent.start_offset)
+
+    @property
+    def stored_stable_offset(self) -> int:
+        """The last stable offset, as far as storage knows the high watermark; 0 if it is unknown.
+        No records from there on may be compacted.
+        """
+        transactions = self.producers.states.transactions
+        known = transactions.is_known(self.stored_high_watermark)
+        return transactions.last_stable_offset(self.stored_high_watermark) if known else 0
 
     # -- for several parts ----------------------------------------------------------------------
 

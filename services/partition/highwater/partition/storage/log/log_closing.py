@@ -40,6 +40,7 @@ class LogClosing:
             if clean:
                 self._segments.active.seal()
                 self._durability.flush()
+                self._durability.sync_transactions()
                 self._producers.write_snapshot()
         except OSError as error:
             raise LogDirFailure(self._place.directory, error) from error

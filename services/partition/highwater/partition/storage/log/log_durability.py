@@ -6,6 +6,7 @@ passes the epoch's first record, because recovery reads no epochs from batches b
 
 from highwater.partition.storage.config import NEVER
 from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.filesystem import sync_if_present
 from highwater.partition.storage.log.flush import FlushJob
 from highwater.partition.storage.log.log_epochs import LogEpochs
 from highwater.partition.storage.log.log_segments import LogSegments
@@ -98,6 +99,14 @@ class LogDurability:
         if job is not None:
             job.run()
             self.complete_flush(job)
+
+    def sync_transactions(self) -> None:
+        """Sync the active segment's transaction index, of which a start after an orderly stop would
+        not notice that entries are missing. Raises OSError.
+        """
+        index = self._segments.active.transactions
+        if len(index):
+            sync_if_present(self._place.filesystem, index.file.path)
 
     def flush_later(self, up_to: int) -> None:
         """As `flush`, on another thread."""

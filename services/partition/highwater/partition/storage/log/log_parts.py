@@ -14,6 +14,7 @@ from highwater.partition.storage.log.log_epochs import LogEpochs
 from highwater.partition.storage.log.log_producers import LogProducers
 from highwater.partition.storage.log.log_reader import LogReader
 from highwater.partition.storage.log.log_segments import LogSegments
+from highwater.partition.storage.log.log_transactions import LogTransactions
 from highwater.partition.storage.log.log_truncation import LogTruncation
 from highwater.partition.storage.log.log_writer import LogWriter
 from highwater.partition.storage.log.lost_ranges import LostRanges
@@ -72,6 +73,7 @@ class LogParts:
         self.late_writer = LateWriter(
             place, segments, lookup, roll=roll, epochs=epochs, producers=producers, writer=writer
         )
+        self.transactions = LogTransactions(place, segments, writer)
         self.deletion = LogDeletion(
             place, segments, lookup, removal=removal, cleaning=cleaning, listeners=(epochs,)
         )

@@ -141,6 +141,17 @@ class LogWriter:
             first = stop
         self._producers.take_due_snapshot()
 
+    def roll_if_due(self, info: LogAppendInfo) -> None:
+        """Begin a new segment now if `append` would begin one before the group's first batch.
+
+        Raises LogDirFailure.
+        """
+        first = info.base_offsets[0]
+        self._roll.leave_damaged(first)
+        following = info.base_offsets[1] if len(info.base_offsets) > 1 else info.next_offset
+        if self._roll.due(info.sizes[0], info.max_timestamp, following):
+            self._roll.roll(first)
+
     def _append_run(self, run: LogAppendInfo) -> None:
         """Write batches that fit into the active segment, with any number of buffers.
 

@@ -24,18 +24,22 @@ from highwater.partition.storage.names import (
     LOG_SUFFIX,
     SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     offset_file,
     parse_offset_file,
 )
 
-_INDEXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+_INDEXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 _FILES: Final = (*_INDEXES, LOG_SUFFIX)
-"""The log file comes last: when it has a name, the indexes have theirs."""
+"""The log file comes last: when it has a name, the indexes have theirs. Of a segment without aborted
+transactions there is no transaction index."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """Renames within the partition's directory; replaces a file of the new name."""
+    """Renames within the partition's directory, if there is such a file; replaces a file of the new
+    name.
+    """
 
     old: str
     new: str
@@ -50,7 +54,7 @@ class Unlink:
 
 @dataclass(frozen=True, slots=True)
 class SyncFile:
-    """The file's bytes must be on disk before the next step."""
+    """The file's bytes, if there is such a file, must be on disk before the next step."""
 
     name: str
 
@@ -92,13 +96,12 @@ def recovery(names: Iterable[str], end_of: Callable[[int], int]) -> list[Step]:
 
     `names` are the directory's files; `end_of(base)` reads the offset after the last batch of
     `<base>.log.swap`. A recovery that is interrupted can be repeated.
+
+    The transaction index of a swapped segment is removed: nobody can tell an old one from the new
+    one, and one that has too much hides records. The caller rebuilds it (`swapped_bases`).
     """
     present = sorted(names)
-    swapped = sorted(
-        base
-        for name in present
-        if (base := parse_offset_file(name, LOG_SUFFIX + SWAP_SUFFIX)) is not None
-    )
+    swapped = swapped_bases(present)
     steps: list[Step] = []
     for name in present:
         base = _swapped_index(name)
@@ -116,11 +119,21 @@ def recovery(names: Iterable[str], end_of: Callable[[int], int]) -> list[Step]:
         steps.append(SyncDirectory())
         for suffix in _FILES:
             name = offset_file(new, suffix)
-            if name + SWAP_SUFFIX in present:
+            if name + SWAP_SUFFIX not in present:
+                continue
+            if suffix == TRANSACTION_INDEX_SUFFIX:
+                steps.append(Unlink(name + SWAP_SUFFIX))
+            else:
                 steps.append(Rename(name + SWAP_SUFFIX, name))
     if steps:
         steps.append(SyncDirectory())
     return steps
+
+
+def swapped_bases(names: Iterable[str]) -> list[int]:
+    """The base offsets of segments whose swap a start completes, ascending."""
+    found = (parse_offset_file(name, LOG_SUFFIX + SWAP_SUFFIX) for name in names)
+    return sorted(base for base in found if base is not None)
 
 
 def _swapped_index(name: str) -> int | None:

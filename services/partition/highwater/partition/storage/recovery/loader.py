@@ -18,6 +18,7 @@ import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from highwater.partition.core.leader_epochs import LeaderEpochCache
 from highwater.partition.core.producers import ProducerStates
@@ -56,6 +57,7 @@ from highwater.partition.storage.recovery.segment_ends import (
     shorter_than_indexed,
     write_gaps,
 )
+from highwater.partition.storage.recovery.transaction_recovery import rebuild_transaction_indexes
 from highwater.partition.storage.segment.batches import ANYWHERE
 from highwater.partition.storage.segment.segment import Segment, SegmentFactory
 
@@ -125,6 +127,8 @@ class LogLoader:
         self._epochs_known = False
         self._first_base = 0
         """The first segment's base offset."""
+        self._checked_from: int | None = None
+        """Base offset of the first segment that was checked as a whole."""
         self._whole_up_to = 0
         """Position in the last segment up to which its index proves that nothing is missing."""
 
@@ -168,6 +172,7 @@ class LogLoader:
             self._replay_producers(segments, batch_replay, end=end)
         if not self._epochs_known or not batch_replay.epochs_agree:
             epochs = rebuild_epochs(self._filesystem, segments)
+        self._restore_transactions(segments, end, markers=batch_replay.markers)
         epochs.truncate_from_end(end)
         epochs.truncate_from_start(start)
         if epochs.entries() != before:
@@ -309,7 +314,7 @@ class LogLoader:
         self, segments: list[Segment], unchecked: int, batch_replay: BatchReplay
     ) -> int:
         """Check segments from number `unchecked` on, drop all after a hole; return the end."""
-        expected = segments[unchecked].base_offset
+        expected = self._checked_from = segments[unchecked].base_offset
         for number in range(unchecked, len(segments)):
             segment = segments[number]
             gap = segment.base_offset > expected and self._gaps is not Gaps.ANYWHERE
@@ -424,6 +429,26 @@ class LogLoader:
             self._files.set_aside(segments, hole)
         else:
             self._files.remove(segments)
+
+    def _restore_transactions(self, segments: list[Segment], end: int, *, markers: bool) -> None:
+        """Bring the transaction indexes in line with the batches.
+
+        A completed write brought its entries with it, which were written before. So only segments
+        that were checked as a whole, because writes may be lost, and those that a completed cleaning
+        put in place need new ones. `markers`: whether the checked batches end transactions.
+        """
+        segments[-1].transactions.truncate(end)
+        checked = ANYWHERE if self._checked_from is None else self._checked_from
+        sure = [segment for segment in segments if segment.base_offset < checked]
+        rebuild = partial(rebuild_transaction_indexes, self._filesystem, self._directory, segments)
+        for number, segment in enumerate(sure):
+            if segment.base_offset in self._files.swapped:
+                rebuild(number, stop=number + 1)
+        if markers and len(sure) < len(segments):
+            rebuild(len(sure))
+        else:
+            for segment in segments[len(sure) :]:
+                segment.transactions.reset()
 
     # -- derived state --------------------------------------------------------------------------
 

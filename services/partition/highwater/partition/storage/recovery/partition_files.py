@@ -38,6 +38,8 @@ class PartitionFiles:
         self.filesystem: FileSystem = factory.filesystem
         self._factory = factory
         self.names = self.filesystem.listdir(directory)
+        self.swapped = frozenset(compaction_swap.swapped_bases(self.names))
+        """Base offsets of segments that `finish_cleaning` swaps in, without a transaction index."""
 
     def deleted_before(self, offset: int) -> bool:
         """Whether a deletion of segments with a base offset below `offset` was interrupted.

@@ -17,9 +17,18 @@ from typing import Final
 
 from crc32c import crc32c
 
+from highwater.kafka.errors import RecordsError
+from highwater.kafka.primitives import Buffer
+from highwater.kafka.records.batch import CONTROL_BIT, LENGTH_OVERHEAD, TRANSACTIONAL_BIT
+from highwater.kafka.records.control import CONTROL_BYTES_MAX, EndMarker, read_end_marker
 from highwater.partition.core.producers import ProducerStates, last_sequence
+from highwater.partition.core.transactions import AbortedTransaction
 from highwater.partition.storage import producer_snapshots
-from highwater.partition.storage.errors import CorruptCheckpointError, CorruptIndexError
+from highwater.partition.storage.errors import (
+    CorruptCheckpointError,
+    CorruptIndexError,
+    CorruptLogError,
+)
 from highwater.partition.storage.filesystem import (
     FileSystem,
     read_file,
@@ -31,7 +40,7 @@ from highwater.partition.storage.names import (
     SNAPSHOT_SUFFIX,
     offset_file,
 )
-from highwater.partition.storage.segment.batches import headers
+from highwater.partition.storage.segment.batches import HEADER_BYTES, Pread, headers
 from highwater.partition.storage.segment.segment import Segment
 
 RECENT: Final = (RECENT_PRODUCERS, COMMITTED_PRODUCERS)
@@ -39,10 +48,25 @@ _CRC: Final = Struct(">I")
 _OFFSET: Final = Struct(">q")
 
 
-def replay_batch(producers: ProducerStates, fields: Sequence[int]) -> None:
-    """Apply one batch, as `batches.HEADER` unpacks it, if it is idempotent."""
-    producer_id, sequence = fields[9], fields[11]
-    if producer_id >= 0 and sequence >= 0:
+def replay_batch(
+    producers: ProducerStates, fields: Sequence[int], marker: EndMarker | None = None
+) -> AbortedTransaction | None:
+    """Apply one batch, as `batches.HEADER` unpacks it, if it has a producer id.
+
+    Of a control batch, `marker` is what it says (`marker_at`, or `read_end_marker`), None if that
+    was removed by compaction. Returns the transaction that it ends, if any.
+    """
+    producer_id, sequence, attributes = fields[9], fields[11], fields[5]
+    if producer_id < 0:
+        return None
+    if attributes & CONTROL_BIT:
+        if marker is None:
+            return None
+        ended = producers.record_marker(
+            producer_id, fields[10], marker.coordinator_epoch, fields[0], fields[8]
+        )
+        return None if marker.committed else ended
+    if sequence >= 0 or attributes & TRANSACTIONAL_BIT:
         base_offset, delta = fields[0], fields[6]
         producers.record_append(
             producer_id,
@@ -51,7 +75,25 @@ def replay_batch(producers: ProducerStates, fields: Sequence[int]) -> None:
             base_offset,
             delta,
             fields[8],
+            transactional=bool(attributes & TRANSACTIONAL_BIT),
         )
+    return None
+
+
+def marker_in(batch: Buffer, fields: Sequence[int]) -> EndMarker | None:
+    """What a whole control batch says. Raises CorruptLogError."""
+    try:
+        return read_end_marker(memoryview(batch)[HEADER_BYTES:], fields[12])
+    except RecordsError as error:
+        raise CorruptLogError(f"control batch at offset {fields[0]}: {error}") from error
+
+
+def marker_at(pread: Pread, fd: int, position: int, fields: Sequence[int]) -> EndMarker | None:
+    """What the control batch at a position says. Raises CorruptLogError, OSError."""
+    nbytes = fields[1] + LENGTH_OVERHEAD
+    if nbytes > CONTROL_BYTES_MAX:
+        raise CorruptLogError(f"control batch of {nbytes} bytes at offset {fields[0]}")
+    return marker_in(pread(fd, nbytes, position), fields)
 
 
 def load_newest_snapshot(
@@ -94,8 +136,10 @@ def load_newest_snapshot(
         except (CorruptCheckpointError, FileNotFoundError):
             continue
         producers.load(entries, now_ms=now_ms, expiration_ms=expiration_ms)
+        producers.transactions.loaded(offset)
         return offset
     producers.load(recent, now_ms=now_ms, expiration_ms=expiration_ms)
+    producers.transactions.loaded(recent_offset)
     return recent_offset
 
 
@@ -156,7 +200,9 @@ def replay(
         except CorruptIndexError:
             position = 0
         stop = segment.size if limit is None or not last else limit
-        walk = headers(filesystem.pread, segment.open(), position=position, limit=stop)
-        for _, fields in walk:
+        pread, fd = filesystem.pread, segment.open()
+        for at, fields in headers(pread, fd, position=position, limit=stop):
             if fields[0] >= start:
-                replay_batch(producers, fields)
+                control = fields[5] & CONTROL_BIT
+                marker = marker_at(pread, fd, at, fields) if control else None
+                replay_batch(producers, fields, marker)

@@ -18,7 +18,7 @@ from typing import Final
 
 from crc32c import crc32c
 
-from highwater.kafka.records.batch import LENGTH_OVERHEAD, MAGIC
+from highwater.kafka.records.batch import CONTROL_BIT, LENGTH_OVERHEAD, MAGIC
 from highwater.partition.core.leader_epochs import NO_EPOCH, LeaderEpochCache
 from highwater.partition.core.producers import ProducerStates
 from highwater.partition.storage.errors import (
@@ -28,7 +28,7 @@ from highwater.partition.storage.errors import (
     UnsupportedFormatError,
 )
 from highwater.partition.storage.filesystem import FileSystem
-from highwater.partition.storage.recovery.producer_recovery import replay_batch
+from highwater.partition.storage.recovery.producer_recovery import marker_in, replay_batch
 from highwater.partition.storage.segment.batches import (
     ANYWHERE,
     BATCH_BYTES_MAX,
@@ -55,7 +55,7 @@ class BatchReplay:
     Producers get batches from `producers_from` on; their snapshot has the earlier ones.
     """
 
-    __slots__ = ("epochs", "epochs_agree", "producers", "producers_from")
+    __slots__ = ("epochs", "epochs_agree", "markers", "producers", "producers_from")
 
     def __init__(
         self, *, epochs: LeaderEpochCache, producers: ProducerStates, producers_from: int
@@ -66,9 +66,11 @@ class BatchReplay:
         """False if a batch has another epoch than `epochs` has for its offset."""
         self.producers = producers
         self.producers_from = producers_from
+        self.markers = False
+        """Whether a transaction's marker was among the batches."""
 
-    def batch(self, fields: tuple[int, ...]) -> None:
-        """Apply one batch, as `HEADER` unpacks it."""
+    def batch(self, fields: tuple[int, ...], data: memoryview) -> None:
+        """Apply one batch, as `HEADER` unpacks it from `data`. Raises CorruptLogError."""
         epoch = fields[2]
         if epoch > self.epochs.latest:
             self.epochs.assign(epoch, fields[0])
@@ -76,8 +78,10 @@ class BatchReplay:
             # `epochs` may begin behind the first record, since older records may be deleted.
             known = self.epochs.epoch_for(fields[0])
             self.epochs_agree &= known in (epoch, NO_EPOCH)
+        marker = marker_in(data, fields) if fields[5] & CONTROL_BIT else None
+        self.markers |= marker is not None
         if fields[0] >= self.producers_from:
-            replay_batch(self.producers, fields)
+            replay_batch(self.producers, fields, marker)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +158,7 @@ def recover_segment(
             break
         following = fields[0] + fields[6] + 1
         builder.add(position, len(data), following - 1, fields[8])
-        replay.batch(fields)
+        replay.batch(fields, data)
         end = position + len(data)
     builder.finish()
     return end, following

@@ -5,12 +5,19 @@ removes it; `cleaning.swap` puts it in the segment's place. Every method does on
 files, on any thread, and raises OSError.
 """
 
+import contextlib
 import os
 import threading
 from typing import Final
 
 from highwater.partition.core.leader_epochs import NO_EPOCH, LeaderEpochCache
-from highwater.partition.storage.filesystem import FileSystem, unlink_if_present, write_all
+from highwater.partition.storage.filesystem import (
+    FileSystem,
+    read_file,
+    sync_if_present,
+    unlink_if_present,
+    write_all,
+)
 from highwater.partition.storage.names import CLEANED_SUFFIX
 from highwater.partition.storage.recovery.recovery import rebuild_indexes
 from highwater.partition.storage.scrubbing.damaged_range import (
@@ -21,9 +28,11 @@ from highwater.partition.storage.scrubbing.damaged_range import (
 )
 from highwater.partition.storage.scrubbing.scrub import SegmentFile
 from highwater.partition.storage.segment.handles import HandleClock
-from highwater.partition.storage.segment.segment import SegmentFactory
+from highwater.partition.storage.segment.segment import Segment, SegmentFactory
 
 PIECE_BYTES: Final = 1 << 20
+TRANSACTIONS_BYTES_MAX: Final = 1 << 30
+"""Of a segment's transaction index: as many bytes as a segment of markers has."""
 LOCAL_BYTES_MAX: Final = 8 << 20
 """A longer range is not checked for having become readable."""
 
@@ -178,12 +187,25 @@ class SegmentRebuild:
                 end_offset=self._file.next_base_offset,
             )
             segment.seal()
+            self._copy_transactions(segment)
         finally:
             segment.close()
         for path in segment.paths():
-            fd = self._filesystem.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            sync_if_present(self._filesystem, path)
+
+    def _copy_transactions(self, segment: Segment) -> None:
+        """The records are the same, and so are the aborted transactions. A damaged index is copied
+        as it is, so that its reader finds that.
+        """
+        target = segment.transactions.file.path
+        with contextlib.suppress(FileNotFoundError):
+            data = read_file(
+                self._filesystem, target.removesuffix(CLEANED_SUFFIX), limit=TRANSACTIONS_BYTES_MAX
+            )
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            fd = self._filesystem.open(target, flags, 0o644)
             try:
-                self._filesystem.fsync(fd)
+                write_all(self._filesystem, fd, data, 0)
             finally:
                 self._filesystem.close(fd)
 

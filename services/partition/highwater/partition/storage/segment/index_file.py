@@ -98,6 +98,22 @@ class IndexFile:
         view = self._map or self._open()
         return self._entry.iter_unpack(view[: self.count * self._entry.size])
 
+    def from_value(self, limit: int, *, field: int) -> Iterator[tuple[int, ...]]:
+        """The entries from the first one on whose field is `limit` or more; the field must ascend."""
+        if not self.count:
+            return iter(())
+        view = self._map or self._open()
+        self.referenced = True
+        unpack, size = self._entry.unpack_from, self._entry.size
+        first = bisect_left(range(self.count), limit, key=lambda i: unpack(view, i * size)[field])
+        return self._entry.iter_unpack(view[first * size : self.count * size])
+
+    def packed(self) -> bytes:
+        """The bytes of all entries."""
+        if not self.count:
+            return b""
+        return (self._map or self._open())[: self.count * self._entry.size]
+
     # -- without a map --------------------------------------------------------------------------
 
     def last(self) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""One segment of a log: a `.log` file of record batches and its two indexes."""
+"""One segment of a log: a `.log` file of record batches and its indexes."""
 
 import os
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from highwater.partition.storage.names import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     offset_file,
 )
 from highwater.partition.storage.segment.batches import find_batch, max_timestamp_at
@@ -18,6 +19,7 @@ from highwater.partition.storage.segment.handles import HandleClock
 from highwater.partition.storage.segment.index import OffsetIndex
 from highwater.partition.storage.segment.index_file import IndexFile
 from highwater.partition.storage.segment.time_index import NO_TIMESTAMP, TimeIndex
+from highwater.partition.storage.segment.transaction_index import TransactionIndex
 
 CLOSED: Final = -1
 TAIL_ENTRIES: Final = 32
@@ -56,6 +58,7 @@ class Segment:
         "referenced",
         "size",
         "time_index",
+        "transactions",
     )
 
     def __init__(
@@ -68,6 +71,7 @@ class Segment:
         created_ms: int,
         index: OffsetIndex,
         time_index: TimeIndex,
+        transactions: TransactionIndex,
         filesystem: FileSystem,
         handles: HandleClock,
     ) -> None:
@@ -82,6 +86,8 @@ class Segment:
         """For segment.ms: when the segment was created or, after a restart, last written."""
         self.index = index
         self.time_index = time_index
+        self.transactions = transactions
+        """The aborted transactions that end in this segment."""
         self.bytes_since_index = 0
         self.first_timestamp: int | None = None
         """Largest timestamp of the first batch; None until read (`load_first_timestamp`)."""
@@ -104,10 +110,10 @@ class Segment:
 
     def index_files(self) -> tuple[IndexFile, ...]:
         """The files beside the `.log` file."""
-        return self.index.file, self.time_index.file
+        return self.index.file, self.time_index.file, self.transactions.file
 
     def paths(self) -> list[str]:
-        """The paths of all its files, `.log` first; an empty index may have no file."""
+        """The paths of all its files, `.log` first; an index without entries may have no file."""
         return [self.file, *(file.path for file in self.index_files())]
 
     def open(self) -> int:
@@ -177,6 +183,7 @@ class Segment:
         """Drop index entries of `end` and later offsets. Raises CorruptIndexError, OSError."""
         self.index.truncate(end)
         self.time_index.truncate(end)
+        self.transactions.truncate(end)
 
     def forget_timestamps(self) -> None:
         """After a truncation: the largest timestamp and damage must be found anew."""
@@ -303,7 +310,7 @@ class SegmentFactory:
     def existing(self, base_offset: int, suffix: str = "") -> Segment:
         """Describe a segment that is on disk. Raises OSError if it has no `.log` file.
 
-        Missing indexes count as empty; `recovery` then rebuilds them. The names of all three files
+        Missing indexes count as empty; `recovery` then rebuilds them. The names of all its files
         end with `suffix`.
         """
         file = os.path.join(self.directory, offset_file(base_offset, LOG_SUFFIX) + suffix)
@@ -335,6 +342,7 @@ class SegmentFactory:
         stem = file.removesuffix(suffix).removesuffix(LOG_SUFFIX)
         index_file = stem + INDEX_SUFFIX + suffix
         time_index_file = stem + TIME_INDEX_SUFFIX + suffix
+        transaction_file = stem + TRANSACTION_INDEX_SUFFIX + suffix
         index_bytes = self._size_of(index_file) if size else 0
         time_index_bytes = self._size_of(time_index_file) if size else 0
         segment = Segment(
@@ -356,6 +364,12 @@ class SegmentFactory:
                 base_offset,
                 max_bytes=self.index_bytes,
                 stored_bytes=max(time_index_bytes, 0),
+                filesystem=self.filesystem,
+                maps=self.maps,
+            ),
+            transactions=TransactionIndex(
+                transaction_file,
+                stored_bytes=max(self._size_of(transaction_file), 0) if size else 0,
                 filesystem=self.filesystem,
                 maps=self.maps,
             ),

@@ -1,0 +1,60 @@
+"""Groups of appends that the node itself writes, not a client (Kafka's `AppendOrigin.COORDINATOR`)."""
+
+from highwater.hop.append import NO_BATCH, AppendGroup, AppendOwner
+from highwater.kafka.records.builder import end_transaction_marker
+from highwater.model.ids import InstanceId, TopicId
+from highwater.model.transactions import TransactionMarker
+from highwater.partition.core.replica import ACKS_ALL
+
+_MARKER_BYTES = 78
+
+
+class NodeGroup(AppendGroup):
+    """Batches of a coordinator: one with a producer id, of offsets in a transaction, has no sequence,
+    and may begin the transaction here, because the coordinator has verified that.
+
+    acks=all, without a deadline; of no instance, so that it is nobody's traffic.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self, topic_id: TopicId, partition: int, leader_epoch: int, owner: AppendOwner
+    ) -> None:
+        super().__init__(topic_id, partition, leader_epoch, ACKS_ALL, InstanceId(""), owner)
+
+
+class MarkerGroup(NodeGroup):
+    """One marker, whose batch is made when it is appended."""
+
+    __slots__ = ("marker",)
+
+    def __init__(
+        self,
+        topic_id: TopicId,
+        partition: int,
+        leader_epoch: int,
+        owner: AppendOwner,
+        marker: TransactionMarker,
+    ) -> None:
+        super().__init__(topic_id, partition, leader_epoch, owner)
+        self.batches.append(NO_BATCH)
+        self.nbytes = _MARKER_BYTES
+        self.marker = marker
+
+
+def marker_batch(
+    marker: TransactionMarker, offset: int, leader_epoch: int, timestamp_ms: int
+) -> bytearray:
+    """The control batch of a marker at its place in the log."""
+    return bytearray(
+        end_transaction_marker(
+            commit=marker.committed,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            coordinator_epoch=marker.coordinator_epoch,
+            timestamp_ms=timestamp_ms,
+            base_offset=offset,
+            leader_epoch=leader_epoch,
+        )
+    )

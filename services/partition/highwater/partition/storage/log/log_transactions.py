@@ -1,0 +1,84 @@
+"""A log's transaction indexes: written when a transaction is aborted, searched for fetches.
+
+What is open is in the producers' states (`core.transactions`). Kafka has this in
+`LogSegment.updateTxnIndex` and `LocalLog.collectAbortedTransactions`.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from highwater.partition.core.transactions import AbortedTransaction
+from highwater.partition.storage.errors import CorruptIndexError, LogDirFailure
+from highwater.partition.storage.log.append_info import LogAppendInfo
+from highwater.partition.storage.log.log_segments import LogSegments
+from highwater.partition.storage.log.log_writer import LogWriter
+from highwater.partition.storage.log.place import LogPlace
+from highwater.partition.storage.recovery.transaction_recovery import rebuild_transaction_indexes
+from highwater.partition.storage.segment.segment import Segment
+
+_T = TypeVar("_T")
+
+
+class LogTransactions:
+    """The aborted transactions of one log. Lives as long as the log."""
+
+    __slots__ = ("_place", "_segments", "_writer")
+
+    def __init__(self, place: LogPlace, segments: LogSegments, writer: LogWriter) -> None:
+        """All belong to the log."""
+        self._place = place
+        self._segments = segments
+        self._writer = writer
+
+    def before_abort(self, aborted: AbortedTransaction, info: LogAppendInfo) -> None:
+        """Write the entry of a transaction whose marker is the first batch of `info`, which is to
+        be appended next.
+
+        A roll that is due happens now, so that the entry is in the marker's segment. Raises
+        LogDirFailure.
+        """
+        self._writer.roll_if_due(info)
+        active = self._segments.active
+        try:
+            active.transactions.append(aborted)
+        except OSError as error:
+            raise LogDirFailure(active.transactions.file.path, error) from error
+
+    def aborted(self, first: int, end: int) -> list[AbortedTransaction]:
+        """The aborted transactions that overlap the offsets [first, end), of which `end` is at most
+        the last stable offset.
+
+        Their markers may be in later segments, too. An index that turns out to be damaged is
+        rebuilt. Raises LogDirFailure, CorruptLogError.
+        """
+        found: list[AbortedTransaction] = []
+        for segment in self._segments.from_offset(first):
+            index = segment.transactions
+            if len(index) and self._read(segment, partial(index.collect, first, end, found)):
+                break
+        return found
+
+    def packed(self) -> bytes:
+        """All entries of the log, as its indexes have them. Raises as `aborted` does."""
+        return b"".join(
+            self._read(segment, segment.transactions.packed) for segment in self._segments.all
+        )
+
+    def _read(self, segment: Segment, read: Callable[[], _T]) -> _T:
+        try:
+            try:
+                return read()
+            except CorruptIndexError:
+                self._rebuild(segment)
+            return read()
+        except OSError as error:
+            raise LogDirFailure(segment.transactions.file.path, error) from error
+
+    def _rebuild(self, segment: Segment) -> None:
+        segments = self._segments.all
+        number = segments.index(segment)
+        place = self._place
+        rebuild_transaction_indexes(
+            place.filesystem, place.directory, segments, number, stop=number + 1
+        )

@@ -1,0 +1,37 @@
+"""Nouns of transactions (KIP-98) that partition nodes share: markers, and who takes them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionMarker:
+    """The end of one producer's transaction, as its coordinator has decided it."""
+
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    coordinator_epoch: int
+    """The leader epoch of the coordinator's partition of __transaction_state."""
+    transaction_version: int
+    """The transaction.version that the producer used; from 2 on (KIP-890) its epoch has to be larger
+    than that of the transaction's records."""
+
+
+class MarkerTarget(Protocol):
+    """Writes markers into the log of one partition that this node leads."""
+
+    def write_marker(
+        self,
+        partition: int,
+        leader_epoch: int,
+        marker: TransactionMarker,
+        done: Callable[[int], None],
+    ) -> None:
+        """Appends the marker with acks=all, behind everything appended before; never raises.
+
+        `leader_epoch` is the one in which this node leads. `done(error_code)` is called once, on the
+        loop, now or later: 0 when the marker is committed, else Kafka's code.
+        """
+        ...

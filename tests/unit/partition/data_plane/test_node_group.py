@@ -1,0 +1,63 @@
+"""What coordinators on the node may write that clients may not."""
+
+import pytest
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.transactions import TransactionMarker
+from highwater.partition.data_plane.node_group import MarkerGroup, NodeGroup, marker_batch
+from tests.support.log_batches import make_batch
+from tests.unit.hop.sinks import TOPIC, Owner
+from tests.unit.partition.data_plane.node import EPOCH, Node
+from tests.unit.partition.data_plane.test_replica_stalled import SlowDisk
+
+MARKER = TransactionMarker(
+    producer_id=7, producer_epoch=0, committed=False, coordinator_epoch=1, transaction_version=0
+)
+
+
+@pytest.fixture
+def node(tmp_path):
+    return Node(tmp_path)
+
+
+def offsets_of_a_group():
+    return make_batch(producer_id=7, producer_epoch=0, transactional=True)
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_batch_with_a_producer_and_no_sequence(node, compacted):
+    replica = node.add(compact=compacted)
+    heard = []
+    for _ in range(2):
+        group = NodeGroup(TOPIC, 0, EPOCH, Owner(lambda *result: heard.append(result)))
+        group.batches.append(memoryview(offsets_of_a_group()))
+        node.plane.append([group])
+    assert heard == [([0], None), ([1], None)]
+    assert replica.transactions.open == {7: 0}
+    assert node.append(offsets_of_a_group()).codes == {0: ErrorCode.INVALID_RECORD}
+
+
+def test_a_marker_has_as_many_bytes_as_its_group_says():
+    group = MarkerGroup(TOPIC, 0, EPOCH, Owner(), MARKER)
+    assert len(marker_batch(MARKER, 5, EPOCH, 1_700_000_000_000)) == group.nbytes
+    assert len(group.batches) == 1
+
+
+def test_a_marker_waits_behind_appends_for_a_slow_disk(tmp_path):
+    node, disk = Node(tmp_path), SlowDisk()
+    replica = node.add(environment=disk)
+    heard = []
+    group = NodeGroup(TOPIC, 0, EPOCH, Owner(lambda *result: heard.append(result)))
+    group.batches.append(memoryview(offsets_of_a_group()))
+    group.nbytes = len(group.batches[0])
+    node.plane.append([group])
+    node.plane.append_marker(
+        MarkerGroup(TOPIC, 0, EPOCH, Owner(lambda *result: heard.append(result)), MARKER)
+    )
+    assert heard == []
+    disk.finish()
+    disk.finish()
+    assert heard == [([0], None), ([1], None)]
+    assert replica.transactions.open == {}
+    [aborted] = replica.log.transactions.aborted(0, 2)
+    assert (aborted.first_offset, aborted.last_offset) == (0, 1)
