@@ -7,6 +7,7 @@ from highwater.model.ids import TopicId
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.record_deletions import RecordDeletions
+from highwater.partition.edge.coordinate_one import coordinate_one
 from highwater.partition.edge.replicate_stream import replicate_handler
 from highwater.partition.edge.stream_drain import StreamDrain
 from highwater.partition.edge.streams import append_handler, coordinate_handler, fetch_handler
@@ -48,7 +49,7 @@ def add_to(
             traffic=None if replication is None else replication.traffic,
         ),
     )
-    _add_unary(methods, _UnaryMethods(plane, queries, log_dirs, loggers))
+    _add_unary(methods, _UnaryMethods(plane, queries, log_dirs, loggers, coordinator))
 
 
 def _add_unary(methods: Methods, unary: "_UnaryMethods") -> None:
@@ -75,6 +76,12 @@ def _add_unary(methods: Methods, unary: "_UnaryMethods") -> None:
         unary.delete_records,
         deserialize=pb.DeleteRecordsRequest.FromString,
         serialize=pb.DeleteRecordsResponse.SerializeToString,
+    )
+    methods.add_unary(
+        path_of("CoordinateOne"),
+        unary.coordinate_one,
+        deserialize=pb.CoordinatorCall.FromString,
+        serialize=pb.CoordinatorReply.SerializeToString,
     )
     methods.add_unary(
         path_of("DescribeLogDirs"),
@@ -111,12 +118,14 @@ class _UnaryMethods:
         queries: OffsetQueries,
         log_dirs: LogDirQueries,
         loggers: LoggerQueries,
+        coordinator: CoordinatorPort,
     ) -> None:
         self._plane = plane
         self._queries = queries
         self._deletions = RecordDeletions(plane)
         self._log_dirs = log_dirs
         self._loggers = loggers
+        self._coordinator = coordinator
 
     async def list_offsets(
         self, request: pb.ListOffsetsRequest, _call: ServerStreamCall
@@ -137,6 +146,11 @@ class _UnaryMethods:
         self, request: pb.DeleteRecordsRequest, _call: ServerStreamCall
     ) -> pb.DeleteRecordsResponse:
         return await self._deletions.delete(request)
+
+    async def coordinate_one(
+        self, request: pb.CoordinatorCall, _call: ServerStreamCall
+    ) -> pb.CoordinatorReply:
+        return await coordinate_one(self._coordinator, request)
 
     async def describe_log_dirs(
         self, request: pb.DescribeLogDirsRequest, _call: ServerStreamCall

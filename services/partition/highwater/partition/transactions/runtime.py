@@ -8,13 +8,11 @@ import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
-from highwater.model.ids import GROUP_METADATA_TOPIC
-from highwater.model.partitioning import coordinator_partition
 from highwater.model.time import Clock
 from highwater.model.transactions import TransactionMarker
 from highwater.partition.coordinator.calls import ShardCalls, ShardOf
@@ -66,6 +64,18 @@ class TransactionStats:
     shards_loading: int
 
 
+class TopicPartitions(Protocol):
+    """In which partitions of internal topics ids belong."""
+
+    def of_transaction(self, transactional_id: str) -> int:
+        """The partition of `__transaction_state`."""
+        ...
+
+    def of_group(self, group_id: str) -> TopicPartition:
+        """The partition of `__consumer_offsets`."""
+        ...
+
+
 class TransactionCoordinator:
     """Implements `CoordinatorPort` for `TRANSACTION_APIS`; used on one event loop."""
 
@@ -74,8 +84,7 @@ class TransactionCoordinator:
         *,
         log: CoordinatorLog,
         snapshots: SnapshotStore,
-        partitions: int,
-        group_partitions: int,
+        topics: TopicPartitions,
         clock: Clock,
         logger: Logger,
         markers: MarkerPort,
@@ -84,11 +93,9 @@ class TransactionCoordinator:
         config: TransactionConfig | None = None,
         settings: HostSettings | None = None,
     ) -> None:
-        """`partitions` and `group_partitions` are the counts of `__transaction_state` and
-        `__consumer_offsets`, which never change. `transaction_version` is the cluster's.
-        """
+        """`transaction_version` is the cluster's."""
         self._clock = clock
-        self._group_partitions = group_partitions
+        self._topics = topics
         self._markers = markers
         loop = asyncio.get_running_loop()
         self.sender = MarkerSender(
@@ -107,7 +114,7 @@ class TransactionCoordinator:
             logger=logger,
             settings=settings,
         )
-        self._calls = ShardCalls(self._hosts, partitions=partitions)
+        self._calls = ShardCalls(self._hosts, partition_of=topics.of_transaction)
 
     # -- roles --------------------------------------------------------------------------------
 
@@ -157,7 +164,7 @@ class TransactionCoordinator:
 
     def _add_offsets(self, shard: TransactionShard, call: CoordinatorCall, now: Moment) -> bytes:
         return add_offsets_to_txn.handle(
-            shard, call, now, partition_of=self._partition_of_group, exists=self._exists
+            shard, call, now, partition_of=self._topics.of_group, exists=self._exists
         )
 
     def _add_partitions(self, shard: TransactionShard, call: CoordinatorCall, now: Moment) -> bytes:
@@ -184,10 +191,6 @@ class TransactionCoordinator:
         return list_transactions.handle(
             shards, call, loading=self._hosts.loading, wall_ms=self._clock.wall_ms()
         )
-
-    def _partition_of_group(self, group_id: str) -> TopicPartition:
-        number = coordinator_partition(group_id, self._group_partitions)
-        return TopicPartition(GROUP_METADATA_TOPIC, number)
 
     def _exists(self, partition: TopicPartition) -> bool:
         return self._markers.find(partition) is not None

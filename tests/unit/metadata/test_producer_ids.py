@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from highwater.gateway.handling.producer_ids import ProducerIds
+from highwater.metadata.producer_ids import ProducerIds
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.errors import UnreachableError
 from tests.unit.gateway.handlers.fakes import FakeBackend
