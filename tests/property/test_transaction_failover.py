@@ -128,6 +128,7 @@ class TransactionLives(RuleBasedStateMachine):
         self.told: dict[tuple[int, int], tuple[bool, frozenset[int]]] = {}
         """{(producer id, epoch of the marker): (commit, partitions)} of acknowledged ends."""
         self._elect(0)
+        self._settle(True)
 
     def _process(self, node: int) -> Node:
         return self.loop.call(self._new_node, node)
@@ -154,22 +155,52 @@ class TransactionLives(RuleBasedStateMachine):
 
     # -- producers -------------------------------------------------------------------------------
 
-    @rule(client=CLIENTS)
-    def initialize_producer(self, client):
+    @rule(client=CLIENTS, calm=st.booleans())
+    def initialize_producer(self, client, calm):
         self._ask(client, "init", init(timeout_ms=TIMEOUT_MS), None)
+        self._settle(calm)
 
-    @rule(client=CLIENTS, partition=PARTITIONS)
-    def add(self, client, partition):
+    @rule(client=CLIENTS, partition=PARTITIONS, calm=st.booleans())
+    def add(self, client, partition, calm):
         c = self.clients[client]
-        if c.producer is not None and c.decision is None:
+        if c.producer is None:
+            self.initialize_producer(client, calm)
+        elif c.decision is None:
             self._ask(client, "add", batch(one(c.producer, partition)), partition)
+            self._settle(calm)
 
-    @rule(client=CLIENTS, commit=st.booleans())
-    def end(self, client, commit):
+    @rule(client=CLIENTS, commit=st.booleans(), calm=st.booleans())
+    def end(self, client, commit, calm):
         c = self.clients[client]
         if c.producer is not None and c.sent is None:
             c.decision = commit if c.decision is None else c.decision
             self._ask(client, "end", end(c.producer, commit=c.decision), None)
+            self._settle(calm)
+
+    @rule(
+        client=CLIENTS,
+        partitions=st.sets(PARTITIONS, min_size=1),
+        commit=st.booleans(),
+        calm=st.booleans(),
+    )
+    def transaction(self, client, partitions, commit, calm):
+        """A whole one, which may leave its end and its markers to what comes next."""
+        self.deliver_all()
+        if self.clients[client].producer is None:
+            self.initialize_producer(client, True)
+            self.deliver_all()
+        for partition in partitions:
+            self.add(client, partition, True)
+        self.end(client, commit, calm)
+
+    def _settle(self, calm: bool) -> None:
+        """All that nodes can do without the markers' arrival, if it is calm."""
+        for _ in range(2 * calm):
+            for node in range(3):
+                self.learn(node)
+            self.loop.turn(TURNS)
+            self._replicate_all()
+        self.what_was_told_holds()
 
     def _ask(self, client: int, what: str, message: object, partition: int | None) -> None:
         c, node = self.clients[client], self.log.leader
@@ -225,6 +256,13 @@ class TransactionLives(RuleBasedStateMachine):
     def deliver(self, number, answered):
         if number < len(self.world.on_the_way):
             self.loop.call(lambda: self.world.deliver(number, answered=answered))
+
+    @rule()
+    def deliver_all(self):
+        self.loop.turn(TURNS)
+        while self.world.on_the_way:
+            self.deliver(0, answered=True)
+        self._settle(True)
 
     @rule()
     def all_turns(self):
@@ -308,9 +346,7 @@ class TransactionLives(RuleBasedStateMachine):
             self.learn(node)
         for _ in range(8):
             self.wait(2.0)
-            longest = max(len(replica.batches) for replica in self.log.nodes)
-            for node in range(3):
-                self.replicate(node, longest + 1)
+            self._replicate_all()
             while self.world.on_the_way:
                 self.deliver(0, answered=True)
         self.loop.turn(TURNS)
@@ -327,6 +363,11 @@ class TransactionLives(RuleBasedStateMachine):
                 and marker.committed == committed
             }
             assert partitions <= has, key
+
+    def _replicate_all(self) -> None:
+        longest = max(len(replica.batches) for replica in self.log.nodes)
+        for node in range(3):
+            self.replicate(node, longest + 1)
 
     def _check_log(self) -> None:
         """One after another, the records are a history that Kafka's table allows."""
