@@ -82,6 +82,31 @@ class PartitionConfig(ServiceSettings):
     offsets_retention_check_interval_ms: int = Field(
         default=600_000, ge=1, description="offsets.retention.check.interval.ms"
     )
+    transaction_max_timeout_ms: int = Field(
+        default=900_000,
+        ge=1,
+        le=INT_MAX,
+        description="transaction.max.timeout.ms: the longest transaction.timeout.ms of a producer",
+    )
+    transaction_abort_check_interval_ms: int = Field(
+        default=10_000,
+        ge=1,
+        le=INT_MAX,
+        description="transaction.abort.timed.out.transaction.cleanup.interval.ms",
+    )
+    transactional_id_expiration_ms: int = Field(
+        default=7 * 24 * 3600 * 1000,
+        ge=1,
+        le=INT_MAX,
+        description="transactional.id.expiration.ms: how long a transactional id is remembered that "
+        "nobody uses",
+    )
+    transactional_id_expiration_check_interval_ms: int = Field(
+        default=3_600_000,
+        ge=1,
+        le=INT_MAX,
+        description="transaction.remove.expired.transaction.cleanup.interval.ms",
+    )
     producer_id_expiration_ms: int = Field(
         default=24 * 3600 * 1000,
         ge=1,

@@ -14,7 +14,6 @@ from prometheus_client import CollectorRegistry
 
 from highwater.hop.append import AppendOwner
 from highwater.hop.channels import hop_channels
-from highwater.hop.metrics import HopCollector
 from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.watch import ClusterWatch
@@ -24,8 +23,6 @@ from highwater.model.ids import InstanceId, TopicId
 from highwater.model.steps import Steps
 from highwater.model.time import Clock
 from highwater.partition.config import PartitionConfig
-from highwater.partition.coordinator.coordinator_log import DataPlaneLog
-from highwater.partition.coordinator.snapshot import FileSnapshotStore
 from highwater.partition.data_plane.controller_session import ControllerSession
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.data_plane.plane import DataPlane
@@ -33,15 +30,11 @@ from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.edge.local_link import LocalLink
 from highwater.partition.edge.member_link import LocalMemberLink
 from highwater.partition.edge.node_server import NodeServer
-from highwater.partition.groups.kind import SNAPSHOT_FILE_NAME
-from highwater.partition.groups.runtime import GroupCoordinator
-from highwater.partition.metrics.cleaner import CleanerCollector
-from highwater.partition.metrics.node import PartitionCollector
-from highwater.partition.metrics.replication import ReplicationCollector
+from highwater.partition.metrics.collectors import node_collectors
 from highwater.partition.node.asked_hand_overs import AskedHandOvers
 from highwater.partition.node.controlled_shutdown import ControlledShutdown
+from highwater.partition.node.coordinators import NodeCoordinators
 from highwater.partition.node.found_damage import FoundDamage
-from highwater.partition.node.group_settings import group_config
 from highwater.partition.node.log_dirs import LogDirQueries
 from highwater.partition.node.loggers import LoggerQueries
 from highwater.partition.node.logs import NodeLogs
@@ -49,7 +42,6 @@ from highwater.partition.node.membership import Membership
 from highwater.partition.node.node_replication import NodeReplication
 from highwater.partition.node.repairs import Repairs
 from highwater.partition.node.replicas import Replicas
-from highwater.partition.node.roles import CoordinatorRoles
 from highwater.partition.node.static_configs import static_configs
 from highwater.partition.node.topic_policy import TopicPolicies
 from highwater.partition.quota.meter import NodeMeters
@@ -108,20 +100,12 @@ class PartitionService:
         self._stack = AsyncExitStack()
         self.logs = self._make_logs()
         self.static_configs = static_configs(config)
-        group_log = DataPlaneLog(self.plane)
-        self.groups = GroupCoordinator(
-            log=group_log,
-            snapshots=FileSnapshotStore(SNAPSHOT_FILE_NAME),
-            partitions=group_metadata_partitions,
-            clock=clock,
-            logger=log,
-            config=group_config(config),
-        )
         self._client = ControllerClient(endpoints)
+        self.coordinators = self._make_coordinators(group_metadata_partitions)
         wanted = config.acks_1_needs_session
         self._session = ControllerSession(clock.monotonic_ms) if wanted else None
         self.replication = self._make_replication()
-        self.replicas = self._make_replicas(group_log)
+        self.replicas = self._make_replicas()
         self._ranges = RangeClient(self._channels)
         self.repairs = self._make_repairs()
         self._found_damage = FoundDamage(
@@ -173,12 +157,27 @@ class PartitionService:
             reads_files=self._config.replica_reads_files,
         )
 
-    def _make_replicas(self, group_log: DataPlaneLog) -> Replicas:
+    def _make_coordinators(self, group_metadata_partitions: int) -> NodeCoordinators:
+        return NodeCoordinators(
+            self._config,
+            plane=self.plane,
+            node_id=lambda: self.membership.node_id,
+            # No log takes markers: what is prepared waits.
+            find_target=lambda _topic_id, _partition: None,
+            channels=self._channels,
+            allocator=self._client,
+            tasks=self._tasks,
+            clock=self._clock,
+            log=self._log,
+            group_metadata_partitions=group_metadata_partitions,
+        )
+
+    def _make_replicas(self) -> Replicas:
         return Replicas(
             plane=self.plane,
             logs=self.logs,
             policies=TopicPolicies(self.static_configs),
-            roles=CoordinatorRoles(group_log, self.groups),
+            roles=self.coordinators.roles,
             clock=self._clock,
             log=self._log,
             on_log_failure=self._log_failed,
@@ -226,7 +225,7 @@ class PartitionService:
             queries=self.queries,
             log_dirs=self.log_dirs,
             loggers=self.loggers,
-            coordinator=self.groups,
+            coordinator=self.coordinators,
             schedule=schedule,
         )
 
@@ -237,7 +236,7 @@ class PartitionService:
         return LocalMemberLink(
             self.local_link(schedule),
             plane=self.plane,
-            coordinator=self.groups,
+            coordinator=self.coordinators,
             schedule=schedule,
             append_owner=append_owner,
         )
@@ -254,7 +253,7 @@ class PartitionService:
         identity = await asyncio.to_thread(self.logs.open)
         stack.callback(self.logs.close)
         stack.push_async_callback(self._tasks.close, timeout_s=2)
-        stack.push_async_callback(self.groups.stop)
+        stack.push_async_callback(self.coordinators.stop)
         self.logs.start(self._tasks)
         address = self._config.advertised_address or "in-process"
         if self._server is not None:
@@ -303,29 +302,19 @@ class PartitionService:
             await self._server.set_serving(serving=True)
 
     def _register_metrics(self, membership: Membership) -> None:
-        self._registry.register(
-            PartitionCollector(
-                plane=self.plane,
-                groups=self.groups,
-                scrubber=self.logs.scrubber,
-                repairs=self.repairs,
-                producers=self.logs.manager.producers,
-            )
-        )
-        self._registry.register(
-            ReplicationCollector(
-                plane=self.plane,
-                replicas=self.replicas,
-                replication=self.replication,
-                watch=self.watch,
-                membership=membership,
-            )
-        )
-        self._registry.register(CleanerCollector(self.logs.cleaner.stats))
-        ends = {"client": self._channels.statistics}
-        if self._server is not None:
-            ends["server"] = self._server.statistics
-        self._registry.register(HopCollector("highwater_partition", ends))
+        for collector in node_collectors(
+            plane=self.plane,
+            coordinators=self.coordinators,
+            logs=self.logs,
+            repairs=self.repairs,
+            replicas=self.replicas,
+            replication=self.replication,
+            watch=self.watch,
+            membership=membership,
+            channels=self._channels,
+            server=self._server,
+        ):
+            self._registry.register(collector)
 
     async def stop(self) -> None:
         """See the module."""
@@ -392,7 +381,7 @@ class PartitionService:
             queries=self.queries,
             log_dirs=self.log_dirs,
             loggers=self.loggers,
-            coordinator=self.groups,
+            coordinator=self.coordinators,
             replication=self.replication,
         )
         self._stack.push_async_callback(server.stop, drain_s=self._config.drain_s)
@@ -411,11 +400,13 @@ class PartitionService:
             return  # What it says of this node is about another incarnation.
         self.replication.image_changed(image)
         self._ranges.image_changed(image)
+        self.coordinators.before_image(image)
         yield from self.replicas.applying(image, membership.node_id)
         if not self._strays_gone and image.revision >= membership.node_epoch:
             # Not older than the registration, so no topic that is meant for this node is missing.
             self._strays_gone = True
             self.logs.set_strays_aside(image, membership.node_id)
+        self.coordinators.after_image()
         membership.applied()
 
     # ---- failures ----

@@ -165,6 +165,30 @@ READ_ONLY: Final = (
         "104857600",
         "Segment size of the group metadata topic.",
     ),
+    _static(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        ConfigType.INT,
+        "10000",
+        "How often open transactions are looked at for their timeouts.",
+    ),
+    _static(
+        "transaction.max.timeout.ms",
+        ConfigType.INT,
+        "900000",
+        "The longest transaction.timeout.ms that a producer may ask for.",
+    ),
+    _static(
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        ConfigType.INT,
+        "3600000",
+        "How often transactional ids are looked at for their expiration.",
+    ),
+    _static(
+        "transactional.id.expiration.ms",
+        ConfigType.INT,
+        "604800000",
+        "How long a transactional id that nobody uses is remembered.",
+    ),
     _static("process.roles", ConfigType.LIST, "broker", "The node's roles in Kafka's terms."),
     _static(
         "replica.lag.time.max.ms",

@@ -14,6 +14,7 @@ from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.errors import InvalidValueError, UnsupportedVersionError
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
+from highwater.model.partitioning import coordinator_partition
 from highwater.model.time import Clock
 from highwater.partition.coordinator.calls import ShardCalls, ShardOf
 from highwater.partition.coordinator.core.timers import Timer, TimerHeap
@@ -273,7 +274,9 @@ class Counters:
             logger=logger or silent_logger(),
             settings=settings,
         )
-        self.calls = ShardCalls(self.hosts, partitions=partitions)
+        self.calls = ShardCalls(
+            self.hosts, partition_of=partial(coordinator_partition, partitions=partitions)
+        )
 
     async def lead(self, *partitions: int, epoch: int = 1) -> Counters:
         for partition in partitions or (0,):

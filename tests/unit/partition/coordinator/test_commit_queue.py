@@ -241,3 +241,41 @@ def test_a_batch_at_an_unexpected_offset_fails_the_queue():
     f.appended[0][1](0, 12)
     assert f.failures == [7]
     assert f.told == [("a", 7)]
+
+
+def test_what_follows_a_commit_waits_for_it_however_late_it_is():
+    f = Fixture()
+    f.queue.when_committed(lambda: f.told.append("nothing to wait for"))
+    f.add()
+    f.queue.when_committed(lambda: f.told.append("first"))
+    f.turn()
+    f.add()
+    f.queue.when_committed(lambda: f.told.append("second"))
+    f.turn()
+    f.now_ms = 10_000
+    f.queue.expire(f.now_ms, 7)
+    assert f.told == ["nothing to wait for"]
+    f.appended[0][1](0, 10)
+    assert f.told[1] == "first"
+    assert "second" not in f.told
+    f.appended[1][1](0, 11)
+    assert "second" in f.told
+
+
+def test_what_follows_a_commit_is_given_up_with_it():
+    f = Fixture()
+    f.add()
+    f.queue.when_committed(lambda: f.told.append("never"))
+    f.turn()
+    f.appended[0][1](6, -1)
+    f.queue.when_committed(lambda: f.told.append("never"))
+    assert f.failures == [6]
+    assert f.told == []
+
+
+def test_what_follows_loading_waits_for_what_was_loaded():
+    f = Fixture(caught_up=False)
+    f.queue.when_committed(lambda: f.told.append("caught up"))
+    assert f.told == []
+    f.queue.catch_up()
+    assert "caught up" in f.told

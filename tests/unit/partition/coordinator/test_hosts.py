@@ -74,3 +74,30 @@ async def test_log_events_have_the_name_of_the_kind():
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [line["event"] for line in lines] == ["counter_shard_loaded", "counter_shard_crashed"]
     assert {line["partition"] for line in lines} == {0}
+
+
+async def test_one_shard_decides_while_it_serves():
+    counters = await Counters().lead()
+    (shard,) = counters.hosts.shards()
+
+    def grow(served, now):
+        served.add("a", 1, now)
+
+    assert counters.hosts.is_served(0, shard)
+    assert counters.hosts.decide(0, shard, "growth", grow)
+    await until(lambda: counters.log.appends)
+    counters.log.refuse_with = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert not counters.hosts.decide(0, shard, "growth", grow)
+    counters.log.refuse_with = 0
+    await counters.lead(epoch=2)
+    assert not counters.hosts.is_served(0, shard)
+    assert not counters.hosts.decide(0, shard, "growth", grow)
+    assert not counters.hosts.is_served(1, shard)
+    assert await counters.ask(PEEK, "a") == "1"
+
+
+async def test_a_bug_in_a_decision_is_no_success():
+    counters = await Counters().lead()
+    (shard,) = counters.hosts.shards()
+    assert not counters.hosts.decide(0, shard, "bug", lambda served, now: served.add(BUG, 1, now))
+    await until(counters.is_active)

@@ -9,3 +9,7 @@ def test_host_and_handlers_have_the_same_shard():
     shard = COUNTERS.new_shard()
     assert isinstance(shard, CounterShard)
     assert COUNTERS.hosted(shard) is shard
+
+
+def test_most_coordinators_have_no_follow_ups():
+    assert list(COUNTERS.follow_ups(COUNTERS.new_shard(), 0, 1)) == []

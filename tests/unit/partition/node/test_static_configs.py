@@ -19,6 +19,10 @@ def test_settings_have_kafka_s_names() -> None:
         log_flush_interval_ms=8,
         log_cleaner_enable=False,
         log_cleaner_io_bytes_per_s=9,
+        transaction_max_timeout_ms=10,
+        transaction_abort_check_interval_ms=11,
+        transactional_id_expiration_ms=12,
+        transactional_id_expiration_check_interval_ms=13,
     )
     assert static_configs(config) == {
         "group.initial.rebalance.delay.ms": "0",
@@ -33,6 +37,10 @@ def test_settings_have_kafka_s_names() -> None:
         "log.flush.interval.ms": "8",
         "log.cleaner.enable": "false",
         "log.cleaner.io.max.bytes.per.second": "9.0",
+        "transaction.max.timeout.ms": "10",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "11",
+        "transactional.id.expiration.ms": "12",
+        "transaction.remove.expired.transaction.cleanup.interval.ms": "13",
     }
 
 
@@ -50,6 +58,8 @@ def test_the_table_s_defaults_are_ours() -> None:
         ("offsets.retention.minutes", "10080"),
         ("offset.metadata.max.bytes", "4096"),
         ("producer.id.expiration.ms", "86400000"),
+        ("transaction.max.timeout.ms", "900000"),
+        ("transactional.id.expiration.ms", "604800000"),
     ],
 )
 def test_defaults_are_kafka_s(name: str, default: str) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from typing import Final
 
 from highwater.gateway.handling.one_a_turn import OneATurn
-from highwater.gateway.handling.producer_ids import ProducerIds
+from highwater.metadata.producer_ids import ProducerIds
 from highwater.model.ids import InstanceId
 
 CREATIONS_MAX: Final = 10_000

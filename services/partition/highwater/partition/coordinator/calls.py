@@ -8,7 +8,6 @@ from highwater.hop.coordinator import BODY_BYTES_MAX, CoordinatorCall
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.errors import DecodeError, UnsupportedVersionError
 from highwater.model.ids import DEFAULT_INSTANCE
-from highwater.model.partitioning import coordinator_partition
 from highwater.partition.coordinator.core.values import Moment, ResponseT
 from highwater.partition.coordinator.hosts import ShardHosts
 from highwater.partition.coordinator.kind import ShardT
@@ -29,17 +28,17 @@ class ShardCalls(Generic[ShardT, RecordT, ResponseT]):
         self,
         hosts: ShardHosts[ShardT, RecordT, ResponseT],
         *,
-        partitions: int,
+        partition_of: Callable[[str], int],
         default_instance_only: bool = True,
     ) -> None:
-        """`partitions` is the topic's partition count, which never changes."""
+        """`partition_of` finds the topic's partition for a key."""
         self._hosts = hosts
         self._by_partition = hosts.by_partition
         self._monotonic_ms = hosts.clock.monotonic_ms
         self._deliver = hosts.replies.deliver
         self._refuse = hosts.replies.refuse
         self._error_for = hosts.replies.error_for
-        self._partitions = partitions
+        self._partition_of = partition_of
         self._default_instance_only = default_instance_only
 
     def admits(self, call: CoordinatorCall) -> bool:
@@ -120,7 +119,7 @@ class ShardCalls(Generic[ShardT, RecordT, ResponseT]):
         def shard_of(key: str) -> ShardT | ErrorCode:
             number = call.partition
             if number < 0:
-                number = coordinator_partition(key, self._partitions)
+                number = self._partition_of(key)
             host = self._by_partition.get(number)
             if host is None:
                 return ErrorCode.NOT_COORDINATOR

@@ -95,6 +95,8 @@ class CommitQueue(Generic[RecordT]):
         self._builder: RecordBatchBuilder | None = None
         self._waiting: deque[_Waiter] = deque()
         """In the order of their batches, and so of their deadlines."""
+        self._follow_ups: deque[tuple[int, Callable[[], None]]] = deque()
+        """(number of a batch, what to do once it is committed), in the order of the batches."""
         self._in_flight: deque[_Batch] = deque()
         self._in_flight_bytes = 0
         self._flushed = 0
@@ -152,6 +154,18 @@ class CommitQueue(Generic[RecordT]):
             deadline_ms = self._monotonic_ms() + self._timeout_ms
             self._waiting.append(_Waiter(batch, deadline_ms, deliver))
 
+    def when_committed(self, follow_up: Callable[[], None]) -> None:
+        """Call `follow_up` once everything added so far is committed, however late that is.
+
+        It is not called if the commit fails.
+        """
+        if self._failure is not None:
+            return
+        if self.idle:
+            follow_up()
+        else:
+            self._follow_ups.append((self._flushed + (self._builder is not None), follow_up))
+
     def next_deadline_ms(self) -> int | None:
         """When `expire` is to be called next, None if nobody waits."""
         return self._waiting[0].deadline_ms if self._waiting else None
@@ -200,6 +214,7 @@ class CommitQueue(Generic[RecordT]):
         """Finish: all waiting callers get `error`, and later results are ignored."""
         self._failure = error
         waiting, self._waiting = self._waiting, deque()
+        self._follow_ups.clear()
         self._in_flight.clear()
         self._in_flight_bytes = 0
         self._builder = None
@@ -239,6 +254,8 @@ class CommitQueue(Generic[RecordT]):
             self._next_offset = first.next_offset
             while self._waiting and self._waiting[0].batch <= first.number:
                 self._waiting.popleft().deliver(0)
+            while self._follow_ups and self._follow_ups[0][0] <= first.number:
+                self._follow_ups.popleft()[1]()
             for tell in first.at_offset:
                 tell(first.next_offset)
             self._on_committed(first.size)

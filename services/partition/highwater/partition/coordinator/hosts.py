@@ -110,14 +110,37 @@ class ShardHosts(Generic[ShardT, RecordT, ResponseT]):
         Shards that are loading, or whose log refuses appends, are left out.
         """
         for host in list(self.by_partition.values()):
-            shard = host.shard
-            if isinstance(shard, ErrorCode) or host.refusal(writes=True) is not ErrorCode.NONE:
-                continue
-            try:
-                decide(shard, host.moment())
-                host.settle()
-            except Exception as error:  # noqa: BLE001 - a bug costs the shard a reload, not the node.
-                host.crash(name, error)
+            self._decide(host, name, decide)
+
+    def decide(
+        self, partition: int, shard: ShardT, name: str, decide: Callable[[ShardT, Moment], None]
+    ) -> bool:
+        """Let one shard decide about `name`, which came with no call; False if it may not now."""
+        return self.is_served(partition, shard) and self._decide(
+            self.by_partition[partition], name, decide
+        )
+
+    def is_served(self, partition: int, shard: ShardT) -> bool:
+        """Whether calls of the partition still go to this shard: to no later one, or none."""
+        host = self.by_partition.get(partition)
+        return host is not None and host.shard is shard
+
+    def _decide(
+        self,
+        host: ShardHost[ShardT, RecordT, ResponseT],
+        name: str,
+        decide: Callable[[ShardT, Moment], None],
+    ) -> bool:
+        shard = host.shard
+        if isinstance(shard, ErrorCode) or host.refusal(writes=True) is not ErrorCode.NONE:
+            return False
+        try:
+            decide(shard, host.moment())
+            host.settle()
+        except Exception as error:  # noqa: BLE001 - a bug costs the shard a reload, not the node.
+            host.crash(name, error)
+            return False
+        return True
 
     # -- calls --------------------------------------------------------------------------------
 

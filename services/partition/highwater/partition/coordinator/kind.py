@@ -1,6 +1,6 @@
 """What differs between coordinators, for the host of their shards."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -11,6 +11,14 @@ from highwater.partition.coordinator.shard import Shard
 
 ShardT = TypeVar("ShardT")
 """A shard as its handlers see it."""
+
+FollowUp = Callable[[], None]
+"""What a decision leads to outside of the shard; must be cheap and may not raise."""
+
+
+def no_follow_ups(_shard: object, _partition: int, _leader_epoch: int) -> Iterable[FollowUp]:
+    """Of a coordinator whose decisions only change its log and answer calls."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +36,9 @@ class CoordinatorKind(Generic[ShardT, RecordT, ResponseT]):
     replies: Replies[ResponseT]
     snapshot_magic: bytes
     """The first 4 bytes of a snapshot; see `snapshot`."""
+    follow_ups: Callable[[ShardT, int, int], Iterable[FollowUp]] = no_follow_ups
+    """(shard, partition, leader epoch) -> what to do once all that the shard has decided so far is
+    committed. Asked for after every decision; given up if the commit fails, as the shard is."""
 
     def event(self, what: str) -> str:
         """The name of a log event."""

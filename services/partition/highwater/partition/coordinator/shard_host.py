@@ -153,6 +153,7 @@ class ShardHost(Generic[ShardT, RecordT, ResponseT]):
         records = shard.take_records()
         if records:
             queue.add(records)
+        self._follow_up(queue)
         for token, response, after_commit in shard.take_replies():
             assert isinstance(token, CoordinatorCall)
             timer = self._deadline_of.pop(token, None)
@@ -164,6 +165,13 @@ class ShardHost(Generic[ShardT, RecordT, ResponseT]):
             else:
                 self._deliver(token, body, 0)
         self._arm()
+
+    def _follow_up(self, queue: CommitQueue[RecordT]) -> None:
+        if self._served is None:
+            return
+        follow_ups = self._parts.kind.follow_ups
+        for follow_up in follow_ups(self._served, self.partition, self.leader_epoch):
+            queue.when_committed(follow_up)
 
     def after_commit(self, tell: Callable[[int], None]) -> None:
         """`tell(0)` when everything decided so far is committed, else an error code."""

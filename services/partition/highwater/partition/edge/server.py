@@ -8,6 +8,7 @@ from highwater.partition.data_plane.markers import Markers
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.record_deletions import RecordDeletions
+from highwater.partition.edge.coordinate_one import coordinate_one
 from highwater.partition.edge.replicate_stream import replicate_handler
 from highwater.partition.edge.stream_drain import StreamDrain
 from highwater.partition.edge.streams import append_handler, coordinate_handler, fetch_handler
@@ -49,7 +50,7 @@ def add_to(
             traffic=None if replication is None else replication.traffic,
         ),
     )
-    _add_unary(methods, _UnaryMethods(plane, queries, log_dirs, loggers))
+    _add_unary(methods, _UnaryMethods(plane, queries, log_dirs, loggers, coordinator))
 
 
 def _add_unary(methods: Methods, unary: "_UnaryMethods") -> None:
@@ -82,6 +83,12 @@ def _add_unary(methods: Methods, unary: "_UnaryMethods") -> None:
         unary.write_txn_markers,
         deserialize=pb.WriteTxnMarkersRequest.FromString,
         serialize=pb.WriteTxnMarkersResponse.SerializeToString,
+    )
+    methods.add_unary(
+        path_of("CoordinateOne"),
+        unary.coordinate_one,
+        deserialize=pb.CoordinatorCall.FromString,
+        serialize=pb.CoordinatorReply.SerializeToString,
     )
     methods.add_unary(
         path_of("DescribeLogDirs"),
@@ -118,6 +125,7 @@ class _UnaryMethods:
         queries: OffsetQueries,
         log_dirs: LogDirQueries,
         loggers: LoggerQueries,
+        coordinator: CoordinatorPort,
     ) -> None:
         self._plane = plane
         self._queries = queries
@@ -125,6 +133,7 @@ class _UnaryMethods:
         self._markers = Markers(plane)
         self._log_dirs = log_dirs
         self._loggers = loggers
+        self._coordinator = coordinator
 
     async def list_offsets(
         self, request: pb.ListOffsetsRequest, _call: ServerStreamCall
@@ -150,6 +159,11 @@ class _UnaryMethods:
         self, request: pb.WriteTxnMarkersRequest, _call: ServerStreamCall
     ) -> pb.WriteTxnMarkersResponse:
         return await self._markers.write(request)
+
+    async def coordinate_one(
+        self, request: pb.CoordinatorCall, _call: ServerStreamCall
+    ) -> pb.CoordinatorReply:
+        return await coordinate_one(self._coordinator, request)
 
     async def describe_log_dirs(
         self, request: pb.DescribeLogDirsRequest, _call: ServerStreamCall

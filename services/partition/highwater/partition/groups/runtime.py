@@ -7,12 +7,14 @@ object of this class serves the internal topic of the other instances, which cli
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId
+from highwater.model.partitioning import coordinator_partition
 from highwater.model.time import Clock
 from highwater.partition.coordinator.calls import Handler, ShardCalls, ShardOf
 from highwater.partition.coordinator.core.values import Moment
@@ -90,7 +92,9 @@ class GroupCoordinator:
             settings=settings,
         )
         self._calls = ShardCalls(
-            self._hosts, partitions=partitions, default_instance_only=default_instance_only
+            self._hosts,
+            partition_of=partial(coordinator_partition, partitions=partitions),
+            default_instance_only=default_instance_only,
         )
 
     # -- roles --------------------------------------------------------------------------------

@@ -2,40 +2,74 @@
 topics.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from highwater.model.cluster import TopicState
-from highwater.model.ids import DEFAULT_INSTANCE, GROUP_METADATA_TOPIC
+from highwater.model.ids import DEFAULT_INSTANCE, GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from highwater.partition.coordinator.coordinator_log import DataPlaneLog
 from highwater.partition.groups.runtime import GroupCoordinator
+from highwater.partition.transactions.runtime import TransactionCoordinator
+
+
+class _Coordinator(Protocol):
+    """What both coordinators are told."""
+
+    def become_leader(self, partition: int, leader_epoch: int) -> None:
+        """Load and coordinate."""
+        ...
+
+    def resign(self, partition: int) -> None:
+        """Coordinate no longer."""
+        ...
 
 
 class CoordinatorRoles:
-    """A `RoleListener` (see replicas) for the group coordinator of the default instance."""
+    """A `RoleListener` (see replicas) for the coordinators of the default instance."""
 
-    def __init__(self, log: DataPlaneLog, groups: GroupCoordinator) -> None:
-        self._log = log
+    def __init__(
+        self,
+        group_log: DataPlaneLog,
+        groups: GroupCoordinator,
+        state_log: DataPlaneLog,
+        transactions: TransactionCoordinator,
+        needs_producer_ids: Callable[[], None],
+    ) -> None:
+        """`needs_producer_ids` is called when this node begins to coordinate transactions."""
         self._groups = groups
+        self._needs_producer_ids = needs_producer_ids
+        self._by_topic: dict[str, tuple[DataPlaneLog, _Coordinator]] = {
+            GROUP_METADATA_TOPIC: (group_log, groups),
+            TRANSACTION_STATE_TOPIC: (state_log, transactions),
+        }
 
     def became_leader(self, topic: TopicState, partition: int, leader_epoch: int) -> None:
-        """Loads the groups of the partition."""
-        if _holds_groups(topic):
-            self._log.topic = topic
-            self._groups.become_leader(partition, leader_epoch)
+        """Loads the partition's groups or transactions."""
+        found = self._coordinator_of(topic)
+        if found is None:
+            return
+        log, coordinator = found
+        log.topic = topic
+        if topic.name == TRANSACTION_STATE_TOPIC:
+            self._needs_producer_ids()
+        coordinator.become_leader(partition, leader_epoch)
 
     def resigned(self, topic: TopicState, partition: int) -> None:
-        """Stops coordinating the partition's groups."""
-        if _holds_groups(topic):
-            self._groups.resign(partition)
+        """Stops coordinating the partition's groups or transactions."""
+        found = self._coordinator_of(topic)
+        if found is not None:
+            found[1].resign(partition)
 
     def topics_deleted(self, topics: Sequence[TopicState]) -> None:
-        """Drops committed offsets of deleted topics: a new topic of that name has other records."""
+        """Drops committed offsets of deleted topics: a new topic of that name has other records.
+
+        Transactions find out by themselves that a partition needs no marker any more.
+        """
         names = frozenset(topic.name for topic in topics if topic.instance == DEFAULT_INSTANCE)
         if names:
             self._groups.topics_deleted(DEFAULT_INSTANCE, names)
 
-
-def _holds_groups(topic: TopicState) -> bool:
-    return (
-        topic.internal and topic.name == GROUP_METADATA_TOPIC and topic.instance == DEFAULT_INSTANCE
-    )
+    def _coordinator_of(self, topic: TopicState) -> tuple[DataPlaneLog, _Coordinator] | None:
+        if not topic.internal or topic.instance != DEFAULT_INSTANCE:
+            return None
+        return self._by_topic.get(topic.name)

@@ -41,6 +41,14 @@ def _settings(config: PartitionConfig) -> dict[str, object]:
             config.high_watermark_checkpoint_interval_ms
         ),
         "replica.lag.time.max.ms": config.replica_lag_time_max_ms,
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": (
+            config.transaction_abort_check_interval_ms
+        ),
+        "transaction.max.timeout.ms": config.transaction_max_timeout_ms,
+        "transaction.remove.expired.transaction.cleanup.interval.ms": (
+            config.transactional_id_expiration_check_interval_ms
+        ),
+        "transactional.id.expiration.ms": config.transactional_id_expiration_ms,
     }
     if config.log_flush_interval_ms != NEVER:
         values["log.flush.interval.ms"] = config.log_flush_interval_ms

@@ -2,9 +2,12 @@ import asyncio
 
 import pytest
 
-from highwater.gateway.handling.producer_ids import ProducerIds
 from highwater.kafka.error_codes import ErrorCode
+from highwater.metadata import producer_ids
+from highwater.metadata.producer_ids import ProducerIds, ReadyProducerIds
 from highwater.model.errors import UnreachableError
+from highwater.runtime.logging import silent_logger
+from highwater.runtime.tasks import TaskOwner
 from tests.unit.gateway.handlers.fakes import FakeBackend
 
 
@@ -71,3 +74,55 @@ async def test_the_first_caller_may_leave():
     assert await second == 7_000
     with pytest.raises(asyncio.CancelledError):
         await first
+
+
+class Ready:
+    """Ids that are ready, from the controller of a fake backend."""
+
+    def __init__(self) -> None:
+        self.controller = FakeBackend().controller
+        self.failures: list[tuple[str, BaseException]] = []
+        self.tasks = TaskOwner(lambda *failure: self.failures.append(failure))
+        self.ids = ReadyProducerIds(self.controller, self.tasks, silent_logger())
+
+    async def settle(self) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+
+async def test_ready_ids_are_there_before_they_are_asked_for():
+    ready = Ready()
+    ready.ids.prepare()
+    ready.ids.prepare()
+    await ready.settle()
+    assert len(ready.controller.requests) == 1
+    taken = []
+    for _ in range(3 * ready.controller.block):
+        taken.append(ready.ids.take())
+        await ready.settle()
+    assert taken == list(range(7_000, 7_000 + len(taken)))
+    assert await ready.tasks.close(timeout_s=5)
+    assert ready.failures == []
+
+
+async def test_without_a_block_there_is_no_id_for_a_moment():
+    ready = Ready()
+    assert ready.ids.take() is None
+    await ready.settle()
+    assert ready.ids.take() == 7_000
+
+
+async def test_a_block_is_asked_for_until_there_is_one(monkeypatch):
+    monkeypatch.setattr(producer_ids, "RETRY_S", 0.0)
+    ready = Ready()
+    ready.controller.raises = UnreachableError("no controller")
+    assert ready.ids.take() is None
+    await ready.settle()
+    ready.controller.raises = None
+    ready.controller.errors["producer ids"] = (ErrorCode.STALE_BROKER_EPOCH, "")
+    await ready.settle()
+    assert ready.ids.take() is None
+    ready.controller.errors.clear()
+    await ready.settle()
+    assert ready.ids.take() is not None
+    assert ready.failures == []

@@ -1,0 +1,125 @@
+"""The way of markers to the leaders of partitions: in process, or by a call between nodes."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.cluster import ClusterImage
+from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, NO_TOPIC_ID, NodeId, TopicId
+from highwater.model.transactions import MarkerTarget
+from highwater.partition.node.node_calls import NodeCalls
+from highwater.partition.transactions.core.image import TopicPartition
+from highwater.partition.transactions.marker_sender import AddressedMarker, Destination
+from highwater.runtime.tasks import TaskOwner
+
+TIMEOUT_S: Final = 30.0
+"""As for Kafka's brokers among one another (request.timeout.ms). A marker waits for followers."""
+
+FindTarget = Callable[[TopicId, int], MarkerTarget | None]
+"""Who takes the markers of a partition that this node leads; None if it does not."""
+
+Done = Callable[[Sequence[int] | None], None]
+
+
+class MarkerLink:
+    """A `MarkerPort` on the node's own view of the cluster; used on its loop."""
+
+    def __init__(
+        self,
+        *,
+        node_id: Callable[[], int],
+        find_target: FindTarget,
+        calls: NodeCalls,
+        tasks: TaskOwner,
+    ) -> None:
+        """`node_id` is this node's, which it knows once it is registered."""
+        self._node_id = node_id
+        self._find_target = find_target
+        self._calls = calls
+        self._tasks = tasks
+        self._image: ClusterImage | None = None
+
+    def image_changed(self, image: ClusterImage) -> None:
+        """Take the leaders."""
+        self._image = image
+
+    def find(self, partition: TopicPartition) -> Destination | None:
+        """See `MarkerPort`. The image is never older than the one in which the partition joined a
+        transaction: not at the coordinator that let it join, which asks here first, and not at a
+        later one, whose leadership is younger.
+        """
+        if self._image is None:
+            return Destination(NO_NODE, NO_TOPIC_ID, partition.partition, -1)
+        topic = self._image.topic(partition.topic, DEFAULT_INSTANCE)
+        if topic is None or not 0 <= partition.partition < len(topic.partitions):
+            return None
+        state = topic.partitions[partition.partition]
+        return Destination(state.leader, topic.topic_id, state.partition, state.leader_epoch)
+
+    def send(self, node: NodeId, markers: Sequence[AddressedMarker], done: Done) -> None:
+        """See `MarkerPort`."""
+        if node == self._node_id():
+            self._write(markers, done)
+        else:
+            self._tasks.start(self._call(node, markers, done), name=f"txn-markers-{node}")
+
+    def _write(self, markers: Sequence[AddressedMarker], done: Done) -> None:
+        """Into partitions that this node leads."""
+        wanted = [(each.marker, to) for each in markers for to in each.partitions]
+        codes: list[int] = [0] * len(wanted)
+        left = len(wanted)
+
+        def one(number: int, code: int) -> None:
+            nonlocal left
+            codes[number] = code
+            left -= 1
+            if left == 0:
+                done(codes)
+
+        for number, (marker, to) in enumerate(wanted):
+            target = self._find_target(to.topic_id, to.partition)
+            if target is None:
+                one(number, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            else:
+                target.write_marker(to.partition, to.leader_epoch, marker, partial(one, number))
+
+    async def _call(self, node: NodeId, markers: Sequence[AddressedMarker], done: Done) -> None:
+        codes: Sequence[int] | None = None
+        try:
+            answer = await self._calls.call(
+                node,
+                "WriteTxnMarkers",
+                to_request(markers),
+                serialize=pb.WriteTxnMarkersRequest.SerializeToString,
+                deserialize=pb.WriteTxnMarkersResponse.FromString,
+                timeout_s=TIMEOUT_S,
+            )
+            if answer is not None:
+                codes = list(answer.error_codes)
+        finally:
+            # Also when the node stops: the sender then finds that its shards are gone.
+            done(codes)
+
+
+def to_request(markers: Sequence[AddressedMarker]) -> pb.WriteTxnMarkersRequest:
+    """The markers of one node as a message."""
+    return pb.WriteTxnMarkersRequest(
+        markers=[
+            pb.TxnMarker(
+                producer_id=marker.producer_id,
+                producer_epoch=marker.producer_epoch,
+                committed=marker.committed,
+                coordinator_epoch=marker.coordinator_epoch,
+                transaction_version=marker.transaction_version,
+                partitions=[
+                    pb.TxnMarkerPartition(
+                        topic_id=to.topic_id, partition=to.partition, leader_epoch=to.leader_epoch
+                    )
+                    for to in partitions
+                ],
+            )
+            for marker, partitions in markers
+        ]
+    )

@@ -1,0 +1,75 @@
+"""Inputs and outputs of the core.
+
+The handlers translate them from and to Kafka's messages. An API version appears here only as the
+transaction.version that it stands for.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.transactions.core.image import (
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    TopicPartition,
+    TransactionImage,
+)
+from highwater.partition.transactions.core.state import TransactionState
+
+NewProducerId = Callable[[], int | None]
+"""Another producer id at each call; None while there is none, and clients shall ask again."""
+
+
+class ProducerIdAndEpoch(NamedTuple):
+    """Which producer, and which of its lives."""
+
+    producer_id: int
+    epoch: int
+
+
+NO_PRODUCER = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_EPOCH)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What a request leads to. Without `image` nothing is written."""
+
+    error: ErrorCode = ErrorCode.NONE
+    producer: ProducerIdAndEpoch = NO_PRODUCER
+    """For the answer."""
+    image: TransactionImage | None = None
+
+
+def refused(error: ErrorCode) -> Decision:
+    """Nothing is written."""
+    return Decision(error=error)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndRequest:
+    """An EndTxn request."""
+
+    producer: ProducerIdAndEpoch
+    commit: bool
+    version: int
+    """The client's transaction.version: 2 from EndTxn 5 on, else 0."""
+
+
+class Filters(NamedTuple):
+    """What ListTransactions asks for; empty sets and a negative duration are no filters."""
+
+    producer_ids: frozenset[int]
+    states: frozenset[TransactionState]
+    has_state_filter: bool
+    """True also if no state of the request is known: then nothing matches."""
+    duration_ms: int
+
+
+class Prepared(NamedTuple):
+    """A transaction whose end is decided and not yet told to its partitions."""
+
+    transactional_id: str
+    image: TransactionImage
+    partitions: frozenset[TopicPartition]
+    """Those without a marker."""

@@ -1,0 +1,300 @@
+"""Brings the end of transactions to the partitions that they wrote to (Kafka:
+`TransactionMarkerChannelManager`).
+
+A transaction begins here when its decision is committed, and leaves when all its partitions have
+the marker and the shard has noted it, or when its shard serves no longer: after a failover the next
+coordinator begins again, in its own epoch. Markers that may be written twice do no harm.
+
+Each node has at most one request under way, and what gathers meanwhile goes with the next one.
+Leaders are looked up when a request is made. A partition without a leader, or whose leader refuses,
+is tried again later and when the image changes, until it has the marker or is deleted.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, NamedTuple, Protocol
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.ids import NO_NODE, NodeId, TopicId
+from highwater.model.transactions import TransactionMarker
+from highwater.partition.transactions.core.image import TopicPartition
+from highwater.runtime.logging import Logger
+
+PAUSE_S_MIN: Final = 0.02
+PAUSE_S_MAX: Final = 1.0
+REQUEST_PARTITIONS_MAX: Final = 5_000
+"""Of one request: 300 KB at most, and a few milliseconds of the loop at its other end."""
+
+_NOTHING_TO_MARK: Final = frozenset(
+    {
+        # The partition has seen a later epoch of the producer, so nothing of this one is open.
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        # Nothing can have been written there.
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    }
+)
+_EXPECTED: Final = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+"""While leaders change. All other codes are tried again, too, but logged."""
+
+
+class Destination(NamedTuple):
+    """Where a partition's marker goes."""
+
+    node: NodeId
+    """-1 while nobody leads the partition."""
+    topic_id: TopicId
+    partition: int
+    leader_epoch: int
+
+
+class AddressedMarker(NamedTuple):
+    """One marker and the partitions of one node that it goes to."""
+
+    marker: TransactionMarker
+    partitions: tuple[Destination, ...]
+
+
+class MarkerPort(Protocol):
+    """The way to the leaders of partitions."""
+
+    def find(self, partition: TopicPartition) -> Destination | None:
+        """Where the partition is led; None if it does not exist any more."""
+        ...
+
+    def send(
+        self,
+        node: NodeId,
+        markers: Sequence[AddressedMarker],
+        done: Callable[[Sequence[int] | None], None],
+    ) -> None:
+        """Writes the markers on a node; never raises.
+
+        `done` is called once, on the loop, now or later: with Kafka's error codes, marker after
+        marker and partition after partition, or with None if the node gave no answer.
+        """
+        ...
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Ending:
+    """A decided transaction on its way to its partitions."""
+
+    transactional_id: str
+    marker: TransactionMarker
+    waiting: set[TopicPartition]
+    """The partitions without the marker."""
+    is_current: Callable[[], bool]
+    """Whether the shard that has decided still serves."""
+    written: Callable[[TopicPartition], None]
+    """A partition has the marker, or exists no longer."""
+    complete: Callable[[], bool]
+    """All have it; False if the shard cannot note that now."""
+    pause_s: float = field(default=PAUSE_S_MIN)
+    """Before the next attempt."""
+
+
+class MarkerSender:
+    """Of one node, for all shards of its transaction coordinator; used on one loop."""
+
+    def __init__(
+        self,
+        port: MarkerPort,
+        *,
+        call_soon: Callable[[Callable[[], None]], object],
+        call_later: Callable[[float, Callable[[], None]], object],
+        logger: Logger,
+    ) -> None:
+        self._port = port
+        self._call_soon = call_soon
+        self._call_later = call_later
+        self._logger = logger
+        self._endings: dict[Ending, None] = {}
+        self._due: list[tuple[Ending, set[TopicPartition]]] = []
+        """To be looked up in the next turn."""
+        self._queues: dict[NodeId, dict[Ending, set[TopicPartition]]] = {}
+        self._busy: set[NodeId] = set()
+        self._paused: dict[Ending, set[TopicPartition]] = {}
+        self._scheduled = False
+        self.written = 0
+        """Markers since the start."""
+        self.failures = 0
+        """Attempts that failed since the start, each for one partition."""
+
+    # -- for the owner ------------------------------------------------------------------------
+
+    def begin(self, ending: Ending) -> None:
+        """The decision is committed. Returns at once; everything happens in later turns."""
+        self._endings[ending] = None
+        self._later_this_turn(ending, set(ending.waiting))
+
+    def image_changed(self) -> None:
+        """Leaders may have changed: what waits for them is tried again at once."""
+        paused, self._paused = self._paused, {}
+        for ending, partitions in paused.items():
+            self._later_this_turn(ending, partitions)
+
+    @property
+    def transactions(self) -> int:
+        """Decided transactions that are not complete."""
+        return len(self._endings)
+
+    @property
+    def waiting(self) -> int:
+        """Markers that are not written."""
+        return sum(len(ending.waiting) for ending in self._endings)
+
+    # -- turns --------------------------------------------------------------------------------
+
+    def _later_this_turn(self, ending: Ending, partitions: set[TopicPartition]) -> None:
+        self._due.append((ending, partitions))
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        due, self._due = self._due, []
+        for ending, partitions in due:
+            if self._is_current(ending):
+                self._enqueue(ending, partitions)
+                self._finish_if_done(ending)
+        for node in [node for node, queue in self._queues.items() if queue]:
+            if node not in self._busy:
+                self._send(node)
+
+    def _enqueue(self, ending: Ending, partitions: set[TopicPartition]) -> None:
+        for partition in partitions:
+            found = self._port.find(partition)
+            if found is None:
+                self._has_marker(ending, partition)
+            elif found.node == NO_NODE:
+                self._pause(ending, {partition})
+            else:
+                queue = self._queues.setdefault(found.node, {})
+                queue.setdefault(ending, set()).add(partition)
+
+    def _send(self, node: NodeId) -> None:
+        queue = self._queues.pop(node, {})
+        markers: list[AddressedMarker] = []
+        sent: list[tuple[Ending, TopicPartition]] = []
+        while queue and len(sent) < REQUEST_PARTITIONS_MAX:
+            ending = next(iter(queue))
+            partitions = queue.pop(ending)
+            if not self._is_current(ending):
+                continue
+            addressed = []
+            for partition in partitions:
+                found = self._port.find(partition)
+                if found is None or found.node != node:
+                    self._later_this_turn(ending, {partition})
+                else:
+                    addressed.append(found)
+                    sent.append((ending, partition))
+            if addressed:
+                markers.append(AddressedMarker(ending.marker, tuple(addressed)))
+        if queue:
+            self._queues[node] = queue
+        if markers:
+            self._busy.add(node)
+            self._port.send(node, markers, partial(self._answered, node, sent))
+
+    def _answered(
+        self,
+        node: NodeId,
+        sent: list[tuple[Ending, TopicPartition]],
+        codes: Sequence[int] | None,
+    ) -> None:
+        self._busy.discard(node)
+        if codes is None or len(codes) != len(sent):
+            codes = [ErrorCode.REQUEST_TIMED_OUT] * len(sent)
+        again: dict[Ending, set[TopicPartition]] = {}
+        for (ending, partition), code in zip(sent, codes, strict=True):
+            if not self._is_current(ending):
+                continue
+            if code == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
+                self._logger.warning(
+                    "txn_marker_fenced",
+                    transactional_id=ending.transactional_id,
+                    coordinator_epoch=ending.marker.coordinator_epoch,
+                )
+                # A later coordinator is there, and this node will hear of it.
+                del self._endings[ending]
+            elif code == ErrorCode.NONE or code in _NOTHING_TO_MARK:
+                self._has_marker(ending, partition)
+                self._finish_if_done(ending)
+            else:
+                self._refused(ending, partition, code)
+                again.setdefault(ending, set()).add(partition)
+        for ending, partitions in again.items():
+            if ending in self._endings:
+                self._pause(ending, partitions)
+        self._schedule()
+
+    # -- one transaction ----------------------------------------------------------------------
+
+    def _is_current(self, ending: Ending) -> bool:
+        """Whether to go on with it; if its shard serves no longer, it is forgotten."""
+        if ending not in self._endings:
+            return False
+        if ending.is_current():
+            return True
+        del self._endings[ending]
+        self._paused.pop(ending, None)
+        return False
+
+    def _has_marker(self, ending: Ending, partition: TopicPartition) -> None:
+        if partition in ending.waiting:
+            ending.waiting.discard(partition)
+            self.written += 1
+            ending.written(partition)
+
+    def _finish_if_done(self, ending: Ending) -> None:
+        if ending.waiting or ending not in self._endings:
+            return
+        if ending.complete():
+            del self._endings[ending]
+        else:
+            self._pause(ending, set())
+
+    def _refused(self, ending: Ending, partition: TopicPartition, code: int) -> None:
+        self.failures += 1
+        if code not in _EXPECTED:
+            self._logger.warning(
+                "txn_marker_refused",
+                transactional_id=ending.transactional_id,
+                topic=partition.topic,
+                partition=partition.partition,
+                error=code,
+            )
+
+    def _pause(self, ending: Ending, partitions: set[TopicPartition]) -> None:
+        waiting = self._paused.get(ending)
+        if waiting is not None:
+            waiting |= partitions
+            return
+        self._paused[ending] = partitions
+        self._call_later(ending.pause_s, partial(self._resume, ending))
+        ending.pause_s = min(2 * ending.pause_s, PAUSE_S_MAX)
+
+    def _resume(self, ending: Ending) -> None:
+        partitions = self._paused.pop(ending, None)
+        if partitions is not None:
+            self._later_this_turn(ending, partitions)

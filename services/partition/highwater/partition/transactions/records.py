@@ -1,0 +1,221 @@
+"""The records of `__transaction_state`: Kafka's own keys and values, byte for byte.
+
+Example, the transactional id "tx" with producer 1000 in epoch 5 and an open transaction in
+partition 3 of topic "orders":
+
+    key    0000 0002 7478
+           version 0, transactional id (TransactionLogKey.json)
+    value  0001 00000000000003e8 0005 0000ea60 01 02 07 6f7264657273 02 00000003 00
+           0000018bcfe56802 0000018bcfe56801 02 0008 00000000000003e8 0202 0002
+           version 1, producer id, epoch, timeout, status, partitions, last update, start; then the
+           tagged fields: previous producer id, client's transaction.version
+           (TransactionLogValue.json)
+
+A null value deletes. We write values of version 1, as Kafka does from transaction.version 1 on, and
+read both. Tagged fields that we do not know are skipped (KIP-915).
+"""
+
+from struct import Struct
+from typing import Final
+
+from highwater.kafka.errors import InvalidLengthError, TruncatedError
+from highwater.kafka.message import DECODE_FAILURES
+from highwater.kafka.primitives import read_uvarint, uvarint
+from highwater.partition.coordinator.records import EncodedRecord, UnknownRecordError
+from highwater.partition.transactions.core.image import (
+    NO_PRODUCER_ID,
+    TopicPartition,
+    TransactionImage,
+    TransactionRecord,
+)
+from highwater.partition.transactions.core.state import EMPTY, STATE_IDS, STATES
+
+KEY_VERSION: Final = 0
+VALUE_VERSION: Final = 1
+"""The first flexible one."""
+
+_PREVIOUS_PRODUCER_ID: Final = 0
+_NEXT_PRODUCER_ID: Final = 1
+_CLIENT_VERSION: Final = 2
+
+_INT16 = Struct(">h")
+_INT32 = Struct(">i")
+_INT64 = Struct(">q")
+_KEY_HEAD = Struct(">hh")
+_VALUE_HEAD = Struct(">hqhib")
+_TIMES = Struct(">qq")
+_NULL = uvarint(0)
+
+
+def encode(record: TransactionRecord) -> EncodedRecord:
+    """The key and value of a record."""
+    name = record.transactional_id.encode()
+    key = _KEY_HEAD.pack(KEY_VERSION, len(name)) + name
+    return EncodedRecord(key, None if record.value is None else _value(record.value))
+
+
+def decode(key: bytes | None, value: bytes | None) -> TransactionRecord:
+    """The record of a key and value; UnknownRecordError for versions that we do not know.
+
+    Raises another DecodeError if the bytes do not match their version.
+    """
+    if key is None:
+        raise UnknownRecordError("record without a key")
+    try:
+        reader = _Reader(key)
+        version = reader.int16()
+        if version != KEY_VERSION:
+            raise UnknownRecordError(f"key version {version}")
+        name = reader.string()
+        return TransactionRecord(name, None if value is None else _read_value(_Reader(value)))
+    except DECODE_FAILURES as error:
+        raise TruncatedError(f"transaction record ends early: {error}") from error
+
+
+def _value(image: TransactionImage) -> bytes:
+    parts = [
+        _VALUE_HEAD.pack(
+            VALUE_VERSION,
+            image.producer_id,
+            image.producer_epoch,
+            image.timeout_ms,
+            STATE_IDS[image.state],
+        )
+    ]
+    if image.state is EMPTY:
+        parts.append(_NULL)
+    else:
+        topics: dict[str, list[int]] = {}
+        for topic, partition in sorted(image.partitions):
+            topics.setdefault(topic, []).append(partition)
+        parts.append(uvarint(len(topics) + 1))
+        for topic, partitions in topics.items():
+            name = topic.encode()
+            parts += (uvarint(len(name) + 1), name, uvarint(len(partitions) + 1))
+            parts += (_INT32.pack(partition) for partition in partitions)
+            parts.append(uvarint(0))
+    parts.append(_TIMES.pack(image.update_ms, image.start_ms))
+    tags = _tags(image)
+    parts.append(uvarint(len(tags)))
+    for tag, data in tags:
+        parts += (uvarint(tag), uvarint(len(data)), data)
+    return b"".join(parts)
+
+
+def _tags(image: TransactionImage) -> list[tuple[int, bytes]]:
+    """The tagged fields that are not at their defaults, in the order of their tags."""
+    tags = []
+    if image.previous_producer_id != NO_PRODUCER_ID:
+        tags.append((_PREVIOUS_PRODUCER_ID, _INT64.pack(image.previous_producer_id)))
+    if image.next_producer_id != NO_PRODUCER_ID:
+        tags.append((_NEXT_PRODUCER_ID, _INT64.pack(image.next_producer_id)))
+    if image.client_version:
+        tags.append((_CLIENT_VERSION, _INT16.pack(image.client_version)))
+    return tags
+
+
+def _read_value(reader: "_Reader") -> TransactionImage:
+    reader.begin_value()
+    producer_id = reader.int64()
+    epoch = reader.int16()
+    timeout_ms = reader.int32()
+    number = reader.int8()
+    state = STATES.get(number)
+    if state is None:
+        raise InvalidLengthError(f"transaction status {number}")
+    partitions = reader.partitions()
+    update_ms = reader.int64()
+    start_ms = reader.int64()
+    tags = reader.tags()
+    return TransactionImage(
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        previous_producer_id=_tagged(tags, _PREVIOUS_PRODUCER_ID, _INT64, NO_PRODUCER_ID),
+        next_producer_id=_tagged(tags, _NEXT_PRODUCER_ID, _INT64, NO_PRODUCER_ID),
+        timeout_ms=timeout_ms,
+        state=state,
+        # As Kafka's reader: whatever an empty transaction says of partitions does not count.
+        partitions=frozenset() if state is EMPTY else partitions,
+        start_ms=start_ms,
+        update_ms=update_ms,
+        client_version=_tagged(tags, _CLIENT_VERSION, _INT16, 0),
+    )
+
+
+def _tagged(tags: dict[int, bytes], tag: int, layout: Struct, default: int) -> int:
+    data = tags.get(tag)
+    if data is None:
+        return default
+    (value,) = layout.unpack(data)
+    return int(value)
+
+
+class _Reader:
+    """Reads the fields of one struct; compact fields if its version is flexible."""
+
+    __slots__ = ("_buf", "_flexible", "_pos")
+
+    def __init__(self, buf: bytes) -> None:
+        self._buf = buf
+        self._pos = 0
+        self._flexible = False
+
+    def begin_value(self) -> None:
+        version = self.int16()
+        if not 0 <= version <= VALUE_VERSION:
+            raise UnknownRecordError(f"value version {version}")
+        self._flexible = version >= VALUE_VERSION
+
+    def int8(self) -> int:
+        return self._take(1)[0]
+
+    def int16(self) -> int:
+        return self._number(_INT16)
+
+    def int32(self) -> int:
+        return self._number(_INT32)
+
+    def int64(self) -> int:
+        return self._number(_INT64)
+
+    def string(self) -> str:
+        return self._take(self._uvarint() - 1 if self._flexible else self.int16()).decode()
+
+    def partitions(self) -> frozenset[TopicPartition]:
+        """The partitions of all topics; a null array has none."""
+        found = []
+        for _ in range(max(self._count(), 0)):
+            topic = self.string()
+            found += [TopicPartition(topic, self.int32()) for _ in range(self._count())]
+            self.tags()
+        return frozenset(found)
+
+    def tags(self) -> dict[int, bytes]:
+        """The tagged fields of a struct, of which a version that is not flexible has none."""
+        if not self._flexible:
+            return {}
+        return {self._uvarint(): self._take(self._uvarint()) for _ in range(self._uvarint())}
+
+    def _count(self) -> int:
+        """The length of an array, -1 for null; every element takes at least one byte."""
+        length = self._uvarint() - 1 if self._flexible else self.int32()
+        if not -1 <= length <= len(self._buf) - self._pos:
+            raise InvalidLengthError(f"length {length} at {self._pos}")
+        return length
+
+    def _uvarint(self) -> int:
+        value, self._pos = read_uvarint(self._buf, self._pos)
+        return value
+
+    def _number(self, layout: Struct) -> int:
+        (value,) = layout.unpack_from(self._buf, self._pos)
+        self._pos += layout.size
+        return int(value)
+
+    def _take(self, length: int) -> bytes:
+        end = self._pos + length
+        if length < 0 or end > len(self._buf):
+            raise InvalidLengthError(f"length {length} at {self._pos}")
+        taken = self._buf[self._pos : end]
+        self._pos = end
+        return taken

@@ -1,0 +1,32 @@
+import pytest
+
+from highwater.partition.transactions.core.image import (
+    DurableState,
+    TransactionRecord,
+    is_exhausted,
+)
+from tests.unit.partition.transactions.core.dialogue import image
+
+
+def test_the_last_record_of_an_id_counts_and_none_deletes():
+    state = DurableState()
+    state.replay(TransactionRecord("a", image(producer_epoch=1)))
+    state.replay(TransactionRecord("a", image(producer_epoch=2)))
+    state.replay(TransactionRecord("b", image()))
+    state.replay(TransactionRecord("b", None))
+    state.replay(TransactionRecord("c", None))
+    assert list(state.records()) == [TransactionRecord("a", image(producer_epoch=2))]
+
+
+def test_a_copy_does_not_change():
+    state = DurableState()
+    state.replay(TransactionRecord("a", image()))
+    copy = state.capture()
+    state.replay(TransactionRecord("a", None))
+    assert list(copy.records()) == [TransactionRecord("a", image())]
+
+
+@pytest.mark.parametrize(("epoch", "last"), [(-1, False), (32_765, False), (32_766, True)])
+def test_the_largest_epoch_is_for_no_client(epoch, last):
+    assert is_exhausted(epoch) is last
+    assert image(producer_epoch=epoch).epoch_exhausted is last

@@ -1,0 +1,235 @@
+"""A shard over time: timeouts, expiry, failovers, markers."""
+
+import pytest
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.transactions.core.config import TransactionConfig
+from highwater.partition.transactions.core.state import (
+    COMPLETE_ABORT,
+    COMPLETE_COMMIT,
+    EMPTY,
+    ONGOING,
+    PREPARE_ABORT,
+    TransactionState,
+)
+from highwater.partition.transactions.core.values import Filters, ProducerIdAndEpoch
+from tests.unit.partition.transactions.core.dialogue import (
+    LAST_EPOCH,
+    T0,
+    T1,
+    WALL_MS,
+    Dialogue,
+    image,
+)
+
+ALL = Filters(frozenset(), frozenset(), has_state_filter=False, duration_ms=-1)
+
+
+def test_the_life_of_a_transaction():
+    d = Dialogue()
+    me = d.begin()
+    assert d.add(me, T0) == ErrorCode.NONE
+    assert d.add(me, T1) == ErrorCode.NONE
+    assert d.end(me).error == ErrorCode.NONE
+    ((name, known, partitions),) = d.prepared
+    assert (name, known.state.value, partitions) == ("tx", "PrepareCommit", {T0, T1})
+    d.shard.marker_written("tx", T0)
+    assert d.shard.describe("tx").partitions == {T1}
+    d.complete()
+    assert [record.value.state.value for record in d.written] == [
+        "Empty",
+        "Ongoing",
+        "Ongoing",
+        "PrepareCommit",
+        "CompleteCommit",
+    ]
+
+
+def test_a_prepared_transaction_is_completed_by_the_next_coordinator():
+    d = Dialogue()
+    me = d.begin()
+    d.add(me, T0, T1)
+    d.end(me, commit=False)
+    d.shard.marker_written("tx", T0)
+    d.reload()
+    # Which partitions have the marker is not in the log: all get it again.
+    ((name, known, partitions),) = d.prepared
+    assert (name, known.state, partitions) == ("tx", PREPARE_ABORT, {T0, T1})
+    d.complete()
+    d.reload()
+    assert d.prepared == []
+    assert d.image().state is COMPLETE_ABORT
+
+
+def test_a_transaction_is_not_complete_before_its_markers():
+    d = Dialogue()
+    me = d.begin()
+    d.add(me)
+    d.end(me)
+    with pytest.raises(AssertionError):
+        d.shard.complete("tx", d.now)
+
+
+def test_a_marker_of_a_former_transaction_does_no_harm():
+    d = Dialogue()
+    me = d.begin()
+    d.add(me)
+    d.shard.marker_written("tx", T0)
+    d.shard.marker_written("unknown", T0)
+    assert d.shard.unmarked("tx") == frozenset()
+    assert d.shard.describe("tx").partitions == {T0}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_open_transaction_times_out(version):
+    d = Dialogue(version=version)
+    me = d.begin()
+    d.add(me, version=0)
+    d.pass_ms(60_000)
+    assert d.image().state is ONGOING
+    d.pass_ms(10_000)
+    assert d.image().state is PREPARE_ABORT
+    assert d.image().producer_epoch == me.epoch + 1
+    assert [each.transactional_id for each in d.prepared] == ["tx"]
+    d.complete()
+    # Its producer is fenced, whatever it does.
+    assert d.add(me) == ErrorCode.PRODUCER_FENCED
+    assert d.end(me, version=0).error == ErrorCode.PRODUCER_FENCED
+
+
+def test_a_producer_of_version_2_learns_of_the_timeout_by_its_abort():
+    d = Dialogue()
+    me = d.begin()
+    d.add(me)
+    d.pass_ms(70_000)
+    d.complete()
+    assert d.end(me, commit=True).error == ErrorCode.INVALID_TXN_STATE
+    answer = d.end(me, commit=False)
+    assert (answer.error, answer.producer) == (ErrorCode.NONE, (me.producer_id, me.epoch + 1))
+
+
+def test_a_timeout_waits_for_a_producer_id():
+    d = Dialogue()
+    d.put(image(producer_epoch=LAST_EPOCH, state=ONGOING, partitions=frozenset({T0})))
+    d.has_ids = False
+    d.pass_ms(70_000)
+    assert d.image().state is ONGOING
+    d.has_ids = True
+    d.pass_ms(10_000)
+    assert d.image().state is PREPARE_ABORT
+
+
+def test_a_timeout_counts_from_the_start_also_after_a_failover():
+    d = Dialogue()
+    me = d.begin()
+    d.add(me)
+    d.pass_ms(55_000)
+    d.reload()
+    d.pass_ms(10_000)
+    assert d.image().state is PREPARE_ABORT
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1, 900_001, 2**31 - 1])
+def test_timeouts_have_a_limit(timeout_ms):
+    d = Dialogue()
+    assert d.init(timeout_ms=timeout_ms).error == ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    assert d.init(timeout_ms=900_000).error == ErrorCode.NONE
+
+
+def test_transactional_ids_expire_when_nothing_is_open():
+    d = Dialogue(config=TransactionConfig(id_expiration_ms=1000, id_expiration_check_ms=500))
+    first, second = d.begin("a"), d.begin("b")
+    d.pass_ms(0)
+    d.add(first, name="a")
+    d.pass_ms(1000)
+    d.pass_ms(500)
+    assert set(d.shard.images) == {"a"}
+    assert d.written[-1] == ("b", None)
+    assert d.add(second, name="b") == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert d.shard.describe("b") == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    d.end(first, name="a")
+    d.pass_ms(5000)
+    assert set(d.shard.images) == {"a"}, "prepared transactions do not expire"
+    d.complete("a")
+    d.pass_ms(2000)
+    assert not d.shard.images
+    d.reload()
+    assert not d.shard.images
+
+
+def test_checks_look_at_few_ids_at_once():
+    d = Dialogue(config=TransactionConfig(ids_per_slice=2, abort_check_ms=100))
+    for number in range(5):
+        me = d.begin(f"tx{number}")
+        d.add(me, name=f"tx{number}")
+    d.now_ms = 200_000
+    d.shard.expire(d.now)
+    aborted = [name for name, known in d.shard.images.items() if known.state is PREPARE_ABORT]
+    assert len(aborted) == 2
+    d.pass_ms(10)
+    d.pass_ms(10)
+    assert all(known.state is PREPARE_ABORT for known in d.shard.images.values())
+
+
+def test_the_number_of_ids_is_limited():
+    d = Dialogue(config=TransactionConfig(ids_max=1))
+    d.begin("a")
+    assert d.init(name="b").error == ErrorCode.POLICY_VIOLATION
+    assert d.init(name="a").error == ErrorCode.NONE
+
+
+def test_an_empty_id_is_refused():
+    d = Dialogue()
+    me = ProducerIdAndEpoch(1, 0)
+    assert d.init(name="").error == ErrorCode.INVALID_REQUEST
+    assert d.add(me, name="") == ErrorCode.INVALID_REQUEST
+    assert d.end(me, name="").error == ErrorCode.INVALID_REQUEST
+    assert d.shard.verify("", me, frozenset({T0})) == {T0: ErrorCode.INVALID_REQUEST}
+    assert d.shard.describe("") == ErrorCode.INVALID_REQUEST
+
+
+def test_listing_filters():
+    d = Dialogue()
+    first = d.begin("a")
+    d.begin("b")
+    d.add(first, name="a")
+    d.pass_ms(5_000)
+
+    def names(**fields):
+        return [name for name, _ in d.shard.matching(ALL._replace(**fields), d.now.wall_ms)]
+
+    assert names() == ["a", "b"]
+    assert names(producer_ids=frozenset({first.producer_id})) == ["a"]
+    assert names(states=frozenset({EMPTY}), has_state_filter=True) == ["b"]
+    assert names(states=frozenset(), has_state_filter=True) == []
+    assert names(duration_ms=4_999) == ["a", "b"]
+    assert names(duration_ms=5_000) == ["b"]
+
+
+def test_verification_writes_nothing():
+    d = Dialogue()
+    me = d.begin()
+    d.add(me, T0)
+    before = len(d.written)
+    assert d.shard.verify("tx", me, frozenset({T0})) == {T0: ErrorCode.NONE}
+    d.settle()
+    assert len(d.written) == before
+
+
+def test_no_call_waits_in_a_shard():
+    d = Dialogue()
+    assert d.shard.parked_tokens() == []
+    assert not d.shard.is_parked(object())
+    d.shard.forget_call(object(), d.now)
+    assert d.shard.capture().images == {}
+
+
+def test_states_of_the_durable_copy_are_those_of_the_shard():
+    d = Dialogue()
+    me = d.begin()
+    d.add(me)
+    d.end(me)
+    d.complete()
+    (record,) = d.shard.capture().records()
+    assert record.value.state is COMPLETE_COMMIT is TransactionState("CompleteCommit")
+    assert record.value.update_ms == WALL_MS
