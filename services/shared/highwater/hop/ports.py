@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
-from highwater.hop.append import AppendRoute, AppendSink, Batch
+from highwater.hop.append import AppendRoute, AppendSink, Batch, TransactionalWrite
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.hop.fetch import FetchWork
 from highwater.model.ids import NodeId
@@ -21,10 +21,11 @@ class ProduceTarget(Protocol):
         sink: AppendSink,
         index: int,
         deadline_ms: int,
+        transaction: TransactionalWrite | None = None,
     ) -> None:
         """Queues one batch; order per partition is the order of these calls.
 
-        `deadline_ms` is on the caller's monotonic clock.
+        `deadline_ms` is on the caller's monotonic clock. `transaction` is that of the batch.
         """
         ...
 
