@@ -2,8 +2,7 @@
 
 Coordinators lead partitions of `__transaction_state`; see `handling.coordinators` for the way there.
 While a transactional id has no coordinator, or another one than its client asks, the code in the
-API's own response makes the client ask FindCoordinator again (Java: `TransactionManager`, librdkafka:
-`rdkafka_txnmgr.c`).
+API's own response makes the client ask FindCoordinator again (Java: `TransactionManager`).
 """
 
 import asyncio
