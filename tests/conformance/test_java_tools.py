@@ -377,7 +377,7 @@ def test_features_command(cluster: Cluster) -> None:
     if cluster.mode != "kafka":
         assert version[1] == "4.0-IV3"
         assert re.search(
-            r"Feature: transaction.version\s.*FinalizedVersionLevel: 0\s+Epoch: 0", described
+            r"Feature: transaction.version\s.*FinalizedVersionLevel: 2\s+Epoch: 0", described
         )
     refused = java_tool(
         FEATURES,

@@ -77,6 +77,14 @@ class NodeLink(ProduceTarget, Protocol):
         """
         ...
 
+    async def write_txn_markers(
+        self, request: pb.WriteTxnMarkersRequest, timeout_s: float
+    ) -> pb.WriteTxnMarkersResponse:
+        """Answers in the order of the request; raises HighwaterError if the node is away, and it may
+        have written the markers all the same, which does no harm.
+        """
+        ...
+
     async def describe_log_dirs(
         self, request: pb.DescribeLogDirsRequest, timeout_s: float
     ) -> pb.DescribeLogDirsResponse:

@@ -154,6 +154,7 @@ class FakeLink:
         self.answer_epochs: Callable[[Any], Any] | None = None
         self.answer_producers: Callable[[Any], Any] | None = None
         self.answer_deletions: Callable[[Any], Any] | None = None
+        self.answer_markers: Callable[[Any], Any] | None = None
         self.answer_log_dirs: Callable[[Any], Any] | None = None
         self.answer_loggers: Callable[[Any], Any] | None = None
         """For both questions about loggers."""
@@ -187,6 +188,11 @@ class FakeLink:
         self.asked.append((request, timeout_s))
         assert self.answer_deletions is not None
         return self.answer_deletions(request)
+
+    async def write_txn_markers(self, request: Any, timeout_s: float) -> Any:
+        self.asked.append((request, timeout_s))
+        assert self.answer_markers is not None
+        return self.answer_markers(request)
 
     async def describe_log_dirs(self, request: Any, timeout_s: float) -> Any:
         self.asked.append((request, timeout_s))

@@ -55,6 +55,7 @@ from highwater.kafka.messages import (
     txn_offset_commit,
     unregister_broker,
     update_features,
+    write_txn_markers,
 )
 
 TOPIC = "access_log"
@@ -163,6 +164,16 @@ _SAMPLES = {
                 ],
             )
         ],
+    ),
+    ApiKey.WRITE_TXN_MARKERS: lambda version: write_txn_markers.WriteTxnMarkersRequest(
+        [
+            write_txn_markers.WriteTxnMarkersRequestWritableTxnMarker(
+                7_000,
+                3,
+                True,
+                [write_txn_markers.WriteTxnMarkersRequestWritableTxnMarkerTopic(TOPIC, [0])],
+            )
+        ]
     ),
     ApiKey.DESCRIBE_TRANSACTIONS: (
         lambda version: describe_transactions.DescribeTransactionsRequest([TRANSACTIONAL_ID])

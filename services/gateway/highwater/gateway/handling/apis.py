@@ -76,6 +76,7 @@ _ROWS: Final = (
     _row(ApiKey.ADD_PARTITIONS_TO_TXN, (0, 5), "add_partitions_to_txn", raw=True),
     _row(ApiKey.ADD_OFFSETS_TO_TXN, (0, 4), "add_offsets_to_txn", raw=True),
     _row(ApiKey.END_TXN, (0, 5), "end_txn", raw=True),
+    _row(ApiKey.WRITE_TXN_MARKERS, (1, 2), "write_txn_markers"),
     _row(ApiKey.TXN_OFFSET_COMMIT, (0, 5), "txn_offset_commit", raw=True),
     _row(ApiKey.DESCRIBE_ACLS, (1, 3), "describe_acls"),
     _row(ApiKey.CREATE_ACLS, (1, 3), "create_acls"),
