@@ -186,9 +186,9 @@ class AppendGroup:
         self.log_start_offset = -1
         self.log_append_time_ms = -1
         self.throttle_ms = 0
-        self.completed = False
         self.transaction: TransactionalWrite | None = None
-        """The transaction that all batches of the group belong to; None if they are of none."""
+        """The transaction of all batches, None if they are of none."""
+        self.completed = False
         self.owner: Final = owner
 
     def note_deadline(self, deadline_ms: int) -> None:
