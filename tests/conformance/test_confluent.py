@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, Message, Producer
 
 from tests.conformance import scenarios
 from tests.conformance.client import ACKS, CLIENT_TIMEOUT_S, CODECS
@@ -59,15 +57,3 @@ def test_a_batch_with_an_invalid_record_is_refused_as_a_whole(cluster: Cluster, 
         producer.produce(topic, key=key, value=value, partition=0, on_delivery=delivered)
     assert producer.flush(CLIENT_TIMEOUT_S) == 0
     assert told == dict.fromkeys((b"first", b"second", b"third"), KafkaError.INVALID_RECORD)
-
-
-def test_a_transactional_producer_is_told_at_once_that_it_is_not_served(cluster: Cluster) -> None:
-    """Not after its timeout: librdkafka asks for the coordinator again after most errors."""
-    if cluster.mode == "kafka":
-        pytest.skip("Apache Kafka has transactions")
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "payments"})
-    begun = time.monotonic()
-    with pytest.raises(KafkaException, match="transactions are not served") as refused:
-        producer.init_transactions(CLIENT_TIMEOUT_S)
-    assert refused.value.args[0].fatal()
-    assert time.monotonic() - begun < CLIENT_TIMEOUT_S / 2

@@ -343,24 +343,6 @@ def test_performance_tools(cluster: Cluster, topic: str) -> None:
 
 
 @pytest.mark.full
-def test_a_transactional_producer_is_told_at_once_that_it_is_not_served(
-    cluster: Cluster, topic: str
-) -> None:
-    if cluster.mode == "kafka":
-        pytest.skip("Apache Kafka has transactions")
-    make_topic(cluster.bootstrap, topic)
-    produced = java_tool(
-        PRODUCER_PERFORMANCE,
-        *("--bootstrap-server", cluster.bootstrap, "--topic", topic, "--transactional-id", "pay"),
-        *("--num-records", "1", "--record-size", "1", "--throughput", "-1"),
-        check=False,
-        timeout_s=CLIENT_TIMEOUT_S,
-    )
-    assert produced.returncode == 1
-    assert "transactions are not served" in produced.stderr
-
-
-@pytest.mark.full
 def test_groups_by_type(cluster: Cluster, topic: str, group: str) -> None:
     """ListGroups 5: the tool lists the types of groups, and those of one type."""
     make_topic(cluster.bootstrap, topic)
@@ -400,7 +382,7 @@ def test_features_command(cluster: Cluster) -> None:
     if cluster.mode != "kafka":
         assert version[1] == "4.0-IV3"
         assert re.search(
-            r"Feature: transaction.version\s.*FinalizedVersionLevel: 0\s+Epoch: 0", described
+            r"Feature: transaction.version\s.*FinalizedVersionLevel: 2\s+Epoch: 0", described
         )
     refused = java_tool(
         FEATURES,

@@ -16,7 +16,7 @@ from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.api.partition.v1 import partition_service_pb2_grpc as rpc
 from highwater.gateway.clients.node_link import GrpcNodeLink
 from highwater.gateway.core.budget import MemoryBudget
-from highwater.hop.append import OUTCOME_NOT_APPENDED
+from highwater.hop.append import OUTCOME_NOT_APPENDED, TransactionalWrite
 from highwater.hop.channels import hop_channels
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.hop.settings import HopSettings, HopTransport
@@ -124,6 +124,11 @@ class StandIn(rpc.PartitionServiceServicer):
     async def DeleteRecords(self, request, context):
         self.asked.append(request)
         return pb.DeleteRecordsResponse(results=[{"low_watermark": 7}])
+
+    async def WriteTxnMarkers(self, request, context):
+        self.asked.append(request)
+        codes = [one.producer_epoch for one in request.markers for _ in one.partitions]
+        return pb.WriteTxnMarkersResponse(error_codes=codes)
 
     async def DescribeLogDirs(self, request, context):
         await context.abort(grpc.StatusCode.INTERNAL, "the disks: grün & 100%")
@@ -253,9 +258,18 @@ def directory(made):
     return made["directory"]
 
 
-def append(link, sink, index, value):
+def append(link, sink, index, value, transaction=None):
     batch = make_batch(value=value)
-    link.append(route(2, epoch=EPOCH), -1, memoryview(batch), len(batch), sink, index, FAR_MS)
+    link.append(
+        route(2, epoch=EPOCH),
+        -1,
+        memoryview(batch),
+        len(batch),
+        sink,
+        index,
+        FAR_MS,
+        transaction,
+    )
 
 
 async def test_appends(stand_in, link):
@@ -278,6 +292,27 @@ async def test_appends(stand_in, link):
         header = asked.header_bytes
         asked.ClearField("payload")
         assert asked.ByteSize() == header
+
+
+async def test_appends_of_transactions(stand_in, link):
+    """Groups of several transactions, and of none, are in the same messages."""
+    sink = Sink()
+    writes = [
+        None,
+        TransactionalWrite("payments", True),
+        TransactionalWrite("orders", False),
+        TransactionalWrite("payments", False),
+    ]
+    for number, write in enumerate(writes):
+        append(link, sink, number, b"%d" % number, write)
+    await eventually(lambda: len(sink.results) == 4)
+    told = []
+    for asked in stand_in.asked:
+        codes = asked.group_transaction or [0] * len(asked.group_topic)
+        for code in codes:
+            name = asked.transactional_ids[(code - 1) // 2] if code else None
+            told.append((name, bool(code) and code % 2 == 0))
+    assert told == [(None, False), ("payments", True), ("orders", False), ("payments", False)]
 
 
 async def test_fetches(stand_in, link):
@@ -329,6 +364,9 @@ async def test_unary_calls(link):
     assert [(r.leader_epoch, r.end_offset) for r in ends.results] == [(2, 8)]
     deleted = await link.delete_records(pb.DeleteRecordsRequest(), 5.0)
     assert [r.low_watermark for r in deleted.results] == [7]
+    markers = [{"producer_epoch": 47, "partitions": [{"partition": 0}, {"partition": 1}]}]
+    written = await link.write_txn_markers(pb.WriteTxnMarkersRequest(markers=markers), 5.0)
+    assert list(written.error_codes) == [47, 47]
     with pytest.raises(UnreachableError, match="the disks: grün & 100%"):
         await link.describe_log_dirs(pb.DescribeLogDirsRequest(), 5.0)
 

@@ -1,7 +1,7 @@
 """Produce over two nodes with failing links: order is kept, no batch is repeated, all are answered.
 
 Batches carry their number. Even ones belong to an idempotent producer, whose log accepts only the
-next sequence; odd ones to none.
+next sequence; odd ones to none. Some transactions may follow one another, whoever writes in them.
 """
 
 from dataclasses import replace
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from highwater.gateway.data_plane.held_produce import HeldProduce
 from highwater.gateway.routing.table import RoutingTable
-from highwater.hop.append import AppendGatherer, Failure
+from highwater.hop.append import AppendGatherer, Failure, TransactionalWrite
 from highwater.hop.append_expiry import answer_others, any_idempotent, unknown
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import DEFAULT_INSTANCE
@@ -20,6 +20,14 @@ from tests.support.log_batches import make_batch
 from tests.unit.hop.sinks import Sink
 
 NODES = (1, 2)
+WRITES = st.sampled_from(
+    [
+        (None,),
+        (None, TransactionalWrite("a", True)),
+        (TransactionalWrite("a", False), TransactionalWrite("b", True), None),
+    ]
+)
+"""Transactions that take turns, each for four batches."""
 DEADLINE_MS = 4_000
 
 OFTEN = ["flow", "flow", "flow", "send", "leave", "arrive", "arrive", "answer", "answer"]
@@ -58,6 +66,8 @@ class Node:
         if self.paused or not self.wire:
             return
         group, batches, epoch = self.wire.pop(0)
+        if group is not None:
+            assert {self.cluster.write_of(batch) for batch in batches} == {group.transaction}
         if (self.known_leader, self.known_epoch) == (self.node_id, epoch):
             failure = self.cluster.write(batches, epoch)
         else:
@@ -108,8 +118,13 @@ class Node:
         return recalled + self.gatherer.recall(wanted)
 
 
+def number_of(batch):
+    return int.from_bytes(batch[-5:-1], "big")
+
+
 class Cluster:
-    def __init__(self):
+    def __init__(self, writes):
+        self.writes = writes
         self.retries = []
         self.held = HeldProduce(
             1 << 20,
@@ -136,12 +151,15 @@ class Cluster:
     def route_by_id(self, topic_id, partition):
         return self.routing.route(topic_id, partition)
 
+    def write_of(self, batch):
+        return self.writes[number_of(batch) // 4 % len(self.writes)]
+
     def write(self, batches, epoch):
         """Appends to the one log, which every leader has; the epoch fences."""
         if epoch != self.epoch:
             return Failure(ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_epoch=self.epoch)
         for batch in batches:
-            number = int.from_bytes(batch[-5:-1], "big")
+            number = number_of(batch)
             if number % 2 == 0:
                 sequence = number // 2
                 if sequence < self.next_sequence:
@@ -166,7 +184,8 @@ class Cluster:
         )
         route = self.routing.topic(DEFAULT_INSTANCE, "a").partitions[0]
         deadline_ms = self.now_ms + DEADLINE_MS
-        route.target.append(route, 1, batch, len(batch), self.sink, number, deadline_ms)
+        write = self.write_of(batch)
+        route.target.append(route, 1, batch, len(batch), self.sink, number, deadline_ms, write)
 
     def flow(self, _node):
         self.send(_node)
@@ -240,9 +259,9 @@ class Cluster:
 
 
 @settings(max_examples=300, deadline=None)
-@given(STEPS)
-def test_order_and_answers(steps):
-    cluster = Cluster()
+@given(STEPS, WRITES)
+def test_order_and_answers(steps, writes):
+    cluster = Cluster(writes)
     for name, node_id in steps:
         cluster.step("break_" if name == "break" else name, cluster.nodes[node_id])
         assert len(cluster.log) == len(set(cluster.log)), "twice"

@@ -70,7 +70,7 @@ class Topics(World):
             )
         )
 
-    def appended(self, route, _acks, _batch, _nbytes, sink, index, _deadline_ms):
+    def appended(self, route, _acks, _batch, _nbytes, sink, index, _deadline_ms, _transaction):
         self.reached = route.topic_id
         sink.append_done(index, 7, Group(), None)
 

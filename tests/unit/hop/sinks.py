@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from highwater.hop.append import AppendGroup, AppendOwner, AppendRoute, Failure
+from highwater.hop.append import (
+    AppendGroup,
+    AppendOwner,
+    AppendRoute,
+    Failure,
+    TransactionalWrite,
+)
 from highwater.model.ids import DEFAULT_INSTANCE, LeaderEpoch, TopicId
 
 TOPIC = TopicId(b"topic-id-16bytes")
@@ -75,6 +81,7 @@ def group_of(
     topic_id: TopicId = TOPIC,
     deadline_ms: int = 0,
     owner: AppendOwner | None = None,
+    transaction: TransactionalWrite | None = None,
 ) -> AppendGroup:
     made = AppendGroup(topic_id, partition, epoch, acks, DEFAULT_INSTANCE, owner)
     for index, batch in enumerate(batches):
@@ -83,4 +90,5 @@ def group_of(
         made.indexes.append(index)
         made.nbytes += len(batch)
     made.deadline_ms = deadline_ms
+    made.transaction = transaction
     return made

@@ -8,6 +8,7 @@ from highwater.hop.append import (
     OUTCOME_NOT_APPENDED,
     AppendGatherer,
     Failure,
+    TransactionalWrite,
 )
 from tests.unit.hop.sinks import Owner, Sink, group_of, route
 
@@ -20,10 +21,10 @@ class Gathering:
         self.sink = Sink()
         self.count = 0
 
-    def append(self, to, *, acks=1, nbytes=10, deadline_ms=100):
+    def append(self, to, *, acks=1, nbytes=10, deadline_ms=100, transaction=None):
         self.count += 1
         self.gatherer.append(
-            to, acks, b"%d" % self.count, nbytes, self.sink, self.count, deadline_ms
+            to, acks, b"%d" % self.count, nbytes, self.sink, self.count, deadline_ms, transaction
         )
 
     def turn(self):
@@ -284,3 +285,14 @@ def test_a_group_that_is_sent_again_keeps_its_owner():
     assert not sent[0].completed
     sent[0].complete([7])
     assert told == [[-1], [7]]
+
+
+def test_another_transaction_opens_another_group(g):
+    a = route()
+    payments, again = (TransactionalWrite("payments", True) for _ in range(2))
+    writes = [None, payments, again, TransactionalWrite("payments", False), None, None]
+    for write in writes:
+        g.append(a, transaction=write)
+    g.turn()
+    assert g.contents() == [[(0, 1, [1]), (0, 1, [2, 3]), (0, 1, [4]), (0, 1, [5, 6])]]
+    assert [group.transaction for group in g.sent[0]] == [None, payments, writes[3], None]

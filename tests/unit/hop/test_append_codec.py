@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
-from highwater.hop.append import OUTCOME_UNKNOWN, Failure
+from highwater.hop.append import OUTCOME_UNKNOWN, Failure, TransactionalWrite
 from highwater.hop.append_codec import (
     COPY_BYTES_MAX,
     MESSAGE_BATCHES_MAX,
@@ -20,7 +20,7 @@ from highwater.hop.append_codec import (
     split_messages,
 )
 from highwater.hop.append_expiry import NEVER_MS
-from highwater.hop.framing import HopFramingError, joined
+from highwater.hop.framing import PLACEHOLDER, HopFramingError, frame, joined
 from highwater.model.ids import TopicId
 from tests.unit.hop.sinks import TOPIC, Owner, Sink, group_of
 
@@ -45,6 +45,7 @@ def shape(groups):
             g.instance,
             [bytes(b) for b in g.batches],
             g.nbytes,
+            g.transaction,
         )
         for g in groups
     ]
@@ -233,3 +234,42 @@ def test_messages_are_cut_by_bytes_and_batches_but_groups_are_whole():
     assert split_messages(many) == [many[:2], many[2:]]
     assert MESSAGE_BATCHES_MAX == 256
     assert split_messages([]) == []
+
+
+PAYMENTS, ORDERS = TransactionalWrite("payments", True), TransactionalWrite("orders", False)
+
+
+@pytest.mark.parametrize(
+    "transactions",
+    [
+        [PAYMENTS],
+        [None, PAYMENTS, None],
+        [ORDERS, PAYMENTS, ORDERS, TransactionalWrite("orders", True)],
+    ],
+)
+def test_groups_keep_their_transactions(transactions):
+    groups = [
+        group_of(b"x%d" % n, partition=n, transaction=one) for n, one in enumerate(transactions)
+    ]
+    message = encode_request(7, groups, 0)
+    assert shape(decode_request(message)[1]) == shape(groups)
+    named = {one.transactional_id for one in transactions if one is not None}
+    assert sorted(pb.AppendRequest.FromString(message).transactional_ids) == sorted(named)
+
+
+def test_ordinary_groups_cost_no_byte_for_transactions():
+    whole = pb.AppendRequest.FromString(encode_request(42, sample(), 0))
+    assert (len(whole.group_transaction), len(whole.transactional_ids)) == (0, 0)
+
+
+@pytest.mark.parametrize("codes", [[1], [1, 0], [0, 0, 9], [0, 0, 0, 0]])
+def test_transactions_that_do_not_fit_the_groups_are_refused(codes):
+    header = pb.AppendRequest.FromString(encode_request(42, sample(), 0))
+    header.group_transaction.extend(codes)
+    header.transactional_ids.append("payments")
+    header.header_bytes = PLACEHOLDER
+    payload = header.payload
+    header.ClearField("payload")
+    message = frame(header.SerializeToString(), [payload], len(payload))
+    with pytest.raises(HopFramingError, match="malformed"):
+        decode_request(message)

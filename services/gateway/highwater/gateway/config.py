@@ -114,6 +114,24 @@ class GatewayConfig(ServiceSettings):
         description="offsets.topic.replication.factor; groups wait until the cluster has that many "
         "nodes. With -1 the controller decides by the nodes that are live",
     )
+    transaction_state_partitions: int = Field(
+        default=50, ge=1, description="transaction.state.log.num.partitions"
+    )
+    transaction_state_replication_factor: int = Field(
+        default=-1,
+        ge=-1,
+        le=100,
+        description="transaction.state.log.replication.factor; transactions wait until the cluster "
+        "has that many nodes. With -1 the controller decides by the nodes that are live",
+    )
+    transaction_state_min_isr: int = Field(
+        default=2,
+        ge=1,
+        description="transaction.state.log.min.isr; with fewer replicas all of them",
+    )
+    transaction_state_segment_bytes: int = Field(
+        default=100 << 20, ge=1 << 20, description="transaction.state.log.segment.bytes"
+    )
     request_bytes_max: int = Field(
         default=100 << 20, ge=1024, description="socket.request.max.bytes"
     )

@@ -308,17 +308,20 @@ class AppendGatherer:
         sink: AppendSink,
         index: int,
         deadline_ms: int,
+        transaction: TransactionalWrite | None = None,
     ) -> None:
         """Queues one batch behind all earlier ones of its partition."""
         group = route.open_group
         if (
             group is None
             or group.acks != acks
+            or (group.transaction is not transaction and group.transaction != transaction)
             or group.nbytes >= GROUP_BYTES_MAX
             or len(group.batches) >= GROUP_BATCHES_MAX
         ):
             group = self._open(route, acks)
             group.deadline_ms = deadline_ms
+            group.transaction = transaction
         elif deadline_ms != group.deadline_ms:
             group.note_deadline(deadline_ms)
         group.batches.append(batch)

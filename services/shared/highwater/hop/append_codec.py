@@ -6,7 +6,7 @@ from typing import Final
 from google.protobuf.message import DecodeError
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
-from highwater.hop.append import AppendGroup, AppendOwner, Failure
+from highwater.hop.append import AppendGroup, AppendOwner, Failure, TransactionalWrite
 from highwater.hop.append_expiry import NEVER_MS
 from highwater.hop.framing import PLACEHOLDER, HopFramingError, Parts, frame, split
 from highwater.model.ids import InstanceId, TopicId
@@ -50,7 +50,10 @@ def encode_request(message_id: int, groups: list[AppendGroup], now_ms: int) -> P
     nbytes = 0
     deadline_ms = 0
     batch_bytes: list[int] = []
+    transactional = False
     for group in groups:
+        if group.transaction is not None:
+            transactional = True
         topic = topics.get(group.topic_id)
         if topic is None:
             topic = topics[group.topic_id] = len(topics)
@@ -68,8 +71,22 @@ def encode_request(message_id: int, groups: list[AppendGroup], now_ms: int) -> P
         if deadline_ms < last_ms < NEVER_MS:
             deadline_ms = last_ms
     header.batch_bytes.extend(batch_bytes)
+    if transactional:
+        _add_transactions(header, groups)
     header.deadline_ms = min(max(0, deadline_ms - now_ms), DEADLINE_MS_MAX)
     return frame(header.SerializeToString(), payload, nbytes)
+
+
+def _add_transactions(header: pb.AppendRequest, groups: list[AppendGroup]) -> None:
+    ids: dict[str, int] = {}
+    for group in groups:
+        write = group.transaction
+        if write is None:
+            header.group_transaction.append(0)
+            continue
+        place = ids.setdefault(write.transactional_id, len(ids))
+        header.group_transaction.append(1 + 2 * place + write.adds_partition)
+    header.transactional_ids.extend(ids)
 
 
 def decode_request(
@@ -132,7 +149,17 @@ def _groups_of(
         position += nbytes
         batch += count
         groups.append(group)
+    if header.group_transaction:
+        _set_transactions(header, groups)
     return groups
+
+
+def _set_transactions(header: pb.AppendRequest, groups: list[AppendGroup]) -> None:
+    ids = header.transactional_ids
+    for group, code in zip(groups, header.group_transaction, strict=True):
+        if code:
+            place, adds = divmod(code - 1, 2)
+            group.transaction = TransactionalWrite(ids[place], bool(adds))
 
 
 def result_of(

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
-from highwater.hop.append import AppendRoute, AppendSink, Batch
+from highwater.hop.append import AppendRoute, AppendSink, Batch, TransactionalWrite
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.hop.fetch import FetchWork
 from highwater.model.ids import NodeId
@@ -21,10 +21,11 @@ class ProduceTarget(Protocol):
         sink: AppendSink,
         index: int,
         deadline_ms: int,
+        transaction: TransactionalWrite | None = None,
     ) -> None:
         """Queues one batch; order per partition is the order of these calls.
 
-        `deadline_ms` is on the caller's monotonic clock.
+        `deadline_ms` is on the caller's monotonic clock. `transaction` is that of the batch.
         """
         ...
 
@@ -73,6 +74,14 @@ class NodeLink(ProduceTarget, Protocol):
     ) -> pb.DeleteRecordsResponse:
         """Answers in the order of the request; raises HighwaterError if the node is away, and it may
         have deleted the records all the same.
+        """
+        ...
+
+    async def write_txn_markers(
+        self, request: pb.WriteTxnMarkersRequest, timeout_s: float
+    ) -> pb.WriteTxnMarkersResponse:
+        """Answers in the order of the request; raises HighwaterError if the node is away, and it may
+        have written the markers all the same, which does no harm.
         """
         ...
 

@@ -202,6 +202,30 @@ READ_ONLY: Final = (
         "104857600",
         "The largest request that is accepted.",
     ),
+    _static(
+        "transaction.state.log.min.isr",
+        ConfigType.INT,
+        "2",
+        "min.insync.replicas of the topic of transaction states when it is created.",
+    ),
+    _static(
+        "transaction.state.log.num.partitions",
+        ConfigType.INT,
+        "50",
+        "Partitions of the topic of transaction states; fixed once it exists.",
+    ),
+    _static(
+        "transaction.state.log.replication.factor",
+        ConfigType.SHORT,
+        "3",
+        "Replicas of the topic of transaction states; fixed once it exists.",
+    ),
+    _static(
+        "transaction.state.log.segment.bytes",
+        ConfigType.INT,
+        "104857600",
+        "Segment size of the topic of transaction states when it is created.",
+    ),
     _static("log.cleaner.enable", ConfigType.BOOLEAN, "true", "Compact topics by their policies."),
     _static(
         "log.cleaner.threads", ConfigType.INT, "1", "Logs that a node compacts at the same time."

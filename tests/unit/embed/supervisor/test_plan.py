@@ -88,6 +88,7 @@ def test_the_group_metadata_topic_waits_for_enough_nodes(tmp_path, nodes):
     gateway = next(spec for spec in plan.processes if spec.name == "gateway-1")
     factor = min(INTERNAL_REPLICAS_MAX, nodes)
     assert f"group_metadata_replication_factor={factor}" in gateway.command(options, parent=1)
+    assert f"transaction_state_replication_factor={factor}" in gateway.command(options, parent=1)
 
 
 def test_the_factor_of_group_metadata_can_be_chosen(tmp_path):

@@ -43,7 +43,8 @@ def test_flags_that_apply_to_every_service():
 def test_defaults_that_follow_from_the_number_of_nodes():
     three = UpOptions(data_dir=Path("d"), nodes=3)
     assert up_defaults("gateway", three) == {
-        "group_metadata_replication_factor": min(INTERNAL_REPLICAS_MAX, 3)
+        "group_metadata_replication_factor": min(INTERNAL_REPLICAS_MAX, 3),
+        "transaction_state_replication_factor": min(INTERNAL_REPLICAS_MAX, 3),
     }
     assert up_defaults("controller", three) == {}
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from highwater.gateway.core import fetch_shape, produce_reply, produce_shape
+from highwater.hop.append import TransactionalWrite
 from highwater.kafka.errors import DecodeError
 from highwater.kafka.framing import (
     decode_request_header,
@@ -32,7 +33,7 @@ def produce_frame(
     timeout_ms: int = 30_000,
     topic: str = "orders",
     partition: int = 0,
-    records: bytes = b"r" * 70,
+    records: bytes = b"b" * 70,
 ) -> bytearray:
     request = produce.ProduceRequest(
         transactional_id=transactional_id,
@@ -86,7 +87,6 @@ def learn_produce(frame: bytearray) -> produce_shape.ProduceShape | None:
         return None
     transactional_id, acks, timeout_ms, topic, _, records = meaning
     version = decode_request_header(frame).api_version
-    assert transactional_id is None
     name = topic if version >= PRODUCE_BY_ID_FROM else topic.encode()
     return produce_shape.learn(
         frame,
@@ -97,6 +97,7 @@ def learn_produce(frame: bytearray) -> produce_shape.ProduceShape | None:
         topic,
         produce_reply.name_part(version, name, name),
         produce_reply.reply_struct(version, len(name)),
+        None if transactional_id is None else TransactionalWrite(transactional_id, version >= 12),
     )
 
 
@@ -108,7 +109,16 @@ def matched_produce(shape: produce_shape.ProduceShape, frame: bytearray) -> tupl
     if found is None:
         return None
     partition, start, end = found
-    return (None, shape.acks, shape.timeout_ms, shape.topic, partition, bytes(frame[start:end]))
+    write = shape.transaction
+    transactional_id = None if write is None else write.transactional_id
+    return (
+        transactional_id,
+        shape.acks,
+        shape.timeout_ms,
+        shape.topic,
+        partition,
+        bytes(frame[start:end]),
+    )
 
 
 def fetch_frame(

@@ -92,3 +92,12 @@ def test_an_empty_batch_with_an_overlong_varint_length_does_not_match(version, l
     shape = learn_produce(produce_frame(version))
     head = produce_frame(version)[: shape.body_at + 4]
     assert match(shape, head + length + b"\0\0\0") is None
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_transactional_id_belongs_to_the_shape(version):
+    shape = learn_produce(produce_frame(version, transactional_id="payments"))
+    same = produce_frame(version, transactional_id="payments", partition=3, records=b"b" * 90)
+    assert matched_produce(shape, same) == produce_meaning(same)
+    for other in (None, "", "payment", "paymentz"):
+        assert match(shape, produce_frame(version, transactional_id=other)) is None

@@ -2,7 +2,12 @@
 
 import pytest
 
-from highwater.gateway.data_plane.denials import is_of_replica, produce_denials, unreadable_topics
+from highwater.gateway.data_plane.denials import (
+    has_transactional_records,
+    is_of_replica,
+    produce_denials,
+    unreadable_topics,
+)
 from highwater.gateway.routing.client import ClientInfo, Peer
 from highwater.gateway.routing.table import RoutingTable
 from highwater.kafka.error_codes import ErrorCode
@@ -51,7 +56,8 @@ def request(*topics, transactional_id=None):
 
 
 def codes(authorizer, asked):
-    found = produce_denials(authorizer, CLIENT, asked)
+    transactional = has_transactional_records(asked)
+    found = produce_denials(authorizer, CLIENT, asked, transactional=transactional)
     return {name: failure.error_code for name, failure in found.items()}
 
 
@@ -99,11 +105,16 @@ def test_topics_need_read():
 
 
 def test_nothing_is_looked_at_where_everything_is_allowed():
-    asked = request(("orders", [batch(TRANSACTIONAL_BIT)]))
+    asked = request(("orders", [batch(TRANSACTIONAL_BIT)]), transactional_id="payments")
     del asked.topic_data
-    assert not produce_denials(AllowAll(), CLIENT, asked)
+    assert not produce_denials(AllowAll(), CLIENT, asked, transactional=True)
     fetched = fetch.FetchRequest(topics=[fetch.FetchRequestFetchTopic(topic="orders")])
     assert not unreadable_topics(AllowAll(), CLIENT, fetched)
+
+
+def test_transactional_records_without_an_id_are_denied_where_everything_is_allowed():
+    asked = request(("orders", [batch()]), ("clicks", [batch(TRANSACTIONAL_BIT)]))
+    assert codes(AllowAll(), asked) == {"orders": ID_DENIED, "clicks": ID_DENIED}
 
 
 def test_topics_by_id_are_asked_for_by_their_names():

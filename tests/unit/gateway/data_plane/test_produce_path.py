@@ -4,125 +4,26 @@ from dataclasses import replace
 
 import pytest
 
-from highwater.gateway.core.budget import MemoryBudget
-from highwater.gateway.core.meters import RequestMeters
-from highwater.gateway.core.session import Session
-from highwater.gateway.core.shared_input import SharedInput
-from highwater.gateway.core.turn import Turn
 from highwater.gateway.data_plane.produce_path import ProducePath
-from highwater.gateway.routing.client import ClientInfo, Peer
-from highwater.gateway.routing.table import RoutingTable
 from highwater.hop.append import OUTCOME_APPENDED, Failure
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.framing import encode_request_header
 from highwater.kafka.messages import produce
 from highwater.model.acl_operations import AclOperation
-from highwater.model.authorization import AllowAll
 from highwater.model.cluster import GatewayListener, GatewayState
-from highwater.model.ids import DEFAULT_INSTANCE, NO_TOPIC_ID, InstanceId, TopicId
+from highwater.model.ids import NO_TOPIC_ID, InstanceId, TopicId
 from highwater.model.listener_names import DEFAULT_LISTENER
 from tests.support.controller_images import image_of, node_state, topic_state
-from tests.unit.gateway.core.session_world import Wire
 from tests.unit.gateway.core.shape_frames import produce_frame, topic_id_of
+from tests.unit.gateway.data_plane.produce_world import world
 from tests.unit.gateway.handlers.fakes import DenySome, a_topic
 from tests.unit.hop.sinks import group_of
 
 
-class Link:
-    """Keeps appended batches until the test answers."""
-
-    def __init__(self):
-        self.batches = []
-
-    def append(self, route, acks, batch, nbytes, sink, index, deadline_ms):
-        assert nbytes == len(batch)
-        self.batches.append((route, acks, bytes(batch), sink, index, deadline_ms))
-
-    def answer(self, base_offset=0, failure=None, throttle_ms=0):
-        _route, _acks, _, sink, index, _ = self.batches.pop(0)
-        group = Group()
-        group.throttle_ms = throttle_ms
-        sink.append_done(index, base_offset, group, failure)
-
-
-class Group:
-    log_append_time_ms, log_start_offset, throttle_ms = -1, 3, 0
-
-
-class World:
-    def __init__(self):
-        self.due = []
-        self.link = Link()
-        self.wire = Wire()
-        self.routing = RoutingTable(lambda node: self.link if node == 1 else None)
-        self.topics = [
-            topic_state("orders", [(1,), (1,), (2,)]),
-            topic_state("other", [(1,)]),
-        ]
-        self.routing.apply(image_of(topics=self.topics))
-        self.shared = SharedInput(
-            turn=Turn(self.due.append, lambda: 1000 * 10**6),
-            budget=MemoryBudget(1 << 20),
-            meters=RequestMeters(),
-            frame_bytes_max=1 << 20,
-            in_flight_bytes_max=1 << 20,
-        )
-        self.peer = Peer(instance=DEFAULT_INSTANCE, node=None, host="", port=0)
-        self.session = Session(shared=self.shared, handler=self, wire=self.wire, client=self)
-        self.wire.session = self.session
-        self.produce = ProducePath(AllowAll()).start
-        self.muted = []
-        self.wire.unmute_after = self.muted.append
-
-    @property
-    def topics_of_client(self):
-        return self.routing.topics_of(DEFAULT_INSTANCE)
-
-    def name_of(self, answered):
-        """The topic's name, also if the answer has its id."""
-        if answered.topic_id == NO_TOPIC_ID:
-            return answered.name
-        assert answered.name == ""
-        return next(
-            (t.name for t in self.topics if t.topic_id == answered.topic_id), answered.topic_id
-        )
-
-    def send(self, frame):
-        data = len(frame).to_bytes(4, "big") + frame
-        self.session.get_buffer(-1)[: len(data)] = data
-        self.session.buffer_updated(len(data))
-
-    def run(self):
-        while self.due:
-            self.due.pop(0)()
-
-    def replies(self, version):
-        """Decoded replies: (correlation id, partition responses)."""
-        self.run()
-        found = []
-        for frame in self.wire.sent:
-            assert int.from_bytes(frame[:4], "big") == len(frame) - 4
-            response = produce.decode_response(frame, 9 if version >= 9 else 8, version)
-            partitions = [
-                (self.name_of(t), p.index, p.error_code, p.base_offset)
-                for t in response.responses
-                for p in t.partition_responses
-            ]
-            found.append((int.from_bytes(frame[4:8], "big"), partitions))
-        self.wire.sent.clear()
-        return found
-
-
 @pytest.fixture
 def w():
-    made = World()
-    made.session.client = ClientInfo(made.peer, made.topics_of_client)
-    yield made
-    while made.link.batches:
-        made.link.answer()
-    made.run()
-    assert made.session.outstanding == 0
-    assert made.shared.budget.used == 0
+    with world() as made:
+        yield made
 
 
 def unknown_topic(version):
@@ -136,10 +37,10 @@ VERSIONS = pytest.mark.parametrize("version", [3, 5, 7, 8, 9, 11, 12, 13])
 @VERSIONS
 def test_the_second_request_takes_the_short_way_to_the_same_answer(w, version):
     for n in range(3):
-        frame = produce_frame(version, correlation_id=n, partition=1, records=b"r%d" % n * 40)
+        frame = produce_frame(version, correlation_id=n, partition=1, records=b"b%d" % n * 40)
         w.send(frame)
         route, acks, batch, sink, _, deadline_ms = w.link.batches[0]
-        assert (route.partition, acks, batch) == (1, 1, b"r%d" % n * 40)
+        assert (route.partition, acks, batch) == (1, 1, b"b%d" % n * 40)
         assert deadline_ms == 31_000
         assert type(sink).__name__ == ("SinglePartitionReply" if n else "ManyPartitionsReply")
         w.link.answer(base_offset=70 + n)
@@ -287,7 +188,7 @@ def test_many_partitions_are_answered_together(w, version):
                 name=name,
                 topic_id=topic_id_of(name),
                 partition_data=[
-                    produce.ProduceRequestPartitionProduceData(index=i, records=b"r" * 70)
+                    produce.ProduceRequestPartitionProduceData(index=i, records=b"b" * 70)
                     for i in partitions
                 ],
             )

@@ -38,6 +38,8 @@ from highwater.model.cluster import (
 from highwater.model.ids import (
     DEFAULT_INSTANCE,
     GROUP_METADATA_TOPIC,
+    INTERNAL_TOPICS,
+    TRANSACTION_STATE_TOPIC,
     GatewayId,
     InstanceId,
     LeaderEpoch,
@@ -74,13 +76,17 @@ def topic(name: str, leaders: Sequence[int] = (1,), **changes: Any) -> TopicStat
         instance=DEFAULT_INSTANCE,
         name=name,
         partitions=tuple(partition(number, leader) for number, leader in enumerate(leaders)),
-        internal=name == GROUP_METADATA_TOPIC,
+        internal=name in INTERNAL_TOPICS,
     )
     return replace(state, **changes)
 
 
 def group_topic(leaders: Sequence[int] = (1, 2, 3)) -> TopicState:
     return topic(GROUP_METADATA_TOPIC, leaders)
+
+
+def transaction_topic(leaders: Sequence[int] = (1, 2, 3)) -> TopicState:
+    return topic(TRANSACTION_STATE_TOPIC, leaders)
 
 
 def node(number: int, **changes: Any) -> NodeState:
@@ -148,6 +154,7 @@ class FakeLink:
         self.answer_epochs: Callable[[Any], Any] | None = None
         self.answer_producers: Callable[[Any], Any] | None = None
         self.answer_deletions: Callable[[Any], Any] | None = None
+        self.answer_markers: Callable[[Any], Any] | None = None
         self.answer_log_dirs: Callable[[Any], Any] | None = None
         self.answer_loggers: Callable[[Any], Any] | None = None
         """For both questions about loggers."""
@@ -181,6 +188,11 @@ class FakeLink:
         self.asked.append((request, timeout_s))
         assert self.answer_deletions is not None
         return self.answer_deletions(request)
+
+    async def write_txn_markers(self, request: Any, timeout_s: float) -> Any:
+        self.asked.append((request, timeout_s))
+        assert self.answer_markers is not None
+        return self.answer_markers(request)
 
     async def describe_log_dirs(self, request: Any, timeout_s: float) -> Any:
         self.asked.append((request, timeout_s))
@@ -367,6 +379,10 @@ def a_topic(name: str) -> Resource:
 
 def a_group(group_id: str) -> Resource:
     return Resource(ResourceType.GROUP, group_id)
+
+
+def a_transaction(transactional_id: str) -> Resource:
+    return Resource(ResourceType.TRANSACTIONAL_ID, transactional_id)
 
 
 class FakeBackend:

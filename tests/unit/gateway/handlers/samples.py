@@ -8,6 +8,8 @@ from typing import Any
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.message import Message
 from highwater.kafka.messages import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
@@ -29,8 +31,10 @@ from highwater.kafka.messages import (
     describe_producers,
     describe_quorum,
     describe_topic_partitions,
+    describe_transactions,
     describe_user_scram_credentials,
     elect_leaders,
+    end_txn,
     find_coordinator,
     heartbeat,
     incremental_alter_configs,
@@ -41,18 +45,22 @@ from highwater.kafka.messages import (
     list_groups,
     list_offsets,
     list_partition_reassignments,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
     sync_group,
+    txn_offset_commit,
     unregister_broker,
     update_features,
+    write_txn_markers,
 )
 
 TOPIC = "access_log"
 GROUP = "readers"
+TRANSACTIONAL_ID = "payments"
 
 
 def sample_request(api_key: int, version: int) -> Any:
@@ -73,8 +81,8 @@ def _codes(value: Any) -> Iterator[int]:
     elif isinstance(value, Message):
         for name in value.__slots__:
             inner += _codes(getattr(value, name))
-        if not inner and "error_code" in value.__slots__:
-            inner.append(value.error_code)
+        names = ("error_code", "partition_error_code")
+        inner = inner or [getattr(value, name) for name in names if name in value.__slots__]
     yield from inner
 
 
@@ -125,7 +133,52 @@ def _find_coordinator(version: int) -> Any:
     return find_coordinator.FindCoordinatorRequest(GROUP)
 
 
+def _add_partitions_to_txn(version: int) -> Any:
+    topics = [add_partitions_to_txn.AddPartitionsToTxnRequestAddPartitionsToTxnTopic(TOPIC, [0])]
+    if version >= 4:
+        transaction = add_partitions_to_txn.AddPartitionsToTxnRequestAddPartitionsToTxnTransaction(
+            TRANSACTIONAL_ID, 7_000, 3, False, topics
+        )
+        return add_partitions_to_txn.AddPartitionsToTxnRequest([transaction])
+    return add_partitions_to_txn.AddPartitionsToTxnRequest((), TRANSACTIONAL_ID, 7_000, 3, topics)
+
+
 _SAMPLES = {
+    ApiKey.ADD_PARTITIONS_TO_TXN: _add_partitions_to_txn,
+    ApiKey.ADD_OFFSETS_TO_TXN: lambda version: add_offsets_to_txn.AddOffsetsToTxnRequest(
+        TRANSACTIONAL_ID, 7_000, 3, GROUP
+    ),
+    ApiKey.END_TXN: lambda version: end_txn.EndTxnRequest(TRANSACTIONAL_ID, 7_000, 3, True),
+    ApiKey.TXN_OFFSET_COMMIT: lambda version: txn_offset_commit.TxnOffsetCommitRequest(
+        TRANSACTIONAL_ID,
+        GROUP,
+        7_000,
+        3,
+        topics=[
+            txn_offset_commit.TxnOffsetCommitRequestTxnOffsetCommitRequestTopic(
+                TOPIC,
+                [
+                    txn_offset_commit.TxnOffsetCommitRequestTxnOffsetCommitRequestPartition(
+                        0, 42, committed_metadata=""
+                    )
+                ],
+            )
+        ],
+    ),
+    ApiKey.WRITE_TXN_MARKERS: lambda version: write_txn_markers.WriteTxnMarkersRequest(
+        [
+            write_txn_markers.WriteTxnMarkersRequestWritableTxnMarker(
+                7_000,
+                3,
+                True,
+                [write_txn_markers.WriteTxnMarkersRequestWritableTxnMarkerTopic(TOPIC, [0])],
+            )
+        ]
+    ),
+    ApiKey.DESCRIBE_TRANSACTIONS: (
+        lambda version: describe_transactions.DescribeTransactionsRequest([TRANSACTIONAL_ID])
+    ),
+    ApiKey.LIST_TRANSACTIONS: lambda version: list_transactions.ListTransactionsRequest(),
     ApiKey.LIST_OFFSETS: lambda version: list_offsets.ListOffsetsRequest(
         -1,
         0,

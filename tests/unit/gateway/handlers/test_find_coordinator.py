@@ -1,5 +1,3 @@
-from types import SimpleNamespace
-
 import pytest
 
 from highwater.kafka.error_codes import ErrorCode
@@ -7,7 +5,6 @@ from highwater.kafka.messages.find_coordinator import FindCoordinatorRequest
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import ResourceType
 from highwater.model.errors import UnreachableError
-from highwater.runtime.log_limit import VALUE_CHARS_MAX
 from tests.unit.gateway.handlers.fakes import (
     Client,
     FakeBackend,
@@ -15,6 +12,7 @@ from tests.unit.gateway.handlers.fakes import (
     group_topic,
     image_of,
     node,
+    transaction_topic,
     with_listener,
 )
 
@@ -118,14 +116,26 @@ async def test_while_no_gateway_serves_the_leader():
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-async def test_transactional_ids_are_refused(version):
-    backend = FakeBackend()
+async def test_the_leader_of_the_transactional_id_s_partition(version):
+    # abs(hashCode) % 3 in Java: readers 1, payments 2.
+    backend = FakeBackend(image_of(group_topic([2, 2, 2]), transaction_topic([1, 2, 3])))
+    found = await Client(backend).call(ask(version, "payments", key_type=1), version)
+    assert results(found, version) == [(0, 3, "10.1.1.1", 9095)]
+    if version >= 4:
+        found = await Client(backend).call(ask(version, "readers", "payments", key_type=1), version)
+        assert [node for _, node, _, _ in results(found, version)] == [2, 3]
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+async def test_the_first_call_for_a_transaction_creates_the_topic_of_transactions(version):
+    backend = FakeBackend(image_of(group_topic()), transaction_state_partitions=3)
     response = await Client(backend).call(ask(version, "payments", key_type=1), version)
-    # Not INVALID_REQUEST: librdkafka would ask again for ever.
-    assert results(response, version) == [(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, -1, "", -1)]
-    one = response.coordinators[0] if version >= 4 else response
-    assert "transactions are not served" in one.error_message
-    assert backend.controller.requests == []
+    assert results(response, version) == [(0, 3, "10.1.1.1", 9095)]
+    [request] = backend.controller.requests
+    [wish] = request.topics
+    assert (wish.name, wish.internal, wish.partitions) == ("__transaction_state", True, 3)
+    await Client(backend).call(ask(version, "payments", key_type=1), version)
+    assert len(backend.controller.requests) == 1
 
 
 @pytest.mark.parametrize(("version", "key_type"), [(4, 2), (5, 2), (6, 3), (6, -1)])
@@ -140,33 +150,6 @@ async def test_no_coordinator_of_share_groups():
     assert results(response, 6) == [NONE_YET]
     assert "share groups are not served" in response.coordinators[0].error_message
     assert backend.controller.requests == []
-
-
-async def test_huge_transactional_ids_are_logged_shortened():
-    backend = FakeBackend()
-    lines = []
-
-    class Log:
-        def warning(self, event, **values):
-            lines.append((event, values))
-
-    backend.log = Log()
-    await Client(backend).call(ask(3, "p" * 30_000, key_type=1), 3)
-    [(event, values)] = lines
-    assert event == "transactions_not_served"
-    assert [len(one) for one in values["transactional_ids"]] == [VALUE_CHARS_MAX]
-
-
-async def test_a_client_that_asks_again_and_again_for_transactions_does_not_fill_the_log():
-    backend = FakeBackend()
-    lines = []
-    backend.log = SimpleNamespace(warning=lambda event, **values: lines.append((event, values)))
-    client = Client(backend)
-    for _ in range(240):
-        await client.call(ask(4, "payments", key_type=1), 4)
-        backend.clock.now_ms += 500
-    assert [event for event, _ in lines] == ["transactions_not_served"] * 2
-    assert [values.get("repeated") for _, values in lines] == [None, 119]
 
 
 @pytest.mark.parametrize(

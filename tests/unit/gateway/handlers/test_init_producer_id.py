@@ -1,13 +1,22 @@
 import pytest
 
 from highwater.kafka.error_codes import ErrorCode
-from highwater.kafka.messages.init_producer_id import InitProducerIdRequest
+from highwater.kafka.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import THE_CLUSTER, Resource, ResourceType
 from highwater.model.errors import UnreachableError
-from tests.unit.gateway.handlers.fakes import Client, FakeBackend
+from tests.unit.gateway.handlers.fakes import (
+    Client,
+    FakeBackend,
+    echo,
+    group_topic,
+    image_of,
+    refuse,
+    request_of,
+    transaction_topic,
+)
 
-VERSIONS = range(5)
+VERSIONS = range(6)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -29,12 +38,34 @@ async def test_without_transactions_the_previous_id_does_not_matter():
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_transactional_ids_are_refused_in_words_that_clients_show(version):
-    backend = FakeBackend()
-    answer = await Client(backend).call(InitProducerIdRequest("payments"), version)
-    assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
+async def test_the_coordinator_answers_for_a_transactional_id(version):
+    backend = FakeBackend(image_of(group_topic([2, 2, 2]), transaction_topic([1, 2, 3])))
+    backend.coordinate(echo(InitProducerIdResponse(producer_id=9_000, producer_epoch=4)))
+    former = {"producer_id": 9_000, "producer_epoch": 3} if version >= 3 else {}
+    request = InitProducerIdRequest("payments", 40_000, **former)
+    answer = await Client(backend).call(request, version)
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (0, 9_000, 4)
+    [(node_id, call)] = backend.coordinator_calls()
+    assert (node_id, call.partition, call.api_version) == (3, 2, version)
+    assert request_of(call) == request
     assert backend.controller.requests == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    "code", [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS]
+)
+async def test_the_coordinators_error_is_in_the_answer(version, code):
+    backend = FakeBackend(image_of(transaction_topic()))
+    backend.coordinate(refuse(code))
+    answer = await Client(backend).call(InitProducerIdRequest("payments"), version)
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_producer_that_asked_for_no_coordinator_has_to(version):
+    answer = await Client(FakeBackend()).call(InitProducerIdRequest("payments"), version)
+    assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 @pytest.mark.parametrize("version", VERSIONS)

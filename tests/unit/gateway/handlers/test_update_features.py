@@ -24,11 +24,12 @@ def ask(version, *updates):
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_the_only_level_is_taken(version):
-    request = ask(version, ("metadata.version", 25, UPGRADE), ("group.version", 0, UPGRADE))
+    levels = {"metadata.version": 25, "group.version": 0, "transaction.version": 2}
+    request = ask(version, *((name, level, UPGRADE) for name, level in levels.items()))
     response = await Client(FakeBackend()).call(request, version)
     assert (response.error_code, response.error_message) == (0, None)
     names = [(one.feature, one.error_code) for one in response.results]
-    assert names == ([("metadata.version", 0), ("group.version", 0)] if version < 2 else [])
+    assert names == ([(name, 0) for name in levels] if version < 2 else [])
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -37,7 +38,8 @@ async def test_the_only_level_is_taken(version):
     [
         ("metadata.version", 26, "only supports versions 25-25"),
         ("metadata.version", 7, "only supports versions 25-25"),
-        ("transaction.version", 2, "only supports versions 0-0"),
+        ("transaction.version", 3, "only supports versions 0-2"),
+        ("transaction.version", 1, "cannot be lowered from 2"),
         ("transaction.version", -1, "cannot be less than 0"),
         ("share.version", 1, "does not support this feature"),
     ],

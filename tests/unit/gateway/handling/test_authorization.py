@@ -28,11 +28,12 @@ from tests.unit.gateway.handlers.fakes import (
     FakeBackend,
     a_group,
     a_topic,
+    a_transaction,
     group_topic,
     image_of,
     topic,
 )
-from tests.unit.gateway.handlers.samples import GROUP, TOPIC, sample_request
+from tests.unit.gateway.handlers.samples import GROUP, TOPIC, TRANSACTIONAL_ID, sample_request
 
 EVERYTHING = [*product(AclOperation, ResourceType)]
 
@@ -102,6 +103,7 @@ def test_an_unknown_kind_of_configs_is_not_a_matter_of_authorization():
 
 _GROUP = a_group(GROUP)
 _TOPIC = a_topic(TOPIC)
+_TRANSACTION = a_transaction(TRANSACTIONAL_ID)
 _OP = AclOperation
 ASKED = {
     ApiKey.LIST_OFFSETS: [(_OP.DESCRIBE, _TOPIC)],
@@ -152,8 +154,22 @@ ASKED = {
     ApiKey.DESCRIBE_PRODUCERS: [(_OP.READ, _TOPIC)],
     ApiKey.LIST_CONFIG_RESOURCES: [(_OP.DESCRIBE_CONFIGS, THE_CLUSTER)],
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: [(_OP.DESCRIBE, _TOPIC)],
+    ApiKey.ADD_PARTITIONS_TO_TXN: [(_OP.WRITE, _TRANSACTION)],
+    ApiKey.ADD_OFFSETS_TO_TXN: [(_OP.WRITE, _TRANSACTION)],
+    ApiKey.END_TXN: [(_OP.WRITE, _TRANSACTION)],
+    ApiKey.WRITE_TXN_MARKERS: [(_OP.ALTER, THE_CLUSTER), (_OP.CLUSTER_ACTION, THE_CLUSTER)],
+    ApiKey.TXN_OFFSET_COMMIT: [(_OP.WRITE, _TRANSACTION)],
+    ApiKey.DESCRIBE_TRANSACTIONS: [(_OP.DESCRIBE, _TRANSACTION)],
+    ApiKey.LIST_TRANSACTIONS: [],  # Transactions are left out, and there is none.
 }
 """What each API asks for its sample request if everything is denied, in this order."""
+
+
+def asked_of(api_key, version):
+    if api_key == ApiKey.ADD_PARTITIONS_TO_TXN and version >= 4:
+        return [(_OP.CLUSTER_ACTION, THE_CLUSTER)]
+    return ASKED[api_key]
+
 
 SERVED = [
     pytest.param(api, version, id=f"{api.module}-v{version}")
@@ -182,7 +198,7 @@ async def test_every_api_asks_and_does_nothing_that_is_denied(api, version):
     authorizer = backend.deny(*EVERYTHING)
     client = Client(backend)
     response = await client.call(question(api.key, version), version)
-    assert [one[1:] for one in authorizer.asked] == ASKED[api.key]
+    assert [one[1:] for one in authorizer.asked] == asked_of(api.key, version)
     assert backend.controller.requests == []
     assert not any(link.asked for link in backend.links.values())
     if api.key != ApiKey.LIST_GROUPS:  # Which filters what it has got.
@@ -200,4 +216,4 @@ async def test_no_api_asks_twice_for_the_same(api, version):
     # DESCRIBE decides what is told, and is one of the operations that are told.
     if api.key not in (ApiKey.DESCRIBE_CLUSTER, ApiKey.DESCRIBE_TOPIC_PARTITIONS):
         assert len(asked) == len(set(asked))
-    assert bool(asked) == (api.key != ApiKey.API_VERSIONS)
+    assert bool(asked) == (api.key not in (ApiKey.API_VERSIONS, ApiKey.LIST_TRANSACTIONS))

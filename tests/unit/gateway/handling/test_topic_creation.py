@@ -4,11 +4,12 @@ from types import SimpleNamespace
 from highwater.gateway.handling import topic_creation
 from highwater.gateway.handling.topic_creation import (
     auto_topic,
+    coordinator_topic,
     create_topics,
-    group_metadata_topic,
 )
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.errors import UnreachableError
+from highwater.model.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tests.unit.gateway.handlers.fakes import Client, FakeBackend, group_topic, image_of
 
 
@@ -78,7 +79,7 @@ async def test_the_number_of_creations_is_limited(monkeypatch):
 
 async def test_the_topic_of_group_metadata_is_internal_and_compacted():
     backend = FakeBackend(group_metadata_partitions=7)
-    found = await group_metadata_topic(context_of(backend))
+    found = await coordinator_topic(context_of(backend), GROUP_METADATA_TOPIC)
     assert found is not None
     assert (found.internal, len(found.partitions)) == (True, 7)
     assert found.configs["cleanup.policy"] == "compact"
@@ -90,16 +91,16 @@ async def test_the_topic_of_group_metadata_waits_for_the_nodes_of_its_replicas()
     backend = FakeBackend(group_metadata_replication_factor=3)
     code = int(ErrorCode.INVALID_REPLICATION_FACTOR)
     backend.controller.errors["__consumer_offsets"] = (code, "only 1 broker(s) are registered.")
-    assert await group_metadata_topic(context_of(backend)) is None
+    assert await coordinator_topic(context_of(backend), GROUP_METADATA_TOPIC) is None
     [wish] = backend.controller.requests[0].topics
     assert wish.replication_factor == 3
     backend.controller.errors.clear()
-    assert await group_metadata_topic(context_of(backend)) is not None
+    assert await coordinator_topic(context_of(backend), GROUP_METADATA_TOPIC) is not None
 
 
 async def test_an_existing_group_metadata_topic_is_not_created():
     backend = FakeBackend(image_of(group_topic()))
-    found = await group_metadata_topic(context_of(backend))
+    found = await coordinator_topic(context_of(backend), GROUP_METADATA_TOPIC)
     assert found is backend.image.topic("__consumer_offsets")
     assert backend.controller.requests == []
 
@@ -115,3 +116,24 @@ async def test_a_creation_that_fails_is_logged_within_the_limit():
         assert codes == {"clicks": ErrorCode.LEADER_NOT_AVAILABLE}
     [(event, values)] = lines
     assert (event, values["topics"]) == ("topic_creation_failed", ["clicks"])
+
+
+async def test_the_topic_of_transaction_states_has_kafkas_configs():
+    backend = FakeBackend(
+        transaction_state_partitions=7,
+        transaction_state_replication_factor=3,
+        transaction_state_min_isr=1,
+        transaction_state_segment_bytes=1 << 20,
+    )
+    found = await coordinator_topic(context_of(backend), TRANSACTION_STATE_TOPIC)
+    assert found is not None
+    assert (found.internal, len(found.partitions)) == (True, 7)
+    assert found.configs == {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": "1",
+        "segment.bytes": "1048576",
+        "unclean.leader.election.enable": "false",
+    }
+    [wish] = backend.controller.requests[0].topics
+    assert (wish.name, wish.internal, wish.replication_factor) == ("__transaction_state", True, 3)

@@ -5,7 +5,13 @@ import pytest
 from highwater.gateway.core.meters import ApiMeter
 from highwater.gateway.handling.apis import APIS
 from highwater.gateway.requests.response_errors import count_errors
-from highwater.kafka.messages import find_coordinator, heartbeat, metadata, offset_fetch
+from highwater.kafka.messages import (
+    add_partitions_to_txn,
+    find_coordinator,
+    heartbeat,
+    metadata,
+    offset_fetch,
+)
 from highwater.kafka.registry import request_codec
 
 
@@ -33,6 +39,17 @@ def test_codes_of_topics_and_of_their_partitions():
         ],
     )
     assert counted(response) == {5: 2, 3: 1}
+
+
+def test_codes_of_partitions_by_another_name():
+    partition = add_partitions_to_txn.AddPartitionsToTxnResponseAddPartitionsToTxnPartitionResult
+    topic = add_partitions_to_txn.AddPartitionsToTxnResponseAddPartitionsToTxnTopicResult
+    response = add_partitions_to_txn.AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=[
+            topic("a", [partition(0, 51), partition(1), partition(2, 3)])
+        ]
+    )
+    assert counted(response) == {51: 1, 3: 1}
 
 
 def test_codes_of_groups_in_both_shapes_of_offset_fetch():

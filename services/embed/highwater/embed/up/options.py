@@ -69,13 +69,17 @@ class UpOptions:
 def up_defaults(section: str, options: UpOptions) -> Mapping[str, Any]:
     """UP_DEFAULTS, and defaults that depend on the number of nodes.
 
-    The group metadata topic waits for the nodes of its replicas, so that it does not get one replica
-    when the first node is ready before the others.
+    The topics of coordinators wait for the nodes of their replicas, so that they do not get one
+    replica when the first node is ready before the others.
     """
     if section != "gateway":
         return UP_DEFAULTS[section]
     factor = min(INTERNAL_REPLICAS_MAX, options.nodes)
-    return {**UP_DEFAULTS[section], "group_metadata_replication_factor": factor}
+    return {
+        **UP_DEFAULTS[section],
+        "group_metadata_replication_factor": factor,
+        "transaction_state_replication_factor": factor,
+    }
 
 
 def assignments_by_section(

@@ -178,6 +178,12 @@ class GrpcNodeLink:
             "DeleteRecords", request, pb.DeleteRecordsResponse, timeout_s, idempotent=False
         )
 
+    async def write_txn_markers(
+        self, request: pb.WriteTxnMarkersRequest, timeout_s: float
+    ) -> pb.WriteTxnMarkersResponse:
+        """Answers in the order of the request; raises UnreachableError."""
+        return await self._call("WriteTxnMarkers", request, pb.WriteTxnMarkersResponse, timeout_s)
+
     async def describe_log_dirs(
         self, request: pb.DescribeLogDirsRequest, timeout_s: float
     ) -> pb.DescribeLogDirsResponse:

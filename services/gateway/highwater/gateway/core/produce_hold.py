@@ -35,6 +35,7 @@ from highwater.hop.append import (
     AppendSink,
     Batch,
     Failure,
+    TransactionalWrite,
     tell_sinks,
 )
 from highwater.hop.append_expiry import (
@@ -173,9 +174,12 @@ class PartitionHold:
         sink: AppendSink,
         index: int,
         deadline_ms: int,
+        transaction: TransactionalWrite | None = None,
     ) -> None:
         """Holds a batch behind all earlier ones; if there is no room, answers all of them."""
-        self._gatherer.append(self._route, acks, batch, nbytes, sink, index, deadline_ms)
+        self._gatherer.append(
+            self._route, acks, batch, nbytes, sink, index, deadline_ms, transaction
+        )
         self._ledger.nbytes += nbytes
         if self._ledger.nbytes > self._ledger.bytes_max:
             self.give_up("too much waits for new leaders")

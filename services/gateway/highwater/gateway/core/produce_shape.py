@@ -1,7 +1,7 @@
 """Recognises the next Produce request of a connection by the shape of the last one.
 
 A producer's requests differ in correlation id, partition and records; everything else (client id,
-acks, timeout, the topic by name or, from version 13 on, by id) repeats. So the bytes between those
+transactional id, acks, timeout, the topic by name or, from version 13 on, by id) repeats. So the bytes between those
 are kept and compared, at a tenth of the cost of decoding. A frame that does not match goes through
 the generated codec.
 """
@@ -9,6 +9,7 @@ the generated codec.
 from struct import Struct
 from typing import Final, Generic, TypeVar
 
+from highwater.hop.append import TransactionalWrite
 from highwater.kafka.records.batch import ATTRIBUTES_AT, COMPRESSION_MASK
 from highwater.kafka.records.compression import Compression
 
@@ -38,6 +39,7 @@ class ProduceShape(Generic[Topic]):
         "prefix",
         "timeout_ms",
         "topic",
+        "transaction",
         "version",
     )
 
@@ -51,6 +53,7 @@ class ProduceShape(Generic[Topic]):
         topic: Topic,
         name: bytes,
         layout: Struct,
+        transaction: TransactionalWrite | None,
     ) -> None:
         self.prefix = prefix
         self.body_at = HEADER_AT + len(prefix)
@@ -62,6 +65,8 @@ class ProduceShape(Generic[Topic]):
         """The topic's name, or its id, as encoded in replies."""
         self.layout = layout
         """The layout of the replies."""
+        self.transaction = transaction
+        """That of all its batches; None if the requests have no transactional id."""
 
 
 def match(shape: ProduceShape[Topic], frame: bytearray) -> tuple[int, int, int] | None:
@@ -117,6 +122,7 @@ def learn(
     topic: Topic,
     name: bytes,
     layout: Struct,
+    transaction: TransactionalWrite | None = None,
 ) -> ProduceShape[Topic] | None:
     """The shape of a frame in which the codec found one topic with one partition.
 
@@ -140,6 +146,7 @@ def learn(
         topic=topic,
         name=name,
         layout=layout,
+        transaction=transaction,
     )
     found = match(shape, frame)
     return shape if found is not None and found[2] - found[1] == batch_bytes else None

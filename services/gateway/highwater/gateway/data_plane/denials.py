@@ -28,20 +28,20 @@ _TRANSACTIONAL_ID_DENIED: Final = Failure(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATI
 
 
 def produce_denials(
-    authorizer: Authorizer, client: ClientInfo, request: ProduceRequest
+    authorizer: Authorizer, client: ClientInfo, request: ProduceRequest, *, transactional: bool
 ) -> Mapping[str, Failure]:
     """Why topics are denied, by name (Kafka: `KafkaApis.handleProduceRequest`).
 
     A topic that the request names by id is asked for by its name; an unknown id has none.
 
-    Topics need WRITE. If there are transactional records, the transactional id needs it, too;
-    otherwise all topics are denied.
+    Topics need WRITE. If there are transactional records (`transactional`), there has to be a
+    transactional id, which needs it, too; otherwise all topics are denied.
     """
-    if authorizer.allows_all:
+    if authorizer.allows_all and not (transactional and request.transactional_id is None):
         return _NOTHING
     who = client.requester
     names = [_name(client, topic.name, topic.topic_id) for topic in request.topic_data]
-    if _has_transactional_records(request):
+    if transactional:
         name = request.transactional_id
         if name is None or not authorizer.allows(
             who, AclOperation.WRITE, Resource(ResourceType.TRANSACTIONAL_ID, name)
@@ -75,7 +75,7 @@ def _name(client: ClientInfo, name: str, topic_id: bytes) -> str:
     return "" if found is None else found.name
 
 
-def _has_transactional_records(request: ProduceRequest) -> bool:
+def has_transactional_records(request: ProduceRequest) -> bool:
     """True if the first batch of any partition is transactional (Kafka: `RequestUtils`)."""
     low_byte_at = ATTRIBUTES_AT + 1
     return any(

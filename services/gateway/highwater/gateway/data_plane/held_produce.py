@@ -20,6 +20,7 @@ from highwater.hop.append import (
     AppendSink,
     Batch,
     Failure,
+    TransactionalWrite,
     tell_sinks,
 )
 from highwater.hop.append_expiry import unknown
@@ -119,6 +120,7 @@ class HeldProduce:
         sink: AppendSink,
         index: int,
         deadline_ms: int,
+        transaction: TransactionalWrite | None = None,
     ) -> None:
         """Takes one batch of a partition whose route has this target."""
         key = (route.topic_id, route.partition)
@@ -127,7 +129,7 @@ class HeldProduce:
             # Only a `PartitionRoute` can have this object as its target.
             found = cast("PartitionRoute", route)
             held = self._begin(found, _recallable(found.link), trusted=False)
-        held.hold.append(acks, batch, nbytes, sink, index, deadline_ms)
+        held.hold.append(acks, batch, nbytes, sink, index, deadline_ms, transaction)
         self._go_on(held)
 
     def take_result(

@@ -4,12 +4,13 @@ Hot path: a one-partition request that has the shape of the connection's last on
 object and one call to the leader's link. The generated codec decodes all others.
 
 - v3-v8 classic, v9+ flexible encoding; v7 allows zstd; v8 adds record errors; v10 current leaders.
-- v12 is v11 for producers without transactions (KIP-890). v13 names topics by id (KIP-516): an
+- v11 knows TRANSACTION_ABORTABLE, older ones get INVALID_TXN_STATE. From v12 on leaders add the partition
+  to the transaction; before, they ask whether its producer has added it (KIP-890). v13 names topics by id (KIP-516): an
   unknown id, also that of a topic deleted while its batch was held, is UNKNOWN_TOPIC_ID. A topic
   made anew under its name has another id, so no batch for the former one reaches it.
 - acks=0 is never answered; an error then closes the connection, as in Kafka.
 - Without WRITE on a topic its partitions are TOPIC_AUTHORIZATION_FAILED. If any batch is transactional,
-  all are TRANSACTIONAL_ID_AUTHORIZATION_FAILED without WRITE on the transactional id.
+  all are TRANSACTIONAL_ID_AUTHORIZATION_FAILED without a transactional id or WRITE on it.
 
 Deviations
 - Versions 0 to 2 are advertised for old librdkafka (KAFKA-18659), and close the connection.
@@ -18,20 +19,27 @@ Deviations
 """
 
 from struct import Struct
-from typing import Final, TypeAlias
+from typing import Final
 
 from highwater.gateway.core.meters import PRODUCE
-from highwater.gateway.core.produce_reply import TOPIC_IDS_FROM, name_part, pack_reply
+from highwater.gateway.core.produce_reply import name_part, pack_reply
 from highwater.gateway.core.produce_shape import ProduceShape, learn, match
 from highwater.gateway.core.reply import Reply
 from highwater.gateway.data_plane.decoding import RequestDecoder
-from highwater.gateway.data_plane.denials import produce_denials
+from highwater.gateway.data_plane.denials import has_transactional_records, produce_denials
+from highwater.gateway.data_plane.produce_encoding import (
+    PartitionResult,
+    TopicKey,
+    current_leader,
+    encode_reply,
+    failed_partition,
+    told,
+)
 from highwater.gateway.routing.client import ClientSession
-from highwater.gateway.routing.current_leader import CurrentLeader, leader_for_error
+from highwater.gateway.routing.current_leader import CurrentLeader
 from highwater.gateway.routing.table import InstanceTopics, TopicRoutes
-from highwater.hop.append import NO_BATCH, AppendGroup, Batch, Failure
+from highwater.hop.append import NO_BATCH, AppendGroup, Batch, Failure, TransactionalWrite
 from highwater.kafka.error_codes import ErrorCode
-from highwater.kafka.framing import encode_response_header, frame
 from highwater.kafka.messages import produce as codec
 from highwater.kafka.records.batch import ATTRIBUTES_AT, COMPRESSION_MASK
 from highwater.kafka.records.compression import Compression
@@ -40,15 +48,11 @@ from highwater.model.authorization import Authorizer
 MIN_VERSION: Final = 3
 MAX_VERSION: Final = 13
 ZSTD_FROM: Final = 7
-CURRENT_LEADER_FROM: Final = 10
-"""Version from which a refusal names the current leader and its address (KIP-951)."""
+ADDS_PARTITION_FROM: Final = 12
+"""Version from which leaders add partitions to transactions (KIP-890)."""
 TIMEOUT_MS_MIN: Final = 1_000
 """The minimum wait, even if the client's timeout is shorter; Kafka's only applies to acks=all."""
 TIMEOUT_MS_MAX: Final = 300_000
-
-PartitionResult: TypeAlias = codec.ProduceResponsePartitionProduceResponse
-TopicKey: TypeAlias = tuple[str, bytes]
-"""A topic as its request names it: its name and no id, or from version 13 on its id and no name."""
 
 _DECODER: Final = RequestDecoder(
     "Produce", range(MIN_VERSION, MAX_VERSION + 1), codec.decode_request
@@ -104,7 +108,7 @@ class SinglePartitionReply(ProduceReply):
         shape = self.shape
         session = self.session
         if failure is not None:
-            failure = _told(shape.version, failure, shape.topic)
+            failure = told(shape.version, failure, shape.topic)
             session.shared.meters.produce.failed(failure.error_code)
         if shape.acks == 0:
             session.complete_unanswered(self)
@@ -129,7 +133,7 @@ class SinglePartitionReply(ProduceReply):
             )
         else:
             listener = session.client.peer.listener
-            current = _current_leader(version, shape.topic, self.partition, failure, listener)
+            current = current_leader(version, shape.topic, self.partition, failure, listener)
             answer = encode_reply(
                 version,
                 self.correlation_id,
@@ -187,9 +191,9 @@ class ManyPartitionsReply(ProduceReply):
         if failure is not None:
             client = self.session.client
             routes = client.topics.find(*key)
-            failure = _told(self._version, failure, routes)
+            failure = told(self._version, failure, routes)
             self.session.shared.meters.produce.failed(failure.error_code)
-            current = _current_leader(
+            current = current_leader(
                 self._version, routes, result.index, failure, client.peer.listener
             )
             if current is not None:
@@ -237,80 +241,6 @@ class ManyPartitionsReply(ProduceReply):
         return missing > 0 or (missing == 0 and self._acks != 0 and self.parts is None)
 
 
-def _current_leader(
-    version: int, routes: TopicRoutes | None, partition: int, failure: Failure, listener: str
-) -> CurrentLeader | None:
-    if version < CURRENT_LEADER_FROM:
-        return None
-    code = failure.error_code
-    return leader_for_error(code, routes, partition, failure.leader, failure.leader_epoch, listener)
-
-
-def _told(version: int, failure: Failure, routes: TopicRoutes | None) -> Failure:
-    """The failure for a client: a topic that is not there, or not any more, is unknown by its id.
-
-    Kafka: `KafkaApis.handleProduceRequest`.
-    """
-    if (
-        version < TOPIC_IDS_FROM
-        or failure.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        or (routes is not None and not routes.gone)
-    ):
-        return failure
-    return Failure(ErrorCode.UNKNOWN_TOPIC_ID, failure.message)
-
-
-def failed_partition(
-    partition: int, failure: Failure, current: CurrentLeader | None
-) -> PartitionResult:
-    """A partition's error as sent to the client."""
-    return PartitionResult(
-        index=partition,
-        error_code=failure.error_code,
-        base_offset=-1,
-        error_message=failure.message or None,
-        record_errors=[
-            codec.ProduceResponseBatchIndexAndErrorMessage(index, message)
-            for index, message in failure.record_errors
-        ],
-        current_leader=(
-            None
-            if current is None
-            else codec.ProduceResponseLeaderIdAndEpoch(
-                leader_id=current.leader, leader_epoch=current.leader_epoch
-            )
-        ),
-    )
-
-
-def encode_reply(
-    version: int,
-    correlation_id: int,
-    topics: list[tuple[TopicKey, list[PartitionResult]]],
-    throttle_ms: int,
-    leaders: list[CurrentLeader],
-) -> bytes:
-    """A whole frame by the generated codec, with the addresses of `leaders`."""
-    brokers = {one.broker for one in leaders if one.broker is not None}
-    body = codec.encode_response(
-        codec.ProduceResponse(
-            responses=[
-                codec.ProduceResponseTopicProduceResponse(name, topic_id, results)
-                for (name, topic_id), results in topics
-            ],
-            throttle_time_ms=throttle_ms,
-            node_endpoints=[
-                codec.ProduceResponseNodeEndpoint(
-                    broker.node_id, broker.host, broker.port, broker.rack or None
-                )
-                for broker in sorted(brokers)
-            ],
-        ),
-        version,
-    )
-    return frame(encode_response_header(codec.API_KEY, version, correlation_id), body)
-
-
 class ProducePath:
     """Handles the Produce frames of all sessions of a loop."""
 
@@ -347,6 +277,7 @@ class ProducePath:
             reply,
             0,
             session.shared.now_ms + shape.timeout_ms,
+            shape.transaction,
         )
 
     def _decode(
@@ -369,9 +300,17 @@ class ProducePath:
         if not places:
             reply.finish()
             return
-        denials = produce_denials(self._authorizer, session.client, request)
+        transactional = has_transactional_records(request)
+        denials = produce_denials(
+            self._authorizer, session.client, request, transactional=transactional
+        )
+        transaction: TransactionalWrite | None = None
+        if transactional and request.transactional_id is not None:
+            transaction = TransactionalWrite(
+                request.transactional_id, version >= ADDS_PARTITION_FROM
+            )
         if len(places) == len(request.topic_data) == 1 and not denials:
-            self._learn(session, frame, version, request, topics)
+            self._learn(session, frame, version, request, topics, transaction)
         deadline_ms = session.shared.now_ms + bounded_timeout_ms(request.timeout_ms)
         index = 0
         for topic in request.topic_data:
@@ -382,7 +321,9 @@ class ProducePath:
                 if denial is not None:
                     reply.append_done(index, -1, None, denial)
                 else:
-                    self._append(routes, data, request.acks, version, reply, index, deadline_ms)
+                    self._append(
+                        routes, data, request.acks, version, reply, index, deadline_ms, transaction
+                    )
                 index += 1
 
     def _append(
@@ -394,6 +335,7 @@ class ProducePath:
         reply: ManyPartitionsReply,
         index: int,
         deadline_ms: int,
+        transaction: TransactionalWrite | None,
     ) -> None:
         """Sends one partition's batch to its leader, or answers it."""
         batch = _batch_of(data)
@@ -412,7 +354,7 @@ class ProducePath:
                 Failure(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition has no leader now"),
             )
             return
-        target.append(route, acks, batch, len(batch), reply, index, deadline_ms)
+        target.append(route, acks, batch, len(batch), reply, index, deadline_ms, transaction)
 
     def _learn(
         self,
@@ -421,14 +363,19 @@ class ProducePath:
         version: int,
         request: codec.ProduceRequest,
         topics: InstanceTopics,
+        transaction: TransactionalWrite | None,
     ) -> None:
-        """Remembers the shape, if the next request of its kind may take the fast path."""
+        """Remembers the shape, if the next request of its kind may take the fast path.
+
+        One that names a transactional id is learnt from a transactional batch, for which the client
+        was asked to be allowed. Nodes refuse such a batch without a transaction.
+        """
         topic = request.topic_data[0]
         data = topic.partition_data[0]
         batch = _batch_of(data)
         routes = topics.find(topic.name, topic.topic_id)
         if (
-            request.transactional_id is not None
+            (transaction is None and request.transactional_id is not None)
             or routes is None
             or _refusal(routes, data.index, batch, request.acks, version) is not None
         ):
@@ -442,6 +389,7 @@ class ProducePath:
             routes,
             name_part(version, routes.name_bytes, routes.topic_id),
             routes.reply_struct(version),
+            transaction,
         )
 
 

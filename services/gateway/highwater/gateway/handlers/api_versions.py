@@ -11,8 +11,8 @@ Version notes
   smallest level is 0, which clients before KAFKA-17011 do not take. v4: all features.
 
 Deviations
-- Only the features of `handling.features` are told. Of those that clients act on, transaction.version
-  and group.version are at level 0, and share.version is missing.
+- Only the features of `handling.features` are told. Of those that clients act on, transaction.version is at
+  level 2, group.version at level 0, and share.version is missing.
 """
 
 import re
@@ -20,7 +20,7 @@ from typing import Final
 
 from highwater.gateway.handling.apis import APIS, Api
 from highwater.gateway.handling.context import RequestContext
-from highwater.gateway.handling.features import EPOCH, LEVELS
+from highwater.gateway.handling.features import EPOCH, LEVELS, LOWEST
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.api_versions import (
@@ -48,9 +48,9 @@ async def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVer
     return ApiVersionsResponse(
         api_keys=[_range(api) for api in APIS.values()],
         supported_features=[
-            ApiVersionsResponseSupportedFeatureKey(name, level, level)
+            ApiVersionsResponseSupportedFeatureKey(name, LOWEST[name], level)
             for name, level in LEVELS.items()
-            if level or version >= LEVEL_0_FROM
+            if LOWEST[name] or version >= LEVEL_0_FROM
         ],
         finalized_features_epoch=EPOCH,
         # As in Kafka, features of level 0 are not among these.

@@ -64,7 +64,12 @@ from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.cluster import ClusterImage, NodeState
 from highwater.model.config_type import ConfigResourceType
 from highwater.model.group_config_table import GroupConfigKey
-from highwater.model.ids import GROUP_METADATA_TOPIC, INTERNAL_REPLICAS_MAX, NodeId
+from highwater.model.ids import (
+    GROUP_METADATA_TOPIC,
+    INTERNAL_REPLICAS_MAX,
+    TRANSACTION_STATE_TOPIC,
+    NodeId,
+)
 from highwater.model.partitioning import coordinator_partition
 from highwater.model.topic_names import invalid_topic_name
 
@@ -170,8 +175,18 @@ def _static(context: RequestContext, node: NodeState) -> dict[str, str]:
         "node.id": str(node.node_id),
         "num.partitions": str(settings.partitions_default),
         "offsets.topic.num.partitions": str(settings.group_metadata_partitions),
-        "offsets.topic.replication.factor": str(_group_metadata_replicas(context)),
+        "offsets.topic.replication.factor": str(
+            _replicas(context, GROUP_METADATA_TOPIC, settings.group_metadata_replication_factor)
+        ),
         "socket.request.max.bytes": str(settings.request_bytes_max),
+        "transaction.state.log.min.isr": str(settings.transaction_state_min_isr),
+        "transaction.state.log.num.partitions": str(settings.transaction_state_partitions),
+        "transaction.state.log.replication.factor": str(
+            _replicas(
+                context, TRANSACTION_STATE_TOPIC, settings.transaction_state_replication_factor
+            )
+        ),
+        "transaction.state.log.segment.bytes": str(settings.transaction_state_segment_bytes),
     }
     advertised = advertised_listeners(context.backend.image, node.node_id)
     if advertised:
@@ -180,13 +195,12 @@ def _static(context: RequestContext, node: NodeState) -> dict[str, str]:
     return {**node.static_configs, **own}
 
 
-def _group_metadata_replicas(context: RequestContext) -> int:
-    """The replication factor of the group metadata topic: that it has, or would be created with."""
+def _replicas(context: RequestContext, name: str, wanted: int) -> int:
+    """The replication factor of an internal topic: that it has, or would be created with."""
     image = context.backend.image
-    topic = image.topic(GROUP_METADATA_TOPIC, context.peer.instance)
+    topic = image.topic(name, context.peer.instance)
     if topic is not None:
         return len(topic.partitions[0].replicas)
-    wanted = context.backend.settings.group_metadata_replication_factor
     return wanted if wanted > 0 else max(1, min(INTERNAL_REPLICAS_MAX, len(image.nodes)))
 
 

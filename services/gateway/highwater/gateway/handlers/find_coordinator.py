@@ -1,12 +1,12 @@
-"""FindCoordinator v0-6: which broker coordinates a group.
+"""FindCoordinator v0-6: which broker coordinates a group or the transactions of a transactional id.
 
 Behaviour
 - The address is that of the listener that the client came by; a coordinator without that listener is
   COORDINATOR_NOT_AVAILABLE.
-- The first call creates the group metadata topic and waits for it. Until it exists, and while the
-  group's partition has no leader or a fenced one, the answer is COORDINATOR_NOT_AVAILABLE;
-  clients ask again.
-- v4 names several groups; each has its own result.
+- The first call for a group creates the group metadata topic and waits for it, the first one for a
+  transactional id that of transaction states. Until it exists, and while the partition has no leader or
+  a fenced one, the answer is COORDINATOR_NOT_AVAILABLE; clients ask again.
+- v4 names several keys; each has its own result.
 - Without DESCRIBE on a group: GROUP_AUTHORIZATION_FAILED; on a transactional id:
   TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
 - Errors come with node -1, host "" and port -1, as in Kafka.
@@ -16,17 +16,12 @@ Behaviour
 Version notes
 - v0: groups only. v1: key type, error message. v3: flexible. v4: batches (KIP-699).
 - v5: TRANSACTION_ABORTABLE (KIP-890). v6: coordinators of share groups (KIP-932).
-
-Deviations
-- Transactions are not served yet: a transaction coordinator is CLUSTER_AUTHORIZATION_FAILED with a
-  message that says so. The code has to end clients: librdkafka asks for ever after most errors (of
-  `rd_kafka_txn_handle_FindCoordinator`), and Java (`FindCoordinatorHandler`) after retriable ones.
 """
 
 from typing import Final, NamedTuple
 
 from highwater.gateway.handling.context import RequestContext
-from highwater.gateway.handling.topic_creation import group_metadata_topic
+from highwater.gateway.handling.topic_creation import coordinator_topic
 from highwater.gateway.routing.brokers import broker_of, nodes_without
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.find_coordinator import (
@@ -37,7 +32,7 @@ from highwater.kafka.messages.find_coordinator import (
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import Resource, ResourceType
 from highwater.model.cluster import TopicState
-from highwater.model.ids import NO_NODE
+from highwater.model.ids import GROUP_METADATA_TOPIC, NO_NODE, TRANSACTION_STATE_TOPIC
 from highwater.model.partitioning import coordinator_partition
 
 GROUP: Final = 0
@@ -55,7 +50,9 @@ _KINDS: Final = {
 }
 """What a key names, and the code if the client may not describe it."""
 
-TRANSACTIONS_NOT_SERVED: Final = "transactions are not served by this version of Highwater"
+_TOPICS: Final = {GROUP: GROUP_METADATA_TOPIC, TRANSACTION: TRANSACTION_STATE_TOPIC}
+"""The topic whose partitions' leaders coordinate."""
+
 SHARE_GROUPS_NOT_SERVED: Final = "share groups are not served by this version of Highwater"
 
 
@@ -70,15 +67,18 @@ class _Found(NamedTuple):
 async def handle(
     context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
-    """The leader of each group's partition, with the address of its gateway."""
+    """The leader of each key's partition, with the address of its gateway."""
     keys = request.coordinator_keys if context.api_version >= BATCHES_FROM else [request.key]
     each = dict.fromkeys(keys)
     denials = {key: denial for key in each if (denial := _denial(context, request.key_type, key))}
     refusal: _Found | None = None
     topic: TopicState | None = None
     if len(denials) < len(each):
-        refusal = _refusal(context, request)
-        topic = None if refusal is not None else await group_metadata_topic(context)
+        name = _TOPICS.get(request.key_type)
+        if name is None:
+            refusal = _refusal(context, request)
+        else:
+            topic = await coordinator_topic(context, name)
     return _response(
         context.api_version,
         [(key, denials.get(key) or refusal or _coordinator(context, topic, key)) for key in keys],
@@ -102,26 +102,18 @@ def _denial(context: RequestContext, key_type: int, key: str) -> _Found | None:
     return _Found(code, code.message)
 
 
-def _refusal(context: RequestContext, request: FindCoordinatorRequest) -> _Found | None:
-    if request.key_type == GROUP:
-        return None
-    if request.key_type == TRANSACTION:
-        context.warn(
-            "transactions_not_served",
-            transactional_ids=request.coordinator_keys or [request.key],
-        )
-        return _Found(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, TRANSACTIONS_NOT_SERVED)
+def _refusal(context: RequestContext, request: FindCoordinatorRequest) -> _Found:
     if request.key_type == SHARE and context.api_version >= SHARE_FROM:
         return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, SHARE_GROUPS_NOT_SERVED)
     return _Found(ErrorCode.INVALID_REQUEST, f"unknown coordinator key type {request.key_type}")
 
 
-def _coordinator(context: RequestContext, topic: TopicState | None, group_id: str) -> _Found:
+def _coordinator(context: RequestContext, topic: TopicState | None, key: str) -> _Found:
     if topic is None:
         return _Found(
-            ErrorCode.COORDINATOR_NOT_AVAILABLE, "the topic of group metadata is being created"
+            ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinators' topic is being created"
         )
-    partition = topic.partitions[coordinator_partition(group_id, len(topic.partitions))]
+    partition = topic.partitions[coordinator_partition(key, len(topic.partitions))]
     image, listener = context.backend.image, context.peer.listener
     broker = broker_of(image, partition.leader, listener)
     if broker is None or broker.fenced:

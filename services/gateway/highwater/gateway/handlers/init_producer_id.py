@@ -1,4 +1,4 @@
-"""InitProducerId v0-4: gives an idempotent producer its id.
+"""InitProducerId v0-5: gives an idempotent or transactional producer its id and epoch.
 
 Behaviour
 - An idempotent producer needs IDEMPOTENT_WRITE on the cluster or WRITE on any topic, otherwise
@@ -6,23 +6,31 @@ Behaviour
   TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
 - Without a transactional id every call returns a new id with epoch 0 and ignores the producer's
   former id and epoch (v3+), as Kafka does for idempotent producers.
+- With a transactional id its coordinator answers: it aborts what a former producer has left open, fences
+  that by a higher epoch, and remembers the timeout. An unfinished end of the former transaction is
+  CONCURRENT_TRANSACTIONS; producers ask again.
 - Ids come from blocks that the controller allocates, one block at a time for the whole gateway.
   While it allocates none, COORDINATOR_LOAD_IN_PROGRESS makes producers ask again, as in Kafka.
 
 Version notes
-- v2: flexible. v3: former id and epoch (KIP-360). v4: PRODUCER_FENCED. v5, v6: transactions.
-
-Deviations
-- Transactional ids are not served yet: CLUSTER_AUTHORIZATION_FAILED, which ends clients, and a line
-  in the log. Most stop before, at the same error of FindCoordinator.
+- v2: flexible. v3: former id and epoch (KIP-360). v4: PRODUCER_FENCED. v5: TRANSACTION_ABORTABLE
+  (KIP-890). v6, two-phase commit (KIP-939), is not served.
 """
 
 from highwater.gateway.handling.context import RequestContext
+from highwater.gateway.handling.coordinators import ask_coordinator
+from highwater.gateway.handling.transactions import allowed_on_transaction
 from highwater.kafka.error_codes import ErrorCode
-from highwater.kafka.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from highwater.kafka.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    decode_response,
+    encode_request,
+)
 from highwater.model.acl_operations import AclOperation
-from highwater.model.authorization import THE_CLUSTER, Resource, ResourceType
+from highwater.model.authorization import THE_CLUSTER, ResourceType
 from highwater.model.errors import HighwaterError
+from highwater.model.ids import TRANSACTION_STATE_TOPIC
 
 
 async def handle(context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
@@ -32,8 +40,7 @@ async def handle(context: RequestContext, request: InitProducerIdRequest) -> Ini
     if denial is not None:
         return failure(request, version, denial)
     if request.transactional_id is not None:
-        context.warn("transactions_not_served", transactional_ids=[request.transactional_id])
-        return failure(request, version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return await _of_coordinator(context, request, request.transactional_id)
     try:
         producer_id = await context.backend.shared.producer_ids.take(context.backend.controller)
     except HighwaterError as error:
@@ -44,6 +51,20 @@ async def handle(context: RequestContext, request: InitProducerIdRequest) -> Ini
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 
 
+async def _of_coordinator(
+    context: RequestContext, request: InitProducerIdRequest, transactional_id: str
+) -> InitProducerIdResponse:
+    version = context.api_version
+    code, body = await ask_coordinator(
+        context,
+        transactional_id,
+        encode_request(request, version),
+        context.backend.settings.request_timeout_ms,
+        TRANSACTION_STATE_TOPIC,
+    )
+    return failure(request, version, code) if code else decode_response(body, 0, version)
+
+
 def failure(_request: InitProducerIdRequest, _version: int, code: int) -> InitProducerIdResponse:
     """No id and no epoch."""
     return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
@@ -51,8 +72,7 @@ def failure(_request: InitProducerIdRequest, _version: int, code: int) -> InitPr
 
 def _denial(context: RequestContext, transactional_id: str | None) -> ErrorCode | None:
     if transactional_id is not None:
-        resource = Resource(ResourceType.TRANSACTIONAL_ID, transactional_id)
-        if context.allows(AclOperation.WRITE, resource):
+        if allowed_on_transaction(context, AclOperation.WRITE, transactional_id):
             return None
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     allowed = context.allows(AclOperation.IDEMPOTENT_WRITE, THE_CLUSTER) or context.allows_any(

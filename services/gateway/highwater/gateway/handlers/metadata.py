@@ -75,7 +75,6 @@ from highwater.model.ids import (
     INTERNAL_TOPICS,
     NO_NODE,
     NO_TOPIC_ID,
-    TRANSACTION_STATE_TOPIC,
     LeaderEpoch,
     NodeId,
     TopicId,
@@ -262,7 +261,6 @@ async def _create_missing(context: RequestContext, names: Iterable[str]) -> dict
         for name in names
         if backend.image.topic(name, context.peer.instance) is None
         and invalid_topic_name(name) is None
-        and name != TRANSACTION_STATE_TOPIC
     ]
     return await create_topics(context, wishes) if wishes else {}
 

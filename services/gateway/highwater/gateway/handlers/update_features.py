@@ -1,20 +1,24 @@
 """UpdateFeatures v0-2: raises or lowers the finalized levels of features (KIP-584, KIP-778).
 
 Behaviour
-- Every feature has exactly one level (`handling.features`): an update to that level succeeds and
-  changes nothing; any other is INVALID_UPDATE_VERSION in Kafka's words, as is an unknown feature.
+- Every feature is finalized at one level (`handling.features`): an update to that level succeeds and
+  changes nothing; any other is INVALID_UPDATE_VERSION, in Kafka's words if it is not supported, as is
+  an unknown feature.
 - One update that is refused refuses all: the first error is at the top, without results.
 - Needs ALTER on the cluster; otherwise CLUSTER_AUTHORIZATION_FAILED.
 
 Version notes
 - v0: downgrades are allowed or not. v1: upgrade types, validation without a change. v2: no results
   for single features.
+
+Deviations
+- transaction.version cannot be lowered: INVALID_UPDATE_VERSION.
 """
 
 from typing import Final
 
 from highwater.gateway.handling.context import RequestContext
-from highwater.gateway.handling.features import LEVELS
+from highwater.gateway.handling.features import LEVELS, LOWEST
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import update_features as codec
 from highwater.model.acl_operations import AclOperation
@@ -68,6 +72,8 @@ def _refusal(update: codec.UpdateFeaturesRequestFeatureUpdateKey) -> str | None:
         return "A feature version cannot be less than 0."
     if level is None:
         return "The cluster does not support this feature."
+    if not LOWEST[update.feature] <= wanted <= level:
+        return f"The cluster only supports versions {LOWEST[update.feature]}-{level}"
     if wanted != level:
-        return f"The cluster only supports versions {level}-{level}"
+        return f"The level cannot be lowered from {level} in this version of Highwater."
     return None

@@ -4,7 +4,7 @@ Produce and Fetch have paths of their own (`produce_path`, `fetch_path`). The ot
 `highwater.gateway.handlers`, loaded with their codecs on first use:
 
 - `async handle(context, request) -> response` gets and returns messages of the generated codec;
-  where `raw` is set (calls for group coordinators), `async handle(context, body) -> body`;
+  where `raw` is set (calls for coordinators), `async handle(context, body) -> body`;
 - `failure(request, version, code) -> response` puts an error code into the API's response.
 """
 
@@ -70,8 +70,14 @@ _ROWS: Final = (
     _row(ApiKey.CREATE_TOPICS, (2, 7), "create_topics"),
     _row(ApiKey.DELETE_TOPICS, (1, 6), "delete_topics"),
     _row(ApiKey.DELETE_RECORDS, (0, 2), "delete_records"),
-    _row(ApiKey.INIT_PRODUCER_ID, (0, 4), "init_producer_id"),
+    # Version 6 is for two-phase commit (KIP-939).
+    _row(ApiKey.INIT_PRODUCER_ID, (0, 5), "init_producer_id"),
     _row(ApiKey.OFFSET_FOR_LEADER_EPOCH, (2, 4), "offset_for_leader_epoch"),
+    _row(ApiKey.ADD_PARTITIONS_TO_TXN, (0, 5), "add_partitions_to_txn", raw=True),
+    _row(ApiKey.ADD_OFFSETS_TO_TXN, (0, 4), "add_offsets_to_txn", raw=True),
+    _row(ApiKey.END_TXN, (0, 5), "end_txn", raw=True),
+    _row(ApiKey.WRITE_TXN_MARKERS, (1, 2), "write_txn_markers"),
+    _row(ApiKey.TXN_OFFSET_COMMIT, (0, 5), "txn_offset_commit", raw=True),
     _row(ApiKey.DESCRIBE_ACLS, (1, 3), "describe_acls"),
     _row(ApiKey.CREATE_ACLS, (1, 3), "create_acls"),
     _row(ApiKey.DELETE_ACLS, (1, 3), "delete_acls"),
@@ -94,6 +100,8 @@ _ROWS: Final = (
     _row(ApiKey.DESCRIBE_CLUSTER, (0, 2), "describe_cluster"),
     _row(ApiKey.DESCRIBE_PRODUCERS, (0, 0), "describe_producers"),
     _row(ApiKey.UNREGISTER_BROKER, (0, 0), "unregister_broker"),
+    _row(ApiKey.DESCRIBE_TRANSACTIONS, (0, 0), "describe_transactions"),
+    _row(ApiKey.LIST_TRANSACTIONS, (0, 2), "list_transactions"),
     _row(ApiKey.LIST_CONFIG_RESOURCES, (0, 1), "list_config_resources"),
     _row(ApiKey.DESCRIBE_TOPIC_PARTITIONS, (0, 0), "describe_topic_partitions"),
 )

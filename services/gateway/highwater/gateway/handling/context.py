@@ -31,6 +31,14 @@ class HandlerSettings:
     """offsets.topic.num.partitions"""
     group_metadata_replication_factor: int = -1
     """offsets.topic.replication.factor; -1 leaves it to the controller."""
+    transaction_state_partitions: int = 50
+    """transaction.state.log.num.partitions"""
+    transaction_state_replication_factor: int = -1
+    """transaction.state.log.replication.factor; -1 leaves it to the controller."""
+    transaction_state_min_isr: int = 2
+    """transaction.state.log.min.isr"""
+    transaction_state_segment_bytes: int = 100 * 1024 * 1024
+    """transaction.state.log.segment.bytes"""
     request_bytes_max: int = 100 << 20
     """socket.request.max.bytes"""
     idle_ms_max: int = 600_000

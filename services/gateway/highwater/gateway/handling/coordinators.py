@@ -1,4 +1,4 @@
-"""Calls to group coordinators: finds a group's node, sends the call and waits for the answer.
+"""Calls to coordinators: finds a group's or a transaction's node, sends the call and waits.
 
 A call that the node refuses with NOT_COORDINATOR has done nothing. It is routed again when a newer
 image comes: the client could only ask FindCoordinator, which reads the same image.
@@ -51,7 +51,7 @@ class GroupCodec(Protocol[_Request, _Response]):
 
 
 class CoordinatorPlace(NamedTuple):
-    """A group's coordinator: the partition of the group metadata topic, and its leader."""
+    """A coordinator: the partition of its topic, and the leader of that."""
 
     node: NodeId
     """-1 while the partition has no leader."""
@@ -59,7 +59,7 @@ class CoordinatorPlace(NamedTuple):
 
 
 class CoordinatorReply(NamedTuple):
-    """Either code 0 and an encoded response body, or an error code for group clients."""
+    """Either code 0 and an encoded response body, or an error code for a coordinator's clients."""
 
     error_code: int
     body: bytes = b""
@@ -68,32 +68,41 @@ class CoordinatorReply(NamedTuple):
 NOT_AVAILABLE: Final = CoordinatorReply(int(ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
 
-def place_of(context: RequestContext, group_id: str) -> CoordinatorPlace | None:
-    """The group's coordinator by the newest image; None until the instance has used a group."""
-    topic = context.backend.image.topic(GROUP_METADATA_TOPIC, context.peer.instance)
-    if topic is None:
+def place_of(
+    context: RequestContext, key: str, topic: str = GROUP_METADATA_TOPIC
+) -> CoordinatorPlace | None:
+    """The coordinator of a group, or of what else the internal topic is about, by the newest image.
+
+    None until the instance has used one.
+    """
+    state = context.backend.image.topic(topic, context.peer.instance)
+    if state is None:
         return None
-    partition = coordinator_partition(group_id, len(topic.partitions))
-    return CoordinatorPlace(topic.partitions[partition].leader, partition)
+    partition = coordinator_partition(key, len(state.partitions))
+    return CoordinatorPlace(state.partitions[partition].leader, partition)
 
 
-def leading_nodes(context: RequestContext) -> list[NodeId]:
-    """The nodes that coordinate groups of the instance, ascending."""
-    topic = context.backend.image.topic(GROUP_METADATA_TOPIC, context.peer.instance)
-    partitions = () if topic is None else topic.partitions
-    return sorted({state.leader for state in partitions} - {NO_NODE})
+def leading_nodes(context: RequestContext, topic: str = GROUP_METADATA_TOPIC) -> list[NodeId]:
+    """The nodes that coordinate groups of the instance, or what else the topic is about; ascending."""
+    state = context.backend.image.topic(topic, context.peer.instance)
+    partitions = () if state is None else state.partitions
+    return sorted({one.leader for one in partitions} - {NO_NODE})
 
 
 async def ask_coordinator(
-    context: RequestContext, group_id: str, body: bytes | memoryview, deadline_ms: int
+    context: RequestContext,
+    key: str,
+    body: bytes | memoryview,
+    deadline_ms: int,
+    topic: str = GROUP_METADATA_TOPIC,
 ) -> CoordinatorReply:
-    """Sends one request to the coordinator of a group."""
+    """Sends one request to the coordinator of a group, or of what else the topic is about."""
     backend = context.backend
     end_ms = backend.clock.monotonic_ms() + deadline_ms
     reply = NOT_AVAILABLE
     for _ in range(ATTEMPTS_MAX):
         revision = backend.image.revision
-        place = place_of(context, group_id)
+        place = place_of(context, key, topic)
         if place is None:
             return NOT_AVAILABLE
         left_ms = end_ms - backend.clock.monotonic_ms()

@@ -1,7 +1,7 @@
 """The features of the cluster, as ApiVersions tells them and UpdateFeatures changes them (KIP-584).
 
-Each has exactly one level in this version, which is therefore both all that is supported and what is
-finalized: nothing can be changed, so nothing is stored, and the epoch stays the same.
+Each is finalized at one level in this version: nothing can be changed, so nothing is stored, and the
+epoch stays the same.
 """
 
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 METADATA_VERSION: Final = "metadata.version"
+TRANSACTION_VERSION: Final = "transaction.version"
 
 LEVELS: Final[Mapping[str, int]] = MappingProxyType(
     {
@@ -16,11 +17,15 @@ LEVELS: Final[Mapping[str, int]] = MappingProxyType(
         "group.version": 0,
         # 4.0-IV3 in Kafka's `MetadataVersion`. No client acts on it; tools show it.
         METADATA_VERSION: 25,
-        # No transactions of the second version (KIP-890), which are level 2.
-        "transaction.version": 0,
+        # Producers that know it end each transaction with a higher epoch, and leaders add partitions
+        # (KIP-890). What others send is served as at the levels below.
+        TRANSACTION_VERSION: 2,
     }
 )
-"""By name, the only level; a feature of level 0 is known and not on."""
+"""By name, the finalized level, the highest that is supported; one of level 0 is known and not on."""
+
+LOWEST: Final[Mapping[str, int]] = MappingProxyType({**LEVELS, TRANSACTION_VERSION: 0})
+"""By name, the lowest level that is supported."""
 
 EPOCH: Final = 0
 """The epoch of the finalized features. Clients take -1 for unknown, and larger ones for newer."""

@@ -1,4 +1,4 @@
-"""Creates topics that clients ask about: auto-creation, and the group metadata topic."""
+"""Creates topics that clients ask about: auto-creation, and the topics of coordinators."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -6,13 +6,13 @@ from typing import Final
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.gateway.handling.admin_calls import PROPAGATION_MS_MAX
-from highwater.gateway.handling.context import RequestContext
+from highwater.gateway.handling.context import HandlerSettings, RequestContext
 from highwater.gateway.handling.errors import kafka_code
 from highwater.gateway.handling.shared_state import CREATIONS_MAX
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import TopicState
 from highwater.model.errors import HighwaterError
-from highwater.model.ids import GROUP_METADATA_TOPIC
+from highwater.model.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 
 CREATION_TIMEOUT_S: Final = 5.0
 VISIBLE_TIMEOUT_S: Final = 2.0
@@ -37,6 +37,14 @@ def auto_topic(context: RequestContext, name: str) -> pb.NewTopic:
             configs=_GROUP_METADATA_CONFIGS,
             internal=True,
         )
+    if name == TRANSACTION_STATE_TOPIC:
+        return pb.NewTopic(
+            name=name,
+            partitions=settings.transaction_state_partitions,
+            replication_factor=settings.transaction_state_replication_factor,
+            configs=_transaction_state_configs(settings),
+            internal=True,
+        )
     return pb.NewTopic(
         name=name,
         partitions=settings.partitions_default,
@@ -44,17 +52,28 @@ def auto_topic(context: RequestContext, name: str) -> pb.NewTopic:
     )
 
 
-async def group_metadata_topic(context: RequestContext) -> TopicState | None:
-    """The instance's group metadata topic, created on first use; None while that is impossible.
+def _transaction_state_configs(settings: HandlerSettings) -> dict[str, str]:
+    """Kafka: `TransactionStateManager.transactionTopicConfigs`."""
+    return {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": str(settings.transaction_state_min_isr),
+        "segment.bytes": str(settings.transaction_state_segment_bytes),
+        "unclean.leader.election.enable": "false",
+    }
+
+
+async def coordinator_topic(context: RequestContext, name: str) -> TopicState | None:
+    """The instance's topic of a kind of coordinators, created on first use; None while it cannot be.
 
     Creation waits until there are as many nodes as replicas are wanted, which matters when a
     cluster starts: the number of replicas does not grow later.
     """
     instance = context.peer.instance
-    topic = context.backend.image.topic(GROUP_METADATA_TOPIC, instance)
+    topic = context.backend.image.topic(name, instance)
     if topic is None:
-        await create_topics(context, [auto_topic(context, GROUP_METADATA_TOPIC)])
-        topic = context.backend.image.topic(GROUP_METADATA_TOPIC, instance)
+        await create_topics(context, [auto_topic(context, name)])
+        topic = context.backend.image.topic(name, instance)
     return topic
 
 

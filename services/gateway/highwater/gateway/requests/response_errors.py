@@ -10,11 +10,13 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 from highwater.gateway.core.meters import ApiMeter
 from highwater.kafka.message import Message
 
-ERROR_FIELD = "error_code"
+ERROR_FIELDS = ("error_code", "partition_error_code")
+"""The second is what AddPartitionsToTxn says of a partition."""
 
 
 class _Fields(NamedTuple):
-    has_code: bool
+    codes: tuple[str, ...]
+    """The fields of a message class that are error codes."""
     nested: tuple[str, ...]
     """The fields of a message class in which error codes can be."""
 
@@ -24,9 +26,9 @@ def count_errors(meter: ApiMeter, response: Message) -> None:
     stack = [response]
     while stack:
         message = stack.pop()
-        has_code, nested = _fields_of(type(message))
-        if has_code:
-            code = message.error_code  # type: ignore[attr-defined]
+        codes, nested = _fields_of(type(message))
+        for name in codes:
+            code = getattr(message, name)
             if code:
                 meter.failed(int(code))
         for name in nested:
@@ -51,12 +53,13 @@ def _look_at(kind: type[Message]) -> _Fields:
         for name in kind.__slots__
         if any(_tells_errors(one) for one in _messages_in(hints.get(name)))
     )
-    return _Fields(ERROR_FIELD in kind.__slots__, tuple(nested))
+    codes = tuple(name for name in ERROR_FIELDS if name in kind.__slots__)
+    return _Fields(codes, tuple(nested))
 
 
 def _tells_errors(kind: type[Message]) -> bool:
-    has_code, nested = _fields_of(kind)
-    return has_code or bool(nested)
+    codes, nested = _fields_of(kind)
+    return bool(codes or nested)
 
 
 def _messages_in(hint: Any) -> Iterator[type[Message]]:

@@ -60,6 +60,7 @@ class LocalAppends:
             carrier.nbytes = group.nbytes
             carrier.deadline_ms = group.deadline_ms
             carrier.later_deadlines = group.later_deadlines
+            carrier.transaction = group.transaction
             group.attempted = True
             sent[carrier] = group
             carriers.append(carrier)

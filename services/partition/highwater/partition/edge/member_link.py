@@ -47,6 +47,7 @@ class LocalMemberLink:
         self.offsets_for_leader_epoch = local.offsets_for_leader_epoch
         self.describe_producers = local.describe_producers
         self.delete_records = local.delete_records
+        self.write_txn_markers = local.write_txn_markers
         self.describe_log_dirs = local.describe_log_dirs
         self.describe_loggers = local.describe_loggers
         self.alter_loggers = local.alter_loggers
