@@ -15,8 +15,10 @@ from highwater.kafka.records.batch import iter_batches
 from highwater.model.cluster import TopicState
 from highwater.model.errors import HighwaterError
 from highwater.model.ids import InstanceId, TopicId
+from highwater.model.transactions import TransactionMarker
 from highwater.partition.coordinator.log_port import LogPlace
 from highwater.partition.core.leader_epochs import NO_EPOCH
+from highwater.partition.core.producers import ACCEPT
 from highwater.partition.core.replica import ACKS_ALL
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
@@ -100,6 +102,15 @@ class DataPlaneLog:
         if replica is None or not self.leads(partition, leader_epoch):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.NOT_ENOUGH_REPLICAS if replica.core.under_min_isr else 0
+
+    def refuse_producer(self, partition: int, producer_id: int, producer_epoch: int) -> int:
+        """The code with which a batch of this producer's transaction would fail, 0 if it would not."""
+        states = self._replica(partition).log.producers.states
+        return _code(states.check_epoch(producer_id, producer_epoch))
+
+    def refuse_marker(self, partition: int, marker: TransactionMarker) -> int:
+        """The code with which this marker would fail, 0 if it would not."""
+        return _code(self._replica(partition).log.producers.states.check_marker(marker))
 
     def read(self, partition: int, offset: int, max_bytes: int) -> bytes:
         """Whole batches from `offset` on, also those above the high watermark.
@@ -195,6 +206,10 @@ class DataPlaneLog:
                 f"partition {partition} is not here ({ErrorCode.NOT_COORDINATOR.name})"
             )
         return replica
+
+
+def _code(verdict: int) -> int:
+    return 0 if verdict == ACCEPT else -verdict
 
 
 def _read(log: PartitionLog, offset: int, max_bytes: int) -> tuple[LogSlice | None, bytes]:

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from highwater.kafka.errors import DecodeError
+from highwater.model.transactions import TransactionMarker
 
 RecordT = TypeVar("RecordT")
 """A record as the shard sees it."""
@@ -14,11 +15,36 @@ class UnknownRecordError(DecodeError):
     """A key or value of a version that a newer Kafka wrote and that we skip."""
 
 
+class Producer(NamedTuple):
+    """Whose transaction a record belongs to."""
+
+    producer_id: int
+    producer_epoch: int
+
+
 class EncodedRecord(NamedTuple):
     """What goes into a batch."""
 
     key: bytes
     value: bytes | None
+
+
+class PendingRecord(Protocol[RecordT]):
+    """Makes a record one of a transaction."""
+
+    def __call__(self, record: RecordT, producer: Producer) -> RecordT: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionalRecords(Generic[RecordT]):
+    """How a coordinator sees records in transactions, and the markers that end them, in its log."""
+
+    pending: "PendingRecord[RecordT]"
+    """The same record, read from a batch of a transaction."""
+    ended: Callable[[TransactionMarker], RecordT]
+    """A marker as a record; `TransactionMarker.transaction_version` is 0 if it was read."""
+    batch_of: Callable[[RecordT], Producer | TransactionMarker | None]
+    """What the batch of a record must have: a producer, or it is the marker; None: nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,3 +55,5 @@ class RecordCodec(Generic[RecordT]):
     decode: Callable[[bytes | None, bytes | None], RecordT]
     """(key, value) -> record. Raises UnknownRecordError for versions that we do not know, another
     DecodeError if the bytes do not match their version."""
+    transactions: TransactionalRecords[RecordT] | None = None
+    """None: there are no transactions in this topic, and markers are passed by."""
