@@ -1,7 +1,7 @@
 from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.partition.coordinator.records import Producer
 from highwater.partition.coordinator.snapshot import decode_snapshot, encode_snapshot
 from highwater.partition.groups.core.config import GroupConfig
-from highwater.partition.coordinator.records import Producer
 from highwater.partition.groups.core.durable import (
     CommittedOffset,
     DurableState,

@@ -32,7 +32,9 @@ class EncodedRecord(NamedTuple):
 class PendingRecord(Protocol[RecordT]):
     """Makes a record one of a transaction."""
 
-    def __call__(self, record: RecordT, producer: Producer) -> RecordT: ...
+    def __call__(self, record: RecordT, producer: Producer) -> RecordT:
+        """The record as one of this producer."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
