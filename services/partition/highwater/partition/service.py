@@ -24,6 +24,7 @@ from highwater.model.steps import Steps
 from highwater.model.time import Clock
 from highwater.partition.config import PartitionConfig
 from highwater.partition.data_plane.controller_session import ControllerSession
+from highwater.partition.data_plane.markers import find_target
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
@@ -162,8 +163,7 @@ class PartitionService:
             self._config,
             plane=self.plane,
             node_id=lambda: self.membership.node_id,
-            # No log takes markers: what is prepared waits.
-            find_target=lambda _topic_id, _partition: None,
+            find_target=partial(find_target, self.plane),
             channels=self._channels,
             allocator=self._client,
             tasks=self._tasks,

@@ -6,12 +6,15 @@ import asyncio
 import threading
 from collections.abc import Callable
 
+from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.records.batch import (
     RecordBatchView,
     iter_batches,
     set_base_offset_and_epoch,
 )
+from highwater.kafka.records.builder import end_transaction_marker
 from highwater.model.ids import TopicId
+from highwater.model.transactions import TransactionMarker
 from highwater.partition.coordinator.log_port import LogPlace
 
 TOPIC_ID = TopicId(b"consumer offsets")
@@ -39,6 +42,9 @@ class MemoryLog:
         self.hold = hold
         self.in_call = in_call
         """Call back inside `append` instead of in the next turn."""
+        self.producer_epochs: dict[int, int] = {}
+        self.refused_markers = 0
+        """The code of `refuse_marker`."""
         self.fail_with = 0
         self.refuse_with = 0
         self.appends: list[tuple[int, int, int]] = []
@@ -69,6 +75,29 @@ class MemoryLog:
             return
         self._commit(partition)
         self._call(on_committed, 0, base)
+
+    def append_marker(
+        self,
+        partition: int,
+        leader_epoch: int,
+        marker: TransactionMarker,
+        on_committed: Callable[[int, int], None],
+    ) -> None:
+        batch = end_transaction_marker(
+            commit=marker.committed,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            coordinator_epoch=marker.coordinator_epoch,
+            timestamp_ms=0,
+        )
+        self.append(partition, leader_epoch, batch, on_committed)
+
+    def refuse_producer(self, partition: int, producer_id: int, producer_epoch: int) -> int:
+        old = producer_epoch < self.producer_epochs.get(producer_id, -1)
+        return ErrorCode.INVALID_PRODUCER_EPOCH if old else 0
+
+    def refuse_marker(self, partition: int, marker: TransactionMarker) -> int:
+        return self.refused_markers
 
     def _call(self, on_committed: Callable[[int, int], None], error: int, base: int) -> None:
         if self.in_call:

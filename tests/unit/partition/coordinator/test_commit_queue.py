@@ -16,6 +16,7 @@ class Fixture:
         self.queue = CommitQueue(
             encode=COUNTERS.codec.encode,
             append=lambda batch, done: self.appended.append((batch, done)),
+            append_marker=lambda marker, done: self.appended.append((marker, done)),
             next_offset=10,
             batch_bytes_max=batch_bytes_max,
             call_soon=lambda callback: self.soon.append(callback),  # noqa: PLW0108 - `turn` swaps it.

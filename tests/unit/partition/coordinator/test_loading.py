@@ -50,7 +50,7 @@ def snapshot_of(*records, offset: int, place: LogPlace | None = None) -> MemoryS
     snapshots = MemorySnapshots()
     snapshots.files[0] = encode_snapshot(
         state,
-        COUNTERS.codec.encode,
+        COUNTERS.codec,
         MAGIC,
         last_epoch=1,
         offset=offset,

@@ -141,7 +141,7 @@ async def test_snapshots_have_the_magic_and_the_records_of_the_kind():
         await counters.ask(ADD, "a 1")
     await until(lambda: counters.snapshots.saves)
     snapshot = decode_snapshot(counters.snapshots.files[0], MAGIC)
-    ((key, value),) = snapshot.records()
+    ((_, (key, value)),) = snapshot.records()
     assert COUNTERS.codec.decode(key, value) == ("a", snapshot.offset)
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from highwater.partition.coordinator.snapshot import (
+    VERSION,
     FileSnapshotStore,
     SnapshotError,
     decode_snapshot,
@@ -21,25 +22,23 @@ from tests.unit.partition.coordinator.memory_log import TOPIC_ID, place_of
 
 def encoded(count: int) -> bytes:
     state = Counts({f"{n}": n for n in range(count)})
-    return encode_snapshot(
-        state, COUNTERS.codec.encode, MAGIC, last_epoch=7, offset=99, place=place_of(3)
-    )
+    return encode_snapshot(state, COUNTERS.codec, MAGIC, last_epoch=7, offset=99, place=place_of(3))
 
 
 def test_snapshot_holds_the_state_its_epoch_and_its_offset():
     snapshot = decode_snapshot(encoded(2), MAGIC)
     assert (snapshot.last_epoch, snapshot.offset, snapshot.record_count) == (7, 99, 2)
     assert (snapshot.topic_id, snapshot.partition) == (TOPIC_ID, 3)
-    records = [COUNTERS.codec.decode(key, value) for key, value in snapshot.records()]
+    records = [COUNTERS.codec.decode(*encoded) for _, encoded in snapshot.records()]
     assert records == [("0", 0), ("1", 1)]
 
 
 def test_layout_by_example():
     data = encoded(1)
-    assert data[:6].hex() == "485743540003"
+    assert data[:6].hex() == "485743540004"
     assert data[10:30].hex() == "00000007" + "0000000000000063" + "0000000000000001"
     assert data[30:50] == b"consumer offsets" + b"\0\0\0\3"
-    assert data[50:].hex() == "00000003" + "000130" + "00000008" + "0000000000000000"
+    assert data[50:].hex() == "ff" * 10 + "00000003" + "000130" + "00000008" + "0000000000000000"
 
 
 def test_a_snapshot_of_another_coordinator_is_none():
@@ -64,10 +63,13 @@ def test_wrong_lengths_under_a_right_checksum():
     from crc32c import crc32c
 
     def seal(body: bytes) -> bytes:
-        return struct.pack(">4shI", MAGIC, 3, crc32c(body)) + body
+        return struct.pack(">4shI", MAGIC, VERSION, crc32c(body)) + body
 
     head = struct.pack(">iqq16si", 1, 2, 1, TOPIC_ID, 0)
+    producer = bytes(10)
     for payload in (b"", b"\0\0\0\5abc", b"\xff\xff\xff\xff", bytes(8) + b"more"):
+        with pytest.raises(SnapshotError):
+            list(decode_snapshot(seal(head + producer + payload), MAGIC).records())
         with pytest.raises(SnapshotError):
             list(decode_snapshot(seal(head + payload), MAGIC).records())
 

@@ -1,7 +1,13 @@
 from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.partition.coordinator.core.values import Producer
 from highwater.partition.coordinator.snapshot import decode_snapshot, encode_snapshot
 from highwater.partition.groups.core.config import GroupConfig
-from highwater.partition.groups.core.durable import CommittedOffset, DurableState, OffsetRecord
+from highwater.partition.groups.core.durable import (
+    CommittedOffset,
+    DurableState,
+    OffsetRecord,
+    PendingOffset,
+)
 from highwater.partition.groups.core.values import GroupKey
 from highwater.partition.groups.kind import (
     GROUP_RECORDS,
@@ -15,7 +21,7 @@ from tests.unit.partition.groups.dialogue import Dialogue
 def encoded(state: DurableState, last_epoch: int, offset: int) -> bytes:
     return encode_snapshot(
         state,
-        GROUP_RECORDS.encode,
+        GROUP_RECORDS,
         SNAPSHOT_MAGIC,
         last_epoch=last_epoch,
         offset=offset,
@@ -35,7 +41,7 @@ def test_snapshot_holds_the_state_its_epoch_and_its_offset():
     assert (snapshot.last_epoch, snapshot.offset, snapshot.record_count) == (7, 99, 2)
     assert (snapshot.topic_id, snapshot.partition) == (TOPIC_ID, 3)
     copy = DurableState()
-    for key, value in snapshot.records():
+    for _, (key, value) in snapshot.records():
         copy.replay(GROUP_RECORDS.decode(key, value))
     assert copy.images == d.shard.durable.images
     assert copy.offsets == d.shard.durable.offsets
@@ -46,8 +52,18 @@ def test_layout_of_snapshots_by_example():
     key = GroupKey(DEFAULT_INSTANCE, "g0")
     state.replay(OffsetRecord(key, "t", 0, CommittedOffset(0, -1, "", 1)))
     data = encoded(state, 1, 2)
-    assert data[:6].hex() == "485747530003"
+    assert data[:6].hex() == "485747530004"
     assert data[10:30].hex() == "00000001" + "0000000000000002" + "0000000000000001"
     assert data[30:50] == b"consumer offsets" + b"\0\0\0\3"
-    assert data[50:54].hex() == "0000000d"  # Length of the key 0001 0002 6730 0001 74 00000000.
-    assert data[54:67].hex() == "00010002673000017400000000"
+    assert data[50:60].hex() == "ff" * 10  # Of no transaction.
+    assert data[60:64].hex() == "0000000d"  # Length of the key 0001 0002 6730 0001 74 00000000.
+    assert data[64:77].hex() == "00010002673000017400000000"
+
+
+def test_offsets_of_open_transactions_are_in_a_snapshot():
+    state, key = DurableState(), GroupKey(DEFAULT_INSTANCE, "g0")
+    offset = OffsetRecord(key, "t", 0, CommittedOffset(0, -1, "", 1))
+    state.replay(PendingOffset(Producer(7, 3), offset))
+    ((producer, encoded_record),) = decode_snapshot(encoded(state, 1, 2), SNAPSHOT_MAGIC).records()
+    assert producer == Producer(7, 3)
+    assert GROUP_RECORDS.decode(*encoded_record) == offset

@@ -8,17 +8,23 @@ An answer waits no longer than offsets.commit.timeout.ms, and then gets an error
 in the log and in the state and are committed later, as in Kafka's CoordinatorRuntime. When an
 append fails, the queue is finished: its state no longer matches the log, and the owner loads a new
 one.
+
+Records of a transaction have a batch of their own, with its producer, and so has the marker that
+ends it. They are appended at once, so that the log's state of a producer is that of the shard.
 """
 
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from itertools import groupby
 from typing import Final, Generic, NamedTuple
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.records.batch import HEADER_SIZE
 from highwater.kafka.records.builder import RecordBatchBuilder
-from highwater.partition.coordinator.records import EncodedRecord, RecordT
+from highwater.model.transactions import TransactionMarker
+from highwater.partition.coordinator.core.values import Producer
+from highwater.partition.coordinator.records import EncodedRecord, RecordT, TransactionalRecords
 
 _RECORD_OVERHEAD: Final = 32
 """The most bytes that lengths, deltas and header count add to a key and a value."""
@@ -29,6 +35,15 @@ IN_FLIGHT_MAX: Final = 1_000
 
 Append = Callable[[bytes, Callable[[int, int], None]], None]
 """(batch, on_committed(error_code, base_offset)); see `CoordinatorLog.append`."""
+
+AppendMarker = Callable[[TransactionMarker, Callable[[int, int], None]], None]
+"""The same for a marker; see `CoordinatorLog.append_marker`."""
+
+_MARKER_BYTES: Final = 78
+
+
+_Data = bytes
+"""A batch; `CommitQueue.bytes` hides the name."""
 
 
 class _Waiter(NamedTuple):
@@ -63,6 +78,7 @@ class CommitQueue(Generic[RecordT]):
         *,
         encode: Callable[[RecordT], EncodedRecord],
         append: Append,
+        append_marker: AppendMarker,
         next_offset: int,
         batch_bytes_max: int,
         timeout_ms: int,
@@ -72,6 +88,7 @@ class CommitQueue(Generic[RecordT]):
         on_failure: Callable[[int], None],
         on_committed: Callable[[int], None],
         caught_up: bool = True,
+        transactions: TransactionalRecords[RecordT] | None = None,
     ) -> None:
         """`on_failure(error_code)` is called at most once, `on_committed(bytes)` per batch.
 
@@ -80,7 +97,9 @@ class CommitQueue(Generic[RecordT]):
         `next_offset` may not be committed yet; the owner calls `catch_up` when they are.
         """
         self._encode = encode
+        self._transactions = transactions
         self._append_batch = append
+        self._append_control = append_marker
         self._batch_bytes_max = batch_bytes_max
         self._timeout_ms = timeout_ms
         self._call_soon = call_soon
@@ -128,6 +147,24 @@ class CommitQueue(Generic[RecordT]):
     def add(self, records: list[RecordT]) -> None:
         """Queue the records of one operation, in one batch if they fit."""
         assert self._failure is None
+        if self._transactions is None:
+            self._add(records)
+            return
+        for batch_of, some in groupby(records, key=self._transactions.batch_of):
+            if batch_of is None:
+                self._add(list(some))
+            elif isinstance(batch_of, Producer):
+                self._append_pending(batch_of, list(some))
+            else:
+                self._append_marker(batch_of)
+            if self._finished:
+                return  # The append has failed at once; the rest goes with the shard.
+
+    @property
+    def _finished(self) -> bool:
+        return self._failure is not None
+
+    def _add(self, records: list[RecordT]) -> None:
         encode = self._encode
         encoded = [encode(record) for record in records]
         sizes = [len(key) + len(value or b"") + _RECORD_OVERHEAD for key, value in encoded]
@@ -139,6 +176,26 @@ class CommitQueue(Generic[RecordT]):
                 self._builder = RecordBatchBuilder()
             self._builder.append(key=key, value=value, timestamp_ms=timestamp_ms)
         self._flush_soon()
+
+    def _append_pending(self, producer: Producer, records: list[RecordT]) -> None:
+        """Append the records of one operation in a transaction, which fit into one batch."""
+        builder = RecordBatchBuilder(
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            transactional=True,
+        )
+        timestamp_ms = self._wall_ms()
+        for key, value in map(self._encode, records):
+            builder.append(key=key, value=value, timestamp_ms=timestamp_ms)
+        self.flush()
+        if not self._finished:
+            self._append(builder.build(), builder.record_count)
+
+    def _append_marker(self, marker: TransactionMarker) -> None:
+        self.flush()
+        if not self._finished:
+            batch = self._next_batch(_MARKER_BYTES, 1)
+            self._append_control(marker, partial(self._appended, batch))
 
     def after_commit(self, deliver: Callable[[int], None]) -> None:
         """Call `deliver(0)` when everything added so far is committed, else `deliver(error)`.
@@ -200,15 +257,22 @@ class CommitQueue(Generic[RecordT]):
         builder = self._builder
         if builder is None or self._failure is not None:
             return
-        data = builder.build()
-        base_offset = self._end_offset
-        self._end_offset += builder.record_count
-        self._flushed += 1
-        batch = _Batch(self._flushed, base_offset, self._end_offset, len(data))
         self._builder = None
+        self._append(builder.build(), builder.record_count)
+
+    def _append(self, data: _Data, record_count: int) -> None:
+        batch = self._next_batch(len(data), record_count)
+        self._append_batch(data, partial(self._appended, batch))
+
+    def _next_batch(self, size: int, record_count: int) -> _Batch:
+        """A batch in flight from now on, behind all others."""
+        base_offset = self._end_offset
+        self._end_offset += record_count
+        self._flushed += 1
+        batch = _Batch(self._flushed, base_offset, self._end_offset, size)
         self._in_flight.append(batch)
         self._in_flight_bytes += batch.size
-        self._append_batch(data, partial(self._appended, batch))
+        return batch
 
     def fail(self, error: int) -> None:
         """Finish: all waiting callers get `error`, and later results are ignored."""

@@ -15,9 +15,11 @@ from highwater.kafka.records.batch import iter_batches
 from highwater.model.cluster import TopicState
 from highwater.model.errors import HighwaterError
 from highwater.model.ids import TopicId
+from highwater.model.transactions import TransactionMarker
 from highwater.partition.coordinator.log_port import LogPlace
 from highwater.partition.core.leader_epochs import NO_EPOCH
-from highwater.partition.data_plane.node_group import NodeGroup
+from highwater.partition.core.producers import ACCEPT
+from highwater.partition.data_plane.node_group import MarkerGroup, NodeGroup
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.data_plane.replica_role import Listener, ReplicaRole
@@ -89,6 +91,19 @@ class DataPlaneLog:
         group.nbytes = len(batch)
         self._plane.append([group])
 
+    def append_marker(
+        self,
+        partition: int,
+        leader_epoch: int,
+        marker: TransactionMarker,
+        on_committed: Callable[[int, int], None],
+    ) -> None:
+        """As `append`, for the marker that ends a transaction."""
+        assert self.topic is not None
+        owner = _OneBatch(on_committed, self.leads)
+        group = MarkerGroup(self.topic.topic_id, partition, leader_epoch, owner, marker)
+        self._plane.append_marker(group)
+
     def refusal(self, partition: int, leader_epoch: int) -> int:
         """The code with which an append would fail now, 0 if it would not."""
         replica = self._find(partition)
@@ -97,6 +112,15 @@ class DataPlaneLog:
         if replica is None or not self.leads(partition, leader_epoch):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.NOT_ENOUGH_REPLICAS if replica.core.under_min_isr else 0
+
+    def refuse_producer(self, partition: int, producer_id: int, producer_epoch: int) -> int:
+        """The code with which a batch of this producer's transaction would fail, 0 if it would not."""
+        states = self._replica(partition).log.producers.states
+        return _code(states.check_epoch(producer_id, producer_epoch))
+
+    def refuse_marker(self, partition: int, marker: TransactionMarker) -> int:
+        """The code with which this marker would fail, 0 if it would not."""
+        return _code(self._replica(partition).log.producers.states.check_marker(marker))
 
     def read(self, partition: int, offset: int, max_bytes: int) -> bytes:
         """Whole batches from `offset` on, also those above the high watermark.
@@ -192,6 +216,10 @@ class DataPlaneLog:
                 f"partition {partition} is not here ({ErrorCode.NOT_COORDINATOR.name})"
             )
         return replica
+
+
+def _code(verdict: int) -> int:
+    return 0 if verdict == ACCEPT else -verdict
 
 
 def _read(log: PartitionLog, offset: int, max_bytes: int) -> tuple[LogSlice | None, bytes]:

@@ -10,12 +10,20 @@ they are committed (`commit_queue`).
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from highwater.kafka.errors import DecodeError
-from highwater.kafka.records.batch import RecordBatchView, is_control, iter_batches
+from highwater.kafka.errors import DecodeError, RecordsError
+from highwater.kafka.records.batch import (
+    TRANSACTIONAL_BIT,
+    RecordBatchView,
+    is_control,
+    iter_batches,
+)
+from highwater.kafka.records.control import read_end_marker
 from highwater.kafka.records.record import read_records
-from highwater.partition.coordinator.core.values import ResponseT
+from highwater.model.transactions import TransactionMarker
+from highwater.partition.coordinator.core.values import Producer, ResponseT
 from highwater.partition.coordinator.kind import CoordinatorKind, ShardT
 from highwater.partition.coordinator.log_port import CoordinatorLog, LogPlace
 from highwater.partition.coordinator.records import (
@@ -144,8 +152,12 @@ async def _replay_snapshot(
     report: LoadReport,
     pause: Callable[[float], Awaitable[None]],
 ) -> None:
-    for encoded in snapshot.records():
+    for producer, encoded in snapshot.records():
         record = _decode(encoded, codec, report)
+        if record is not None and producer is not None:
+            if codec.transactions is None:
+                raise SnapshotError("a record of a transaction")
+            record = codec.transactions.pending(record, producer)
         if record is not None:
             shard.replay(record)
         report.from_snapshot += 1
@@ -183,15 +195,40 @@ def _batch_records(
         raise UnreadableBatchError(f"batch at {batch.base_offset} fails its checksum")
     if batch.last_offset < report.next_offset:
         return
+    transactions = codec.transactions
     if is_control(batch.attributes):
+        marker = _marker(batch) if transactions is not None else None
+        if transactions is not None and marker is not None:
+            yield transactions.ended(marker)
         return
+    pending = None
+    if transactions is not None and batch.attributes & TRANSACTIONAL_BIT:
+        producer = Producer(batch.producer_id, batch.header().producer_epoch)
+        pending = partial(transactions.pending, producer=producer)
     for record in read_records(batch, _DECOMPRESSED_BYTES_MAX):
         if record.offset < report.next_offset or record.key is None:
             continue
         decoded = _decode(EncodedRecord(record.key, record.value), codec, report)
         if decoded is not None:
             report.from_log += 1
-            yield decoded
+            yield decoded if pending is None else pending(decoded)
+
+
+def _marker(batch: RecordBatchView) -> TransactionMarker | None:
+    """The marker of a control batch; None if it is of another type."""
+    try:
+        found = read_end_marker(batch.payload, batch.record_count)
+    except RecordsError as error:
+        raise UnreadableBatchError(f"control batch at {batch.base_offset}: {error}") from error
+    if found is None:
+        return None
+    return TransactionMarker(
+        producer_id=batch.producer_id,
+        producer_epoch=batch.header().producer_epoch,
+        committed=found.committed,
+        coordinator_epoch=found.coordinator_epoch,
+        transaction_version=0,
+    )
 
 
 def _decode(

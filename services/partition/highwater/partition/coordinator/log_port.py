@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from highwater.model.ids import TopicId
+from highwater.model.transactions import TransactionMarker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +41,28 @@ class CoordinatorLog(Protocol):
         """
         ...
 
+    def append_marker(
+        self,
+        partition: int,
+        leader_epoch: int,
+        marker: TransactionMarker,
+        on_committed: Callable[[int, int], None],
+    ) -> None:
+        """As `append`, for the control batch that ends a producer's transaction: one record."""
+        ...
+
     def refusal(self, partition: int, leader_epoch: int) -> int:
         """The error code with which `append` would fail right now, 0 if it would not."""
+        ...
+
+    def refuse_producer(self, partition: int, producer_id: int, producer_epoch: int) -> int:
+        """The error code with which `append` would fail because of the producer of a batch in a
+        transaction: INVALID_PRODUCER_EPOCH; 0 if it would not.
+        """
+        ...
+
+    def refuse_marker(self, partition: int, marker: TransactionMarker) -> int:
+        """The error code with which `append` would fail because of this marker, 0 if it would not."""
         ...
 
     def read(self, partition: int, offset: int, max_bytes: int) -> bytes:

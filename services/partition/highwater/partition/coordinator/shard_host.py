@@ -344,7 +344,9 @@ class ShardHost(Generic[ShardT, RecordT, ResponseT]):
             self._logger.warning(self._event("snapshot_ignored"), reason=report.snapshot_problem)
         queue = self._queue = CommitQueue(
             encode=self._parts.kind.codec.encode,
+            transactions=self._parts.kind.codec.transactions,
             append=partial(log.append, self.partition, self.leader_epoch),
+            append_marker=partial(log.append_marker, self.partition, self.leader_epoch),
             next_offset=end,
             batch_bytes_max=settings.batch_bytes_max,
             timeout_ms=settings.commit_timeout_ms,

@@ -5,21 +5,22 @@ with the log and needs no other disk. Kafka ignores files of such names (its loa
 suffixes only). The file is replaced atomically; all integers are big-endian:
 
     0   4  magic of the kind of coordinator, "HWGS" for groups
-    4   2  version, 3
+    4   2  version, 4
     6   4  CRC-32C of everything from byte 10 on
     10  4  leader epoch of the last record before the offset
     14  8  offset: the snapshot has every record below it and none from it on
     22  8  record count
     30  16 topic id of the log
     46  4  partition of the log
-    50  .  the records: key length (i32), key, value length (i32), value, keys and values as in
-           the log; none is a tombstone
+    50  .  the records: producer id (i64) and epoch (i16) of an open transaction, -1 if it is of
+           none; key length (i32), key, value length (i32), value, keys and values as in the log;
+           none is a tombstone
 
 A snapshot holds only committed records, and only the node that took it has it. The log beside it
 changes when another node leads. Epoch and offset show whether the log still begins with the records
 of the snapshot: two logs that have the same epoch at one offset are the same up to there (invariant
 R2), even if a part was truncated and written again. Version 2 had the epoch in which the snapshot
-was taken, which does not show this.
+was taken, which does not show this; version 3 had no producers.
 
 If the file is absent, torn, damaged, of another version or of another log, loading ignores it and
 replays the whole log.
@@ -29,7 +30,7 @@ import contextlib
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
@@ -38,15 +39,19 @@ from typing import Final, Protocol
 from crc32c import crc32c
 
 from highwater.model.ids import TopicId
+from highwater.model.transactions import TransactionMarker
+from highwater.partition.coordinator.core.values import Producer
 from highwater.partition.coordinator.log_port import LogPlace
-from highwater.partition.coordinator.records import EncodedRecord, RecordT
+from highwater.partition.coordinator.records import EncodedRecord, RecordCodec, RecordT
 from highwater.partition.coordinator.shard import Captured
 from highwater.partition.storage.names import TEMPORARY_SUFFIX
 
-VERSION: Final = 3
+VERSION: Final = 4
 _HEAD = Struct(">4shI")
 _BODY = Struct(">iqq16si")
 _LENGTH = Struct(">i")
+_PRODUCER = Struct(">qh")
+_NO_PRODUCER = Producer(-1, -1)
 
 
 class SnapshotError(ValueError):
@@ -65,13 +70,19 @@ class Snapshot:
     partition: int
     payload: memoryview
 
-    def records(self) -> Iterator[EncodedRecord]:
-        """The records in their order; raises SnapshotError if their lengths do not add up."""
+    def records(self) -> Iterator[tuple[Producer | None, EncodedRecord]]:
+        """The records in their order, with whose open transaction they belong to.
+
+        Raises SnapshotError if their lengths do not add up.
+        """
         position = 0
         for _ in range(self.record_count):
-            key, position = self._field(position)
+            if position + _PRODUCER.size > len(self.payload):
+                raise SnapshotError("a record ends early")
+            producer = Producer(*_PRODUCER.unpack_from(self.payload, position))
+            key, position = self._field(position + _PRODUCER.size)
             value, position = self._field(position)
-            yield EncodedRecord(key, value)
+            yield None if producer == _NO_PRODUCER else producer, EncodedRecord(key, value)
         if position != len(self.payload):
             raise SnapshotError("bytes behind the last record")
 
@@ -88,7 +99,7 @@ class Snapshot:
 
 def encode_snapshot(
     state: Captured[RecordT],
-    encode: Callable[[RecordT], EncodedRecord],
+    codec: RecordCodec[RecordT],
     magic: bytes,
     *,
     last_epoch: int,
@@ -102,9 +113,17 @@ def encode_snapshot(
     count = 0
     parts: list[bytes] = []
     for record in state.records():
-        key, value = encode(record)
+        key, value = codec.encode(record)
         assert value is not None, "a snapshot has no tombstones"
-        parts += (_LENGTH.pack(len(key)), key, _LENGTH.pack(len(value)), value)
+        producer = None if codec.transactions is None else codec.transactions.batch_of(record)
+        assert not isinstance(producer, TransactionMarker), "a snapshot has no markers"
+        parts += (
+            _PRODUCER.pack(*(producer or _NO_PRODUCER)),
+            _LENGTH.pack(len(key)),
+            key,
+            _LENGTH.pack(len(value)),
+            value,
+        )
         count += 1
     head = _BODY.pack(last_epoch, offset, count, place.topic_id, place.partition)
     body = head + b"".join(parts)

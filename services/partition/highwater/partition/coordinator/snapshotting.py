@@ -39,7 +39,7 @@ class SnapshotWriter(Generic[RecordT]):
         self._partition = partition
         self._name = kind.name
         self._event = kind.event
-        self._encode = kind.codec.encode
+        self._codec = kind.codec
         self._magic = kind.snapshot_magic
         self._log = log
         self._store = store
@@ -108,7 +108,7 @@ class SnapshotWriter(Generic[RecordT]):
         place = self._place
         assert place is not None, "a snapshot needs a loaded log"
         data = encode_snapshot(
-            state, self._encode, self._magic, last_epoch=epoch, offset=offset, place=place
+            state, self._codec, self._magic, last_epoch=epoch, offset=offset, place=place
         )
         self._store.save(place, data)
         return len(data)

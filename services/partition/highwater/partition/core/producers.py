@@ -168,7 +168,7 @@ class ProducerStates:
         """
         last = last_sequence(base_sequence, last_offset_delta)
         if base_sequence == NO_SEQUENCE:
-            verdict = self._check_epoch(producer_id, epoch)
+            verdict = self.check_epoch(producer_id, epoch)
         else:
             verdict = self.check(producer_id, epoch, base_sequence, last)
         if verdict >= 0:
@@ -182,7 +182,8 @@ class ProducerStates:
             )  # fmt: skip
         return verdict
 
-    def _check_epoch(self, producer_id: int, epoch: int) -> int:
+    def check_epoch(self, producer_id: int, epoch: int) -> int:
+        """Judges a batch without sequences: `ACCEPT`, or INVALID_PRODUCER_EPOCH."""
         batches = self._known.find(producer_id)
         old = batches is not None and epoch < _epoch_of(batches)
         return INVALID_PRODUCER_EPOCH if old else ACCEPT

@@ -107,10 +107,18 @@ class Markers:
         elif where.leader_epoch > replica.leader_epoch:
             done(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # This node has not heard of its successor.
         else:
-            target: MarkerTarget = self._plane.marker_targets.get(topic_id) or MarkerWriter(
-                self._plane, topic_id
-            )
+            target = _target(self._plane, topic_id)
             target.write_marker(where.partition, replica.leader_epoch, marker, done)
+
+
+def find_target(plane: DataPlane, topic_id: TopicId, partition: int) -> MarkerTarget | None:
+    """Who takes the markers of a partition that this node leads; None if it does not."""
+    replica = plane.replicas.get((topic_id, partition))
+    return _target(plane, topic_id) if replica is not None and replica.leading else None
+
+
+def _target(plane: DataPlane, topic_id: TopicId) -> MarkerTarget:
+    return plane.marker_targets.get(topic_id) or MarkerWriter(plane, topic_id)
 
 
 class _Wait:

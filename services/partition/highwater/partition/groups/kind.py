@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Final
 
 from highwater.partition.coordinator.kind import CoordinatorKind
-from highwater.partition.coordinator.records import RecordCodec
+from highwater.partition.coordinator.records import RecordCodec, TransactionalRecords
 from highwater.partition.groups.core.config import GroupConfig
-from highwater.partition.groups.core.durable import Record
+from highwater.partition.groups.core.durable import Record, TransactionEnd
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
 from highwater.partition.groups.core.values import Response
-from highwater.partition.groups.records import decode, encode
+from highwater.partition.groups.records import batch_of, decode, encode, pending
 from highwater.partition.groups.replies import GROUP_REPLIES
 
 SNAPSHOT_FILE_NAME: Final = "group-snapshot"
@@ -17,7 +17,11 @@ SNAPSHOT_FILE_NAME: Final = "group-snapshot"
 
 SNAPSHOT_MAGIC: Final = b"HWGS"
 
-GROUP_RECORDS: Final = RecordCodec(encode=encode, decode=decode)
+GROUP_RECORDS: Final = RecordCodec(
+    encode=encode,
+    decode=decode,
+    transactions=TransactionalRecords(pending=pending, ended=TransactionEnd, batch_of=batch_of),
+)
 
 GroupKind = CoordinatorKind[GroupCoordinatorShard, Record, Response]
 

@@ -19,10 +19,12 @@ and 0x4802, and begin with the instance id. The rest is the same.
 from struct import Struct
 from typing import Final
 
-from highwater.kafka.errors import InvalidLengthError, TruncatedError
+from highwater.kafka.errors import InvalidLengthError, InvalidValueError, TruncatedError
 from highwater.kafka.message import DECODE_FAILURES
 from highwater.kafka.primitives import read_uvarint, skip_tagged_fields
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
+from highwater.model.transactions import TransactionMarker
+from highwater.partition.coordinator.core.values import Producer
 from highwater.partition.coordinator.records import EncodedRecord, UnknownRecordError
 from highwater.partition.groups.core.durable import (
     CommittedOffset,
@@ -30,7 +32,9 @@ from highwater.partition.groups.core.durable import (
     GroupRecord,
     MemberImage,
     OffsetRecord,
+    PendingOffset,
     Record,
+    TransactionEnd,
 )
 from highwater.partition.groups.core.values import GroupKey
 
@@ -50,7 +54,10 @@ _OFFSET_HEAD = Struct(">hqi")
 
 
 def encode(record: Record) -> EncodedRecord:
-    """The key and value of a record."""
+    """The key and value of a record that is not a marker."""
+    assert not isinstance(record, TransactionEnd), "a control batch has no such record"
+    if isinstance(record, PendingOffset):
+        record = record.offset
     if isinstance(record, OffsetRecord):
         head = _key_head(record.key, 1, INSTANCE_OFFSET_KEY_VERSION)
         key = head + _string(record.topic) + _INT32.pack(record.partition)
@@ -70,6 +77,23 @@ def decode(key: bytes | None, value: bytes | None) -> Record:
         return _decode(_Reader(key), value)
     except DECODE_FAILURES as error:
         raise TruncatedError(f"group record ends early: {error}") from error
+
+
+def pending(record: Record, producer: Producer) -> Record:
+    """A record that was read from a batch of a transaction. Raises DecodeError.
+
+    Only offsets are committed in transactions.
+    """
+    if not isinstance(record, OffsetRecord) or record.value is None:
+        raise InvalidValueError("a record in a transaction that commits no offset")
+    return PendingOffset(producer, record)
+
+
+def batch_of(record: Record) -> Producer | TransactionMarker | None:
+    """See `TransactionalRecords`."""
+    if isinstance(record, PendingOffset):
+        return record.producer
+    return record.marker if isinstance(record, TransactionEnd) else None
 
 
 def _decode(key: "_Reader", value: bytes | None) -> Record:

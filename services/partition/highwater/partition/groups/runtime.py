@@ -16,6 +16,7 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId
 from highwater.model.partitioning import coordinator_partition
 from highwater.model.time import Clock
+from highwater.model.transactions import TransactionMarker
 from highwater.partition.coordinator.calls import Handler, ShardCalls, ShardOf
 from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.coordinator.hosts import ShardHosts
@@ -37,6 +38,7 @@ from highwater.partition.groups.handlers import (
     offset_delete,
     offset_fetch,
     sync_group,
+    txn_offset_commit,
 )
 from highwater.partition.groups.kind import group_kind
 from highwater.runtime.logging import Logger
@@ -83,6 +85,7 @@ class GroupCoordinator:
     ) -> None:
         """`partitions` is the topic's partition count, which never changes."""
         self._clock = clock
+        self._log = log
         self._hosts = ShardHosts(
             group_kind(config or GroupConfig(), new_id),
             log=log,
@@ -123,6 +126,8 @@ class GroupCoordinator:
             calls.at_once(call, heartbeat.handle)
         elif key in _HANDLERS:
             calls.one_key(call, _HANDLERS[key])
+        elif key == ApiKey.TXN_OFFSET_COMMIT:
+            calls.one_key(call, self._commit_in_transaction)
         elif key == ApiKey.LIST_GROUPS:
             calls.all_shards(call, self._list_groups)
         else:
@@ -131,6 +136,16 @@ class GroupCoordinator:
     def cancel(self, call: CoordinatorCall) -> None:
         """The client is gone: forget its parked call and answer nothing."""
         self._hosts.cancel(call)
+
+    def _commit_in_transaction(
+        self, shard: GroupCoordinatorShard, call: CoordinatorCall, now: Moment
+    ) -> bytes:
+        """A batch that the log refused would cost the shard a reload: ask the log before."""
+        body = txn_offset_commit.decode(call)
+        refused = self._log.refuse_producer(call.partition, body.producer_id, body.producer_epoch)
+        if refused:
+            return txn_offset_commit.refuse(body, call.api_version, refused)
+        return txn_offset_commit.handle(shard, call, body, now)
 
     def _list_groups(self, shards: Iterator[GroupCoordinatorShard], call: CoordinatorCall) -> bytes:
         return list_groups.handle(shards, call, loading=self._hosts.loading)
@@ -149,6 +164,40 @@ class GroupCoordinator:
                 return delete_groups.handle(shard_of, call, now)
             case _:
                 return ErrorCode.INVALID_REQUEST
+
+    # -- MarkerTarget -------------------------------------------------------------------------
+
+    def write_marker(
+        self,
+        partition: int,
+        leader_epoch: int,
+        marker: TransactionMarker,
+        done: Callable[[int], None],
+    ) -> None:
+        """See `MarkerTarget`. Markers go the way of the records, through the commit queue: the
+        pending offsets count, or are dropped, at the marker's place in the log.
+        """
+        host = self._hosts.by_partition.get(partition)
+        if host is None or host.leader_epoch != leader_epoch:
+            done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return
+        shard = host.shard
+        refused = shard if isinstance(shard, ErrorCode) else host.refusal(writes=True)
+        if isinstance(shard, ErrorCode) or refused is not ErrorCode.NONE:
+            done(_marker_error(refused))
+            return
+        code = self._log.refuse_marker(partition, marker)
+        if code:
+            done(code)
+            return
+        try:
+            shard.end_transaction(marker, host.moment())
+            host.settle()
+        except Exception as error:  # noqa: BLE001 - a bug costs the shard a reload, not the node.
+            host.crash("a transaction marker", error)
+            done(ErrorCode.UNKNOWN_SERVER_ERROR)
+            return
+        host.after_commit(lambda error: done(_marker_error(error)))
 
     # -- for the rest of the node -------------------------------------------------------------
 
@@ -187,3 +236,10 @@ class GroupCoordinator:
             shards_active=active,
             shards_loading=len(self._hosts.by_partition) - active,
         )
+
+
+def _marker_error(error: int) -> int:
+    """A code of the coordinator as the code of a partition, which whoever sends markers knows
+    (`KafkaApis.handleWriteTxnMarkersRequest`); both end in another attempt.
+    """
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER if error == ErrorCode.NOT_COORDINATOR else error

@@ -84,7 +84,12 @@ class NodeCoordinators:
             config=transaction_config(config),
         )
         self.roles = CoordinatorRoles(
-            group_log, self.groups, self._state_log, self.transactions, self._producer_ids.prepare
+            group_log,
+            self.groups,
+            self._state_log,
+            self.transactions,
+            self._producer_ids.prepare,
+            plane.marker_targets,
         )
 
     # -- CoordinatorPort ----------------------------------------------------------------------

@@ -2,11 +2,17 @@
 topics.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Protocol
 
 from highwater.model.cluster import TopicState
-from highwater.model.ids import DEFAULT_INSTANCE, GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from highwater.model.ids import (
+    DEFAULT_INSTANCE,
+    GROUP_METADATA_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    TopicId,
+)
+from highwater.model.transactions import MarkerTarget
 from highwater.partition.coordinator.coordinator_log import DataPlaneLog
 from highwater.partition.groups.runtime import GroupCoordinator
 from highwater.partition.transactions.runtime import TransactionCoordinator
@@ -34,10 +40,15 @@ class CoordinatorRoles:
         state_log: DataPlaneLog,
         transactions: TransactionCoordinator,
         needs_producer_ids: Callable[[], None],
+        marker_targets: MutableMapping[TopicId, MarkerTarget],
     ) -> None:
-        """`needs_producer_ids` is called when this node begins to coordinate transactions."""
+        """`needs_producer_ids` is called when this node begins to coordinate transactions.
+
+        `marker_targets` are the data plane's: offsets of groups are committed by markers.
+        """
         self._groups = groups
         self._needs_producer_ids = needs_producer_ids
+        self._marker_targets = marker_targets
         self._by_topic: dict[str, tuple[DataPlaneLog, _Coordinator]] = {
             GROUP_METADATA_TOPIC: (group_log, groups),
             TRANSACTION_STATE_TOPIC: (state_log, transactions),
@@ -52,6 +63,8 @@ class CoordinatorRoles:
         log.topic = topic
         if topic.name == TRANSACTION_STATE_TOPIC:
             self._needs_producer_ids()
+        else:
+            self._marker_targets[topic.topic_id] = self._groups
         coordinator.become_leader(partition, leader_epoch)
 
     def resigned(self, topic: TopicState, partition: int) -> None:

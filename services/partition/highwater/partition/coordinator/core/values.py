@@ -6,6 +6,13 @@ ResponseT = TypeVar("ResponseT")
 """What a shard answers to parked calls, not yet encoded."""
 
 
+class Producer(NamedTuple):
+    """Whose transaction a record belongs to."""
+
+    producer_id: int
+    producer_epoch: int
+
+
 class Moment(NamedTuple):
     """One reading of both clocks; every handler gets one."""
 

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from highwater.model.transactions import TransactionMarker
+from highwater.partition.coordinator.core.values import Producer
+from highwater.partition.groups.core.pending_offsets import PendingOffsets
 from highwater.partition.groups.core.values import GroupKey
 
 
@@ -90,19 +93,33 @@ class OffsetRecord(NamedTuple):
     value: CommittedOffset | None
 
 
-Record = GroupRecord | OffsetRecord
+class PendingOffset(NamedTuple):
+    """Sets an offset that counts once its producer's transaction is committed."""
+
+    producer: Producer
+    offset: OffsetRecord
+
+
+class TransactionEnd(NamedTuple):
+    """Ends a producer's transaction."""
+
+    marker: TransactionMarker
+
+
+Record = GroupRecord | OffsetRecord | PendingOffset | TransactionEnd
 
 
 class DurableState:
     """Group images and committed offsets of one shard."""
 
-    __slots__ = ("images", "offset_count", "offsets")
+    __slots__ = ("images", "offset_count", "offsets", "pending")
 
     def __init__(self) -> None:
         """Start empty."""
         self.images: dict[GroupKey, GroupImage] = {}
         self.offsets: dict[GroupKey, dict[tuple[str, int], CommittedOffset]] = {}
         self.offset_count = 0
+        self.pending: PendingOffsets[CommittedOffset] = PendingOffsets()
 
     def replay(self, record: Record) -> None:
         """Apply one record; a record has a whole value, so replaying it twice changes nothing."""
@@ -112,6 +129,22 @@ class DurableState:
             else:
                 self.images[record.key] = record.value
             return
+        if isinstance(record, PendingOffset):
+            key, topic, partition, value = record.offset
+            assert value is not None, "offsets are not deleted in transactions"
+            self.pending.set(record.producer, key, (topic, partition), value)
+            return
+        if isinstance(record, TransactionEnd):
+            marker = record.marker
+            for key, slot, value in self.pending.end(
+                marker.producer_id, committed=marker.committed
+            ):
+                self._replay_offset(OffsetRecord(key, *slot, value))
+            return
+        self.pending.supersede(record.key, (record.topic, record.partition))
+        self._replay_offset(record)
+
+    def _replay_offset(self, record: OffsetRecord) -> None:
         slot = (record.topic, record.partition)
         if record.value is not None:
             offsets = self.offsets.setdefault(record.key, {})
@@ -130,6 +163,7 @@ class DurableState:
         copy.images = self.images.copy()
         copy.offsets = {key: offsets.copy() for key, offsets in self.offsets.items()}
         copy.offset_count = self.offset_count
+        copy.pending = self.pending.copy()
         return copy
 
     def records(self) -> Iterator[Record]:
@@ -139,3 +173,5 @@ class DurableState:
         for key, offsets in self.offsets.items():
             for (topic, partition), value in offsets.items():
                 yield OffsetRecord(key, topic, partition, value)
+        for producer, key, (topic, partition), value in self.pending.entries():
+            yield PendingOffset(producer, OffsetRecord(key, topic, partition, value))

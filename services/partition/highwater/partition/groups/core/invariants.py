@@ -1,5 +1,7 @@
 """What must hold after every step of a shard; tests check it."""
 
+from collections import Counter
+
 from highwater.partition.groups.core.group import ClassicGroup
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
 from highwater.partition.groups.core.state import (
@@ -31,8 +33,12 @@ def check(shard: GroupCoordinatorShard) -> None:
     assert shard.metadata_bytes == metadata_bytes
     for key in durable.images:
         assert key in shard.groups, "a written group is in memory"
-    for key in durable.offsets:
+    for key in (*durable.offsets, *durable.pending.groups()):
         assert key in shard.groups
+    slots = Counter((key, slot) for _, key, slot, _ in durable.pending.entries())
+    assert {key for key, _ in slots} == set(durable.pending.groups())
+    for key, slot in slots:
+        assert durable.pending.is_unstable(key, slot)
 
 
 def _check_members(group: ClassicGroup) -> None:

@@ -4,7 +4,8 @@
 * Metadata longer than offset.metadata.max.bytes is an error of its partition alone.
 * Offsets expire a retention time after the group became empty. Offsets of a simple consumer, and
   of topics that a stable group no longer reads, expire a retention time after their commit.
-* `require_stable` (v7) has no effect until transactions exist: no offset is ever pending.
+* With `require_stable` (v7), offsets that an open transaction may change are UNSTABLE_OFFSET_COMMIT
+  (see `transactional`).
 
 Kafka: OffsetMetadataManager.java, `ClassicGroup.validateOffsetCommit`.
 """
@@ -37,7 +38,7 @@ def commit_offsets(state: ShardState, request: CommitRequest, now: Moment) -> li
     group = state.groups.get(request.key)
     error = _validate_commit(state, group, request)
     if error is ErrorCode.NONE:
-        error = _validate_size(state, request)
+        error = validate_size(state, request)
     if error is not ErrorCode.NONE:
         return [error] * len(request.offsets)
     if group is None:
@@ -88,7 +89,7 @@ def _validate_commit(
     return ErrorCode.NONE
 
 
-def _validate_size(state: ShardState, request: CommitRequest) -> ErrorCode:
+def validate_size(state: ShardState, request: CommitRequest) -> ErrorCode:
     """Refuse records that do not fit into one batch, and offsets above a limit."""
     config = state.config
     overhead = _OFFSET_OVERHEAD_BYTES + text_size(request.key.group_id)
@@ -97,8 +98,10 @@ def _validate_size(state: ShardState, request: CommitRequest) -> ErrorCode:
         for o in request.offsets
         if len(o.metadata) <= config.offset_metadata_bytes_max
     )
+    pending = state.durable.pending
     count = len(state.durable.offsets.get(request.key, ())) + len(request.offsets)
-    total = state.durable.offset_count + len(request.offsets)
+    count += len(pending.slots(request.key))
+    total = state.durable.offset_count + len(pending) + len(request.offsets)
     if (
         size > config.operation_bytes_max
         or count > config.offsets_per_group_max
@@ -142,7 +145,9 @@ def delete_offsets(
         if is_subscribed(topics, topic):
             errors.append(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
             continue
-        if committed_offset(state, key, topic, partition) is not None:
+        if committed_offset(state, key, topic, partition) is not None or (
+            state.durable.pending.is_unstable(key, (topic, partition))
+        ):
             state.apply(OffsetRecord(key, topic, partition, None))
         errors.append(ErrorCode.NONE)
     state.forget_if_unused(group, now.wall_ms)
@@ -150,14 +155,16 @@ def delete_offsets(
 
 
 def delete_all_offsets(state: ShardState, key: GroupKey) -> None:
-    """Delete every offset of a group."""
-    for topic, partition in list(state.durable.offsets.get(key, ())):
+    """Delete every offset of a group, also those that are pending."""
+    slots = dict.fromkeys([*state.durable.offsets.get(key, ()), *state.durable.pending.slots(key)])
+    for topic, partition in slots:
         state.apply(OffsetRecord(key, topic, partition, None))
 
 
 def delete_topics(state: ShardState, key: GroupKey, topics: frozenset[str], now: Moment) -> None:
     """Delete the group's offsets of topics that no longer exist."""
-    slots = [slot for slot in state.durable.offsets.get(key, ()) if slot[0] in topics]
+    known = [*state.durable.offsets.get(key, ()), *state.durable.pending.slots(key)]
+    slots = [slot for slot in dict.fromkeys(known) if slot[0] in topics]
     for topic, partition in slots:
         state.apply(OffsetRecord(key, topic, partition, None))
     group = state.groups.get(key)
@@ -170,9 +177,12 @@ def expire_offsets(state: ShardState, group: ClassicGroup, now: Moment) -> None:
     if group.state is DEAD:
         return
     topics = subscribed_topics(group)
-    everything_expired = True
+    pending = state.durable.pending
+    everything_expired = group.key not in pending
     for (topic, partition), value in list(state.durable.offsets.get(group.key, {}).items()):
-        if not is_subscribed(topics, topic) and _is_expired(state, group, value, now.wall_ms):
+        if pending.is_unstable(group.key, (topic, partition)):
+            everything_expired = False
+        elif not is_subscribed(topics, topic) and _is_expired(state, group, value, now.wall_ms):
             state.apply(OffsetRecord(group.key, topic, partition, None))
         else:
             everything_expired = False

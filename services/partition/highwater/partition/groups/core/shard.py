@@ -10,7 +10,8 @@ from functools import partial
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId
-from highwater.partition.coordinator.core.values import Moment, Reply
+from highwater.model.transactions import TransactionMarker
+from highwater.partition.coordinator.core.values import Moment, Producer, Reply
 from highwater.partition.groups.core import (
     admin,
     joining,
@@ -18,6 +19,7 @@ from highwater.partition.groups.core import (
     offsets,
     rebalance,
     syncing,
+    transactional,
 )
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.core.durable import (
@@ -78,7 +80,7 @@ class GroupCoordinatorShard:
         state = self._state
         for key, image in state.durable.images.items():
             self._restore(key, image, now)
-        for key in state.durable.offsets:
+        for key in (*state.durable.offsets, *state.durable.pending.groups()):
             if key not in state.groups:
                 rebalance.create_group(state, key, now.wall_ms)
         for group in list(state.groups.values()):
@@ -147,6 +149,20 @@ class GroupCoordinatorShard:
         """Commit offsets; return one error per entry of the request."""
         return offsets.commit_offsets(self._state, request, now)
 
+    def commit_pending(
+        self, request: CommitRequest, producer: Producer, now: Moment
+    ) -> list[ErrorCode]:
+        """Commit offsets in the producer's transaction; return one error per entry."""
+        return transactional.commit_pending(self._state, request, producer, now)
+
+    def end_transaction(self, marker: TransactionMarker, now: Moment) -> None:
+        """A producer's transaction has ended."""
+        transactional.end_transaction(self._state, marker, now)
+
+    def is_unstable(self, key: GroupKey, topic: str, partition: int) -> bool:
+        """Whether an open transaction may change the committed offset."""
+        return self._state.durable.pending.is_unstable(key, (topic, partition))
+
     def committed_offset(self, key: GroupKey, topic: str, partition: int) -> CommittedOffset | None:
         """The committed offset of one partition, or None."""
         return offsets.committed_offset(self._state, key, topic, partition)
@@ -177,7 +193,9 @@ class GroupCoordinatorShard:
 
     def topics_deleted(self, instance: InstanceId, topics: frozenset[str], now: Moment) -> None:
         """Delete the instance's committed offsets of these topics."""
-        for key in [key for key in self._state.durable.offsets if key.instance == instance]:
+        durable = self._state.durable
+        keys = dict.fromkeys([*durable.offsets, *durable.pending.groups()])
+        for key in [key for key in keys if key.instance == instance]:
             offsets.delete_topics(self._state, key, topics, now)
 
     # -- time ---------------------------------------------------------------------------------

@@ -173,6 +173,7 @@ class ShardState:
             and not group.pending_members
             and group.key not in self.durable.images
             and group.key not in self.durable.offsets
+            and group.key not in self.durable.pending
         ):
             self.kill(group, wall_ms)
 

@@ -6,6 +6,8 @@
 * v9's member id and epoch matter only for groups of the new protocol (KIP-848).
 * Without a committed offset: offset -1, epoch -1, empty metadata, no error; also if there is no
   such group.
+* v7's require_stable: an offset that an open transaction may change is UNSTABLE_OFFSET_COMMIT, and
+  the client asks again (KIP-447).
 * The gateway turns v10 (topic ids) into v9.
 """
 
@@ -30,8 +32,8 @@ from highwater.partition.groups.core.values import GroupKey
 _GROUPS_FROM = 8
 _NOTHING = CommittedOffset(-1, -1, "", -1)
 
-Found = list[tuple[str, list[tuple[int, CommittedOffset]]]]
-"""(topic, [(partition, offset)]), in the order of the response."""
+Found = list[tuple[str, list[tuple[int, CommittedOffset, ErrorCode]]]]
+"""(topic, [(partition, offset, error)]), in the order of the response."""
 
 
 def handle(
@@ -52,14 +54,16 @@ def handle(
                 if asked.topics is None
                 else [(t.name, t.partition_indexes) for t in asked.topics]
             )
-            found = _find(shard, GroupKey(call.instance, asked.group_id), names)
+            key = GroupKey(call.instance, asked.group_id)
+            found = _find(shard, key, names, stable=body.require_stable)
             groups.append(_group(asked.group_id, found))
         return encode_response(OffsetFetchResponse(groups=groups), version)
     shard = shard_of(body.group_id)
     if isinstance(shard, ErrorCode):
         return shard
     names = None if body.topics is None else [(t.name, t.partition_indexes) for t in body.topics]
-    found = _find(shard, GroupKey(call.instance, body.group_id), names)
+    key = GroupKey(call.instance, body.group_id)
+    found = _find(shard, key, names, stable=body.require_stable)
     return encode_response(OffsetFetchResponse(topics=_topics(found)), version)
 
 
@@ -67,13 +71,20 @@ def _find(
     shard: GroupCoordinatorShard,
     key: GroupKey,
     asked: Iterable[tuple[str, Iterable[int]]] | None,
+    *,
+    stable: bool,
 ) -> Found:
     if asked is None:
-        return list(shard.committed_by_topic(key).items())
-    return [
-        (topic, [(p, shard.committed_offset(key, topic, p) or _NOTHING) for p in partitions])
-        for topic, partitions in asked
-    ]
+        committed = shard.committed_by_topic(key)
+        asked = [(topic, [p for p, _ in offsets]) for topic, offsets in committed.items()]
+
+    def one(topic: str, partition: int) -> tuple[int, CommittedOffset, ErrorCode]:
+        if stable and shard.is_unstable(key, topic, partition):
+            return partition, _NOTHING, ErrorCode.UNSTABLE_OFFSET_COMMIT
+        value = shard.committed_offset(key, topic, partition)
+        return partition, value or _NOTHING, ErrorCode.NONE
+
+    return [(topic, [one(topic, p) for p in partitions]) for topic, partitions in asked]
 
 
 def _topics(found: Found) -> list[OffsetFetchResponseOffsetFetchResponseTopic]:
@@ -86,8 +97,9 @@ def _topics(found: Found) -> list[OffsetFetchResponseOffsetFetchResponseTopic]:
                     committed_offset=value.offset,
                     committed_leader_epoch=value.leader_epoch,
                     metadata=value.metadata,
+                    error_code=error,
                 )
-                for partition, value in partitions
+                for partition, value, error in partitions
             ],
         )
         for topic, partitions in found
@@ -104,8 +116,9 @@ def _group(group_id: str, found: Found) -> OffsetFetchResponseOffsetFetchRespons
                     committed_offset=value.offset,
                     committed_leader_epoch=value.leader_epoch,
                     metadata=value.metadata,
+                    error_code=error,
                 )
-                for partition, value in partitions
+                for partition, value, error in partitions
             ],
         )
         for topic, partitions in found
