@@ -8,6 +8,7 @@ logs, writing checkpoints and the clean-shutdown file.
 import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Final
 
 from prometheus_client import CollectorRegistry
