@@ -12,7 +12,6 @@ import pytest
 
 from tests.conformance import scenarios
 from tests.conformance.clients.confluent import ConfluentClient
-from tests.conformance.clients.line_process import ProgramError
 from tests.conformance.clients.old_java import OldJavaClient
 from tests.conformance.messages import Message, Stored, make_messages
 from tests.conformance.topics import make_topic
@@ -91,13 +90,3 @@ def test_every_codec(old: EmbeddedCluster, topic: str, client: OldJavaClient, co
 @every_client
 def test_group_of_two(old: EmbeddedCluster, topic: str, client: OldJavaClient) -> None:
     scenarios.group_of_two(client, old, topic, producer=REFERENCE)
-
-
-@pytest.mark.full
-@every_client
-def test_zstd_is_refused(old: EmbeddedCluster, topic: str, client: OldJavaClient) -> None:
-    make_topic(old.bootstrap, topic)
-    sent = make_messages(COUNT, writes=frozenset())
-    REFERENCE.produce(old.bootstrap, topic, sent, partition=0, codec="zstd")
-    with pytest.raises(ProgramError, match=r"error code 76|compression|fetching data|code"):
-        client.consume(old.bootstrap, topic, partitions=1, count=COUNT)

@@ -8,6 +8,10 @@ passes as it is. Nodes never see the old formats.
 - The time for which a request waits for its results includes the conversion.
 - KAFKA_STORAGE_ERROR, which clients before version 4 do not know, is NOT_LEADER_OR_FOLLOWER, as in
   Kafka: they look for the leader and send again.
+
+Deviations
+- A compressed set that decompresses to more than 32 MiB, or an eighth of the memory budget, is
+  MESSAGE_TOO_LARGE. One without a whole message is INVALID_RECORD; Kafka takes it and stores nothing.
 """
 
 from collections.abc import Sequence
