@@ -131,6 +131,6 @@ def _code_of(context: RequestContext, error: Exception) -> ErrorCode:
 
 @cache
 def _handler_of(api: Api) -> _Handler:
-    """Loads a handler and its codec; at most one entry for each row of the tables."""
+    """Loads a handler and its codec; at most one entry for each API."""
     module = import_module(f"highwater.gateway.handlers.{api.module}")
     return _Handler(codec=request_codec(api.key), handle=module.handle, failure=module.failure)
