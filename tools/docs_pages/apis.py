@@ -5,11 +5,16 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from highwater.gateway.handling.apis import APIS, Api
+from highwater.gateway.handling.apis import APIS, APIS_WITH_OLD_FORMATS, Api
 from highwater.kafka.api_keys import ApiKey
 
 ROOT = Path(__file__).resolve().parents[2]
 GATEWAY = ROOT / "services/gateway/highwater/gateway"
+OLD_PATHS = (
+    (ApiKey.PRODUCE, "data_plane/old_produce.py"),
+    (ApiKey.FETCH, "data_plane/old_fetch.py"),
+    (ApiKey.LIST_OFFSETS, "handling/old_offsets.py"),
+)
 PATHS = {ApiKey.PRODUCE: "data_plane/produce_path.py", ApiKey.FETCH: "data_plane/fetch_path.py"}
 
 _HEAD = """\
@@ -41,6 +46,7 @@ def page() -> str:
         _HEAD,
         *rows,
         "",
+        *_old_formats(),
         "## Where we differ from Kafka",
         "",
         *differences,
@@ -51,9 +57,33 @@ def page() -> str:
     ])  # fmt: skip
 
 
+def _old_formats() -> Iterator[str]:
+    """What the setting `old_message_formats` adds."""
+    yield "## With `old_message_formats`"
+    yield ""
+    yield "For clients from before Kafka 0.11 (see [configs.md](configs.md#clients-from-before-kafka-011))."
+    yield ""
+    yield "| API | further versions | |"
+    yield "|---|---|---|"
+    differences: list[str] = []
+    for key, file in OLD_PATHS:
+        source, text = _docstring_in(file)
+        before, now = APIS[key].served_from, APIS_WITH_OLD_FORMATS[key].served_from
+        versions = f"{now}-{before - 1}" if now < before - 1 else str(now)
+        yield f"| [{_name(key)}]({source}) | {versions} | {_summary(text)} |"
+        differences += _deviations(text)
+    yield ""
+    yield from differences
+    yield ""
+
+
 def _docstring_of(api: Api) -> tuple[str, str]:
     """The link from docs/ to the file of an API, and its docstring."""
-    path = GATEWAY / (PATHS[api.key] if api.module is None else f"handlers/{api.module}.py")
+    return _docstring_in(PATHS[api.key] if api.module is None else f"handlers/{api.module}.py")
+
+
+def _docstring_in(file: str) -> tuple[str, str]:
+    path = GATEWAY / file
     text = ast.get_docstring(ast.parse(path.read_text()))
     assert text is not None, f"{path} has no docstring"
     return f"../{path.relative_to(ROOT)}", text

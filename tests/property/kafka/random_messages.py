@@ -22,6 +22,8 @@ STRINGS = ("", "a", "access_log", "grüße-世界-🎈", "x" * 126, "y" * 127, "
 ERROR_CODES = [int(code) for code in ErrorCode]
 ELEMENTS_MAX = 3
 TIME_MS_MAX = 4_000_000_000_000
+REMOVED_BELOW = {0: 3, 1: 4, 2: 1}
+"""API key -> the first version that Kafka 4.0 left (KIP-896), where we have earlier ones."""
 INT_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
@@ -39,6 +41,11 @@ class Case:
     def module(self) -> ModuleType:
         name = snake_case(self.message.name.removesuffix("Request").removesuffix("Response"))
         return importlib.import_module(f"highwater.kafka.messages.{name}")
+
+    @property
+    def removed(self) -> bool:
+        """True if Kafka 4.0 removed the version, and current oracles do not know it."""
+        return self.version < REMOVED_BELOW.get(self.message.api_key or 0, 0)
 
     @property
     def layout(self) -> StructLayout:

@@ -160,6 +160,11 @@ class GatewayConfig(ServiceSettings):
     frame_s_max: float = Field(
         default=30, gt=0, description="seconds that a request may take to arrive in full"
     )
+    old_message_formats: bool = Field(
+        default=False,
+        description="serve clients from before Kafka 0.11: Produce 0-2, Fetch 0-3 and ListOffsets 0, with "
+        "conversion from and to message formats 0 and 1; it costs this process a lot of time",
+    )
     sender_threads: int = Field(
         default=2, ge=1, le=64, description="threads that send large fetches from files"
     )

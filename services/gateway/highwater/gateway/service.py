@@ -24,6 +24,8 @@ from highwater.gateway.core.turn import Turn
 from highwater.gateway.data_plane.fetch_path import FetchPath
 from highwater.gateway.data_plane.follow_image import ImageFollower
 from highwater.gateway.data_plane.held_produce import HeldProduce
+from highwater.gateway.data_plane.old_fetch import OldFetchPath
+from highwater.gateway.data_plane.old_produce import OldProducePath
 from highwater.gateway.data_plane.produce_path import ProducePath
 from highwater.gateway.handling.backend import GatewayBackend
 from highwater.gateway.handling.context import HandlerSettings
@@ -43,7 +45,7 @@ from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.heartbeat import HeartbeatLoop, Heartbeats, InLoopHeartbeats
 from highwater.metadata.watch import ClusterWatch, Watcher
-from highwater.model.authorization import AllowAll
+from highwater.model.authorization import AllowAll, Authorizer
 from highwater.model.cluster import ClusterDelta, ClusterImage, NodeState
 from highwater.model.errors import HighwaterError, UsageError
 from highwater.model.ids import NO_NODE, TopicId
@@ -225,14 +227,16 @@ class GatewayService:
                 transaction_state_segment_bytes=config.transaction_state_segment_bytes,
                 request_bytes_max=config.request_bytes_max,
                 idle_ms_max=int(config.idle_s_max * 1000),
+                old_message_formats=config.old_message_formats,
             ),
             authorizer=AllowAll(),
             clock=self._clock,
             log=self._log,
         )
+        produce, fetch = self._make_paths(backend.authorizer)
         requests = Requests(
-            produce=ProducePath(backend.authorizer),
-            fetch=FetchPath(backend.authorizer),
+            produce=produce,
+            fetch=fetch,
             backend=backend,
             meters=self.meters,
             tasks=self._tasks,
@@ -262,6 +266,16 @@ class GatewayService:
         self._registry.register(GatewayCollector(self.meters, self._readings(listener)))
         self._registry.register(HopCollector(PREFIX, {"client": self._channels.statistics}))
         return listener
+
+    def _make_paths(self, authorizer: Authorizer) -> tuple[ProducePath, FetchPath]:
+        """The paths of Produce and Fetch; those that know old formats have threads."""
+        if not self._config.old_message_formats:
+            return ProducePath(authorizer), FetchPath(authorizer)
+        produce = OldProducePath(authorizer, self._budget)
+        fetch = OldFetchPath(authorizer, self._budget)
+        self._stack.callback(produce.close)
+        self._stack.callback(fetch.close)
+        return produce, fetch
 
     def _readings(self, listener: Listener) -> GatewayReadings:
         budget = self._budget

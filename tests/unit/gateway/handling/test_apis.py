@@ -3,7 +3,7 @@ import inspect
 
 import pytest
 
-from highwater.gateway.handling.apis import APIS
+from highwater.gateway.handling.apis import APIS, APIS_WITH_OLD_FORMATS
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.registry import request_codec
 
@@ -33,6 +33,16 @@ def test_produce_is_advertised_from_0_and_served_from_3():
     assert produce.serves(3)
     assert produce.serves(13)
     assert not produce.serves(14)
+
+
+def test_old_message_formats_add_the_versions_that_have_them():
+    changed = {
+        key: (row.min_version, row.served_from, row.max_version)
+        for key, row in APIS_WITH_OLD_FORMATS.items()
+        if row != APIS[key]
+    }
+    assert changed == {0: (0, 0, 13), 1: (0, 0, 18), 2: (0, 0, 11)}
+    assert list(APIS_WITH_OLD_FORMATS) == list(APIS)
 
 
 def test_topic_ids_are_all_or_none():

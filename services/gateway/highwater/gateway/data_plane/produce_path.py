@@ -13,11 +13,13 @@ object and one call to the leader's link. The generated codec decodes all others
   all are TRANSACTIONAL_ID_AUTHORIZATION_FAILED without a transactional id or WRITE on it.
 
 Deviations
-- Versions 0 to 2 are advertised for old librdkafka (KAFKA-18659), and close the connection.
+- Versions 0 to 2 are advertised for old librdkafka (KAFKA-18659), and close the connection, unless
+  `old_message_formats` is set (`old_produce`).
 - A timeout below one second counts as one second, above five minutes as five minutes; Kafka only
   applies it to acks=all.
 """
 
+from collections.abc import Mapping
 from struct import Struct
 from typing import Final
 
@@ -168,20 +170,34 @@ class ManyPartitionsReply(ProduceReply):
         request_bytes: int,
         version: int,
         correlation_id: int,
-        acks: int,
-        places: list[tuple[TopicKey, int]],
+        request: codec.ProduceRequest,
     ) -> None:
         super().__init__(PRODUCE, request_bytes, session.arrived_ns)
         self.session = session
         self._version = version
         self._correlation_id = correlation_id
-        self._acks = acks
-        self._missing = len(places)
+        self._acks = request.acks
         self._throttle_ms = 0
         self._leaders: list[CurrentLeader] = []
         self._results: list[tuple[TopicKey, PartitionResult]] = [
-            (key, PartitionResult(index=partition)) for key, partition in places
+            ((topic.name, topic.topic_id), PartitionResult(index=data.index))
+            for topic in request.topic_data
+            for data in topic.partition_data
         ]
+        self._missing = len(self._results)
+
+    @property
+    def partitions(self) -> int:
+        """How many the request has."""
+        return len(self._results)
+
+    def begin(self) -> bool:
+        """Takes its place among the replies; False if it is complete: there are no partitions."""
+        if self._acks:
+            self.session.expect(self)
+        if not self._results:
+            self.finish()
+        return bool(self._results)
 
     def append_done(
         self, index: int, base_offset: int, group: AppendGroup | None, failure: Failure | None
@@ -211,7 +227,7 @@ class ManyPartitionsReply(ProduceReply):
             self.finish()
 
     def finish(self) -> None:
-        """Completes the reply with all results; also called for a request without partitions."""
+        """Completes the reply with all results."""
         if self._acks == 0:
             self.session.complete_unanswered(self)
             failed = any(result.error_code for _, result in self._results)
@@ -287,18 +303,8 @@ class ProducePath:
         request = _DECODER.decode(session, frame, version)
         if request is None:
             return
-        topics = session.client.topics
-        places: list[tuple[TopicKey, int]] = []
-        for topic in request.topic_data:
-            key = (topic.name, topic.topic_id)
-            places += [(key, data.index) for data in topic.partition_data]
-        reply = ManyPartitionsReply(
-            session, len(frame), version, correlation_id, request.acks, places
-        )
-        if request.acks:
-            session.expect(reply)
-        if not places:
-            reply.finish()
+        reply = ManyPartitionsReply(session, len(frame), version, correlation_id, request)
+        if not reply.begin():
             return
         transactional = has_transactional_records(request)
         denials = produce_denials(
@@ -309,17 +315,32 @@ class ProducePath:
             transaction = TransactionalWrite(
                 request.transactional_id, version >= ADDS_PARTITION_FROM
             )
-        if len(places) == len(request.topic_data) == 1 and not denials:
-            self._learn(session, frame, version, request, topics, transaction)
+        if reply.partitions == len(request.topic_data) == 1 and not denials:
+            self._learn(session, frame, version, request, session.client.topics, transaction)
         deadline_ms = session.shared.now_ms + bounded_timeout_ms(request.timeout_ms)
+        self._append_all(version, request, reply, deadline_ms, denials, transaction=transaction)
+
+    def _append_all(
+        self,
+        version: int,
+        request: codec.ProduceRequest,
+        reply: ManyPartitionsReply,
+        deadline_ms: int,
+        denials: Mapping[str, Failure],
+        refused: Mapping[int, Failure] | None = None,
+        transaction: TransactionalWrite | None = None,
+    ) -> None:
+        """Sends each batch to its leader but those of denied topics, and at `refused` places."""
+        topics = reply.session.client.topics
         index = 0
         for topic in request.topic_data:
             routes = topics.find(topic.name, topic.topic_id)
             name = topic.name if routes is None else routes.name
             denial = denials.get(name) if denials else None
             for data in topic.partition_data:
-                if denial is not None:
-                    reply.append_done(index, -1, None, denial)
+                failure = refused.get(index) if refused and denial is None else denial
+                if failure is not None:
+                    reply.append_done(index, -1, None, failure)
                 else:
                     self._append(
                         routes, data, request.acks, version, reply, index, deadline_ms, transaction

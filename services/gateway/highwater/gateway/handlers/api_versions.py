@@ -18,7 +18,7 @@ Deviations
 import re
 from typing import Final
 
-from highwater.gateway.handling.apis import APIS, Api
+from highwater.gateway.handling.apis import APIS, APIS_WITH_OLD_FORMATS, Api
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.features import EPOCH, LEVELS, LOWEST
 from highwater.kafka.api_keys import ApiKey
@@ -38,15 +38,16 @@ _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 async def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    """All rows of the table of APIs."""
+    """All rows of the table of APIs that the settings choose."""
     version = context.api_version
     if version >= SOFTWARE_VERSIONS_FROM and not (
         _SOFTWARE.fullmatch(request.client_software_name)
         and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         return failure(request, version, ErrorCode.INVALID_REQUEST)
+    apis = APIS_WITH_OLD_FORMATS if context.backend.settings.old_message_formats else APIS
     return ApiVersionsResponse(
-        api_keys=[_range(api) for api in APIS.values()],
+        api_keys=[_range(api) for api in apis.values()],
         supported_features=[
             ApiVersionsResponseSupportedFeatureKey(name, LOWEST[name], level)
             for name, level in LEVELS.items()

@@ -1,4 +1,4 @@
-"""ListOffsets v1-11: finds offsets by timestamps or special timestamps.
+"""ListOffsets v1-11, v0 with `old_message_formats`: finds offsets by timestamps, special or not.
 
 Behaviour
 - Leaders answer; each is asked once, and answers come back in the order of the request.
@@ -13,8 +13,9 @@ Behaviour
   OFFSET_NOT_AVAILABLE, before v5 LEADER_NOT_AVAILABLE (Kafka: KafkaApis.handleListOffsetRequest).
 
 Version notes
-- v2: isolation level. v4: leader epochs. v5: OFFSET_NOT_AVAILABLE. v6: flexible. v10: a timeout for offsets
-  in a tier (KIP-1075), which is not used. v11: timestamp -6 (KIP-1023).
+- v0: several offsets before a time (`handling.old_offsets`). v2: isolation level. v4: leader epochs.
+  v5: OFFSET_NOT_AVAILABLE. v6: flexible. v10: a timeout for offsets in a tier (KIP-1075), which is not
+  used. v11: timestamp -6 (KIP-1023).
 """
 
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.gateway.handling.authorization import denied_topics
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.fan_out import Routed, ask_leaders, route_of
+from highwater.gateway.handling.old_offsets import offsets_before
 from highwater.hop.fetch import READ_COMMITTED
 from highwater.hop.ports import NodeLink
 from highwater.kafka.error_codes import ErrorCode
@@ -36,7 +38,7 @@ from highwater.kafka.messages.list_offsets import (
 )
 from highwater.model.acl_operations import AclOperation
 
-_SPECIAL_FROM: Final = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 11}
+_SPECIAL_FROM: Final = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
 """First version of each special timestamp (Kafka: ReplicaManager.timestampMinSupportedVersion)."""
 
 OFFSET_NOT_AVAILABLE_FROM: Final = 5
@@ -46,6 +48,14 @@ _Answer = ListOffsetsResponseListOffsetsPartitionResponse
 
 async def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     """Asks the leaders."""
+    if context.api_version == 0:
+        return await offsets_before(context, request, _one_offset_each)
+    return await _one_offset_each(context, request)
+
+
+async def _one_offset_each(
+    context: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse:
     answers: dict[tuple[int, int], _Answer] = {}
     questions: list[Routed[pb.ListOffsetsPartition]] = []
     places: list[tuple[int, int]] = []

@@ -108,3 +108,17 @@ _ROWS: Final = (
 
 APIS: Final[Mapping[int, Api]] = {int(row.key): row for row in _ROWS}
 """By api key, ascending: librdkafka does a binary search in the ApiVersions response."""
+
+# As Kafka before 4.0 (KIP-896) served them; the other versions that it removed then need no message
+# of an old format, and clients of that time do not need them either.
+_OLD_ROWS: Final = (
+    _row(ApiKey.PRODUCE, (0, 13), None),
+    _row(ApiKey.FETCH, (0, 18), None),
+    _row(ApiKey.LIST_OFFSETS, (0, 11), "list_offsets"),
+)
+
+APIS_WITH_OLD_FORMATS: Final[Mapping[int, Api]] = {
+    **APIS,
+    **{int(row.key): row for row in _OLD_ROWS},
+}
+"""`APIS` with the setting `old_message_formats`."""

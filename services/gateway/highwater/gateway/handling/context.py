@@ -43,6 +43,7 @@ class HandlerSettings:
     """socket.request.max.bytes"""
     idle_ms_max: int = 600_000
     """connections.max.idle.ms"""
+    old_message_formats: bool = False
 
 
 class Backend(Protocol):

@@ -1,13 +1,13 @@
 """Decodes a request, runs its handler and encodes the response: all APIs but Produce and Fetch."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
 from highwater.gateway.core.meters import ApiMeter, RequestMeters
-from highwater.gateway.handling.apis import APIS, Api
+from highwater.gateway.handling.apis import APIS, APIS_WITH_OLD_FORMATS, Api
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.errors import kafka_code
 from highwater.gateway.requests.response_errors import count_errors
@@ -29,12 +29,12 @@ class _Handler:
     failure: Callable[[Any, int, int], Any]
 
 
-def find_api(api_key: int, api_version: int) -> Api | None:
+def find_api(api_key: int, api_version: int, apis: Mapping[int, Api] = APIS) -> Api | None:
     """The API that answers such a request; None where Kafka closes the connection instead.
 
     ApiVersions answers unknown versions, too: the answer says which ones it serves.
     """
-    api = APIS.get(api_key)
+    api = apis.get(api_key)
     if api is None or api.module is None:
         return None
     return api if api.serves(api_version) or api.key is ApiKey.API_VERSIONS else None
@@ -65,6 +65,8 @@ async def _response_body(
 ) -> bytes:
     version = header.api_version
     api = find_api(header.api_key, version)
+    if api is None and context.backend.settings.old_message_formats:
+        api = find_api(header.api_key, version, APIS_WITH_OLD_FORMATS)
     if api is None:
         if APIS.get(header.api_key) is None:
             raise UnknownApiKeyError(header.api_key)

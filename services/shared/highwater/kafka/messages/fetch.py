@@ -39,7 +39,7 @@ from highwater.kafka.primitives import (
 )
 
 API_KEY = 1
-MIN_VERSION = 4
+MIN_VERSION = 0
 MAX_VERSION = 18
 FLEXIBLE_FROM = 12
 
@@ -50,15 +50,18 @@ _U_i = Struct(">i").unpack_from
 _U_iB = Struct(">iB").unpack_from
 _U_ihiB = Struct(">ihiB").unpack_from
 _U_ihii = Struct(">ihii").unpack_from
+_U_ihqi = Struct(">ihqi").unpack_from
 _U_ihqqi = Struct(">ihqqi").unpack_from
 _U_ihqqqB = Struct(">ihqqqB").unpack_from
 _U_ihqqqi = Struct(">ihqqqi").unpack_from
 _U_ii = Struct(">ii").unpack_from
 _U_iiB = Struct(">iiB").unpack_from
 _U_iiibiiB = Struct(">iiibiiB").unpack_from
+_U_iiii = Struct(">iiii").unpack_from
 _U_iiiibi = Struct(">iiiibi").unpack_from
 _U_iiiibiiB = Struct(">iiiibiiB").unpack_from
 _U_iiiibiii = Struct(">iiiibiii").unpack_from
+_U_iiiii = Struct(">iiiii").unpack_from
 _U_iiqiqiB = Struct(">iiqiqiB").unpack_from
 _U_iiqqi = Struct(">iiqqi").unpack_from
 _U_iqB = Struct(">iqB").unpack_from
@@ -76,6 +79,7 @@ _P_iB = Struct(">iB").pack
 _P_ihi = Struct(">ihi").pack
 _P_ihiB = Struct(">ihiB").pack
 _P_ihii = Struct(">ihii").pack
+_P_ihqi = Struct(">ihqi").pack
 _P_ihqqi = Struct(">ihqqi").pack
 _P_ihqqq = Struct(">ihqqq").pack
 _P_ihqqqB = Struct(">ihqqqB").pack
@@ -83,10 +87,12 @@ _P_ihqqqi = Struct(">ihqqqi").pack
 _P_ii = Struct(">ii").pack
 _P_iiibii = Struct(">iiibii").pack
 _P_iiibiiB = Struct(">iiibiiB").pack
+_P_iiii = Struct(">iiii").pack
 _P_iiiibi = Struct(">iiiibi").pack
 _P_iiiibii = Struct(">iiiibii").pack
 _P_iiiibiiB = Struct(">iiiibiiB").pack
 _P_iiiibiii = Struct(">iiiibiii").pack
+_P_iiiii = Struct(">iiiii").pack
 _P_iiqiqi = Struct(">iiqiqi").pack
 _P_iiqiqix = Struct(">iiqiqix").pack
 _P_iiqqi = Struct(">iiqqi").pack
@@ -101,7 +107,7 @@ _P_qqx = Struct(">qqx").pack
 
 
 class FetchRequestReplicaState(Message):
-    """ReplicaState inside FetchRequest, versions 4-18."""
+    """ReplicaState inside FetchRequest, versions 0-18."""
 
     __slots__ = ("replica_id", "replica_epoch")
 
@@ -115,7 +121,7 @@ class FetchRequestReplicaState(Message):
 
 
 class FetchRequestFetchPartition(Message):
-    """FetchPartition inside FetchRequest, versions 4-18."""
+    """FetchPartition inside FetchRequest, versions 0-18."""
 
     __slots__ = ("partition", "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "log_start_offset", "partition_max_bytes", "replica_directory_id", "high_watermark")
 
@@ -141,7 +147,7 @@ class FetchRequestFetchPartition(Message):
 
 
 class FetchRequestFetchTopic(Message):
-    """FetchTopic inside FetchRequest, versions 4-18."""
+    """FetchTopic inside FetchRequest, versions 0-18."""
 
     __slots__ = ("topic", "topic_id", "partitions")
 
@@ -157,7 +163,7 @@ class FetchRequestFetchTopic(Message):
 
 
 class FetchRequestForgottenTopic(Message):
-    """ForgottenTopic inside FetchRequest, versions 4-18."""
+    """ForgottenTopic inside FetchRequest, versions 0-18."""
 
     __slots__ = ("topic", "topic_id", "partitions")
 
@@ -173,7 +179,7 @@ class FetchRequestForgottenTopic(Message):
 
 
 class FetchRequest(Message):
-    """Body of FetchRequest, versions 4-18."""
+    """Body of FetchRequest, versions 0-18."""
 
     __slots__ = ("cluster_id", "replica_id", "replica_state", "max_wait_ms", "min_bytes", "max_bytes", "isolation_level", "session_id", "session_epoch", "topics", "forgotten_topics_data", "rack_id")
 
@@ -207,7 +213,7 @@ class FetchRequest(Message):
 
 
 class FetchResponseEpochEndOffset(Message):
-    """EpochEndOffset inside FetchResponse, versions 4-18."""
+    """EpochEndOffset inside FetchResponse, versions 0-18."""
 
     __slots__ = ("epoch", "end_offset")
 
@@ -221,7 +227,7 @@ class FetchResponseEpochEndOffset(Message):
 
 
 class FetchResponseLeaderIdAndEpoch(Message):
-    """LeaderIdAndEpoch inside FetchResponse, versions 4-18."""
+    """LeaderIdAndEpoch inside FetchResponse, versions 0-18."""
 
     __slots__ = ("leader_id", "leader_epoch")
 
@@ -235,7 +241,7 @@ class FetchResponseLeaderIdAndEpoch(Message):
 
 
 class FetchResponseSnapshotId(Message):
-    """SnapshotId inside FetchResponse, versions 4-18."""
+    """SnapshotId inside FetchResponse, versions 0-18."""
 
     __slots__ = ("end_offset", "epoch")
 
@@ -249,7 +255,7 @@ class FetchResponseSnapshotId(Message):
 
 
 class FetchResponseAbortedTransaction(Message):
-    """AbortedTransaction inside FetchResponse, versions 4-18."""
+    """AbortedTransaction inside FetchResponse, versions 0-18."""
 
     __slots__ = ("producer_id", "first_offset")
 
@@ -263,7 +269,7 @@ class FetchResponseAbortedTransaction(Message):
 
 
 class FetchResponsePartitionData(Message):
-    """PartitionData inside FetchResponse, versions 4-18."""
+    """PartitionData inside FetchResponse, versions 0-18."""
 
     __slots__ = ("partition_index", "error_code", "high_watermark", "last_stable_offset", "log_start_offset", "diverging_epoch", "current_leader", "snapshot_id", "aborted_transactions", "preferred_read_replica", "records")
 
@@ -295,7 +301,7 @@ class FetchResponsePartitionData(Message):
 
 
 class FetchResponseFetchableTopicResponse(Message):
-    """FetchableTopicResponse inside FetchResponse, versions 4-18."""
+    """FetchableTopicResponse inside FetchResponse, versions 0-18."""
 
     __slots__ = ("topic", "topic_id", "partitions")
 
@@ -311,7 +317,7 @@ class FetchResponseFetchableTopicResponse(Message):
 
 
 class FetchResponseNodeEndpoint(Message):
-    """NodeEndpoint inside FetchResponse, versions 4-18."""
+    """NodeEndpoint inside FetchResponse, versions 0-18."""
 
     __slots__ = ("node_id", "host", "port", "rack")
 
@@ -329,7 +335,7 @@ class FetchResponseNodeEndpoint(Message):
 
 
 class FetchResponse(Message):
-    """Body of FetchResponse, versions 4-18."""
+    """Body of FetchResponse, versions 0-18."""
 
     __slots__ = ("throttle_time_ms", "error_code", "session_id", "responses", "node_endpoints")
 
@@ -346,6 +352,68 @@ class FetchResponse(Message):
         self.session_id = session_id
         self.responses = responses
         self.node_endpoints = node_endpoints
+
+
+def _decode_request_0(buf: Buffer, pos: int) -> FetchRequest:
+    end = len(buf)
+    left = REQUEST_ELEMENTS_MAX
+    replica_id, max_wait_ms, min_bytes, topics_n = _U_iiii(buf, pos)
+    pos += 16
+    left -= topics_n
+    if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
+        raise length_error("topics", topics_n * 6, pos, end)
+    topics: list[FetchRequestFetchTopic] = []
+    for _ in range(topics_n):
+        topic_n, = _U_h(buf, pos)
+        pos += 2
+        stop = pos + topic_n
+        if topic_n < 0 or stop > end:
+            raise length_error("topic", topic_n, pos, end)
+        topic = str(buf[pos:stop], "utf-8")
+        pos = stop
+        partitions_n, = _U_i(buf, pos)
+        pos += 4
+        left -= partitions_n
+        if partitions_n < 0 or partitions_n * 16 > end - pos or left < 0:
+            raise length_error("partitions", partitions_n * 16, pos, end)
+        partitions: list[FetchRequestFetchPartition] = []
+        for _ in range(partitions_n):
+            partition, fetch_offset, partition_max_bytes = _U_iqi(buf, pos)
+            pos += 16
+            partitions.append(FetchRequestFetchPartition(partition, -1, fetch_offset, -1, -1, partition_max_bytes, ZERO_UUID, 9223372036854775807))
+        topics.append(FetchRequestFetchTopic(topic, ZERO_UUID, partitions))
+    return FetchRequest(None, replica_id, None, max_wait_ms, min_bytes, 2147483647, 0, 0, -1, topics, (), "")
+
+
+def _decode_request_3(buf: Buffer, pos: int) -> FetchRequest:
+    end = len(buf)
+    left = REQUEST_ELEMENTS_MAX
+    replica_id, max_wait_ms, min_bytes, max_bytes, topics_n = _U_iiiii(buf, pos)
+    pos += 20
+    left -= topics_n
+    if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
+        raise length_error("topics", topics_n * 6, pos, end)
+    topics: list[FetchRequestFetchTopic] = []
+    for _ in range(topics_n):
+        topic_n, = _U_h(buf, pos)
+        pos += 2
+        stop = pos + topic_n
+        if topic_n < 0 or stop > end:
+            raise length_error("topic", topic_n, pos, end)
+        topic = str(buf[pos:stop], "utf-8")
+        pos = stop
+        partitions_n, = _U_i(buf, pos)
+        pos += 4
+        left -= partitions_n
+        if partitions_n < 0 or partitions_n * 16 > end - pos or left < 0:
+            raise length_error("partitions", partitions_n * 16, pos, end)
+        partitions: list[FetchRequestFetchPartition] = []
+        for _ in range(partitions_n):
+            partition, fetch_offset, partition_max_bytes = _U_iqi(buf, pos)
+            pos += 16
+            partitions.append(FetchRequestFetchPartition(partition, -1, fetch_offset, -1, -1, partition_max_bytes, ZERO_UUID, 9223372036854775807))
+        topics.append(FetchRequestFetchTopic(topic, ZERO_UUID, partitions))
+    return FetchRequest(None, replica_id, None, max_wait_ms, min_bytes, max_bytes, 0, 0, -1, topics, (), "")
 
 
 def _decode_request_4(buf: Buffer, pos: int) -> FetchRequest:
@@ -1127,6 +1195,54 @@ def _decode_request_18(buf: Buffer, pos: int) -> FetchRequest:
     return FetchRequest(cluster_id, -1, replica_state, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, rack_id)
 
 
+def _encode_request_0(message: Any, out: list[Any]) -> None:
+    append = out.append
+    if message.replica_state is not None:
+        raise absent_field_error("replica_state")
+    if message.forgotten_topics_data:
+        raise absent_field_error("forgotten_topics_data")
+    topics = message.topics
+    topics_n = len(topics)
+    append(_P_iiii(message.replica_id, message.max_wait_ms, message.min_bytes, topics_n))
+    for topics_item in topics:
+        topic = topics_item.topic.encode()
+        topic_n = len(topic)
+        append(_P_h(topic_n))
+        if topic:
+            append(topic)
+        partitions = topics_item.partitions
+        partitions_n = len(partitions)
+        append(_P_i(partitions_n))
+        for partitions_item in partitions:
+            if partitions_item.last_fetched_epoch != -1:
+                raise absent_field_error("last_fetched_epoch")
+            append(_P_iqi(partitions_item.partition, partitions_item.fetch_offset, partitions_item.partition_max_bytes))
+
+
+def _encode_request_3(message: Any, out: list[Any]) -> None:
+    append = out.append
+    if message.replica_state is not None:
+        raise absent_field_error("replica_state")
+    if message.forgotten_topics_data:
+        raise absent_field_error("forgotten_topics_data")
+    topics = message.topics
+    topics_n = len(topics)
+    append(_P_iiiii(message.replica_id, message.max_wait_ms, message.min_bytes, message.max_bytes, topics_n))
+    for topics_item in topics:
+        topic = topics_item.topic.encode()
+        topic_n = len(topic)
+        append(_P_h(topic_n))
+        if topic:
+            append(topic)
+        partitions = topics_item.partitions
+        partitions_n = len(partitions)
+        append(_P_i(partitions_n))
+        for partitions_item in partitions:
+            if partitions_item.last_fetched_epoch != -1:
+                raise absent_field_error("last_fetched_epoch")
+            append(_P_iqi(partitions_item.partition, partitions_item.fetch_offset, partitions_item.partition_max_bytes))
+
+
 def _encode_request_4(message: Any, out: list[Any]) -> None:
     append = out.append
     if message.replica_state is not None:
@@ -1629,6 +1745,10 @@ def _encode_request_18(message: Any, out: list[Any]) -> None:
 
 
 _REQUEST_DECODERS: dict[int, Callable[[Buffer, int], FetchRequest]] = {
+    0: _decode_request_0,
+    1: _decode_request_0,
+    2: _decode_request_0,
+    3: _decode_request_3,
     4: _decode_request_4,
     5: _decode_request_5,
     6: _decode_request_5,
@@ -1648,6 +1768,10 @@ _REQUEST_DECODERS: dict[int, Callable[[Buffer, int], FetchRequest]] = {
 
 
 _REQUEST_ENCODERS: dict[int, Callable[[Any, list[Any]], None]] = {
+    0: _encode_request_0,
+    1: _encode_request_0,
+    2: _encode_request_0,
+    3: _encode_request_3,
     4: _encode_request_4,
     5: _encode_request_5,
     6: _encode_request_5,
@@ -1688,6 +1812,84 @@ def encode_request(message: FetchRequest, version: int) -> bytes:
         return b"".join(out)
     except ENCODE_FAILURES as error:
         raise encode_error("FetchRequest", version, error) from error
+
+
+def _decode_response_0(buf: Buffer, pos: int) -> FetchResponse:
+    end = len(buf)
+    left = RESPONSE_ELEMENTS_MAX
+    view = memoryview(buf)
+    responses_n, = _U_i(buf, pos)
+    pos += 4
+    left -= responses_n
+    if responses_n < 0 or responses_n * 6 > end - pos or left < 0:
+        raise length_error("responses", responses_n * 6, pos, end)
+    responses: list[FetchResponseFetchableTopicResponse] = []
+    for _ in range(responses_n):
+        topic_n, = _U_h(buf, pos)
+        pos += 2
+        stop = pos + topic_n
+        if topic_n < 0 or stop > end:
+            raise length_error("topic", topic_n, pos, end)
+        topic = str(buf[pos:stop], "utf-8")
+        pos = stop
+        partitions_n, = _U_i(buf, pos)
+        pos += 4
+        left -= partitions_n
+        if partitions_n < 0 or partitions_n * 18 > end - pos or left < 0:
+            raise length_error("partitions", partitions_n * 18, pos, end)
+        partitions: list[FetchResponsePartitionData] = []
+        for _ in range(partitions_n):
+            partition_index, error_code, high_watermark, records_n = _U_ihqi(buf, pos)
+            pos += 18
+            records: memoryview | None = None
+            if records_n >= 0:
+                stop = pos + records_n
+                if stop > end:
+                    raise length_error("records", records_n, pos, end)
+                records = view[pos:stop]
+                pos = stop
+            partitions.append(FetchResponsePartitionData(partition_index, error_code, high_watermark, -1, -1, None, None, None, (), -1, records))
+        responses.append(FetchResponseFetchableTopicResponse(topic, ZERO_UUID, partitions))
+    return FetchResponse(0, 0, 0, responses, ())
+
+
+def _decode_response_1(buf: Buffer, pos: int) -> FetchResponse:
+    end = len(buf)
+    left = RESPONSE_ELEMENTS_MAX
+    view = memoryview(buf)
+    throttle_time_ms, responses_n = _U_ii(buf, pos)
+    pos += 8
+    left -= responses_n
+    if responses_n < 0 or responses_n * 6 > end - pos or left < 0:
+        raise length_error("responses", responses_n * 6, pos, end)
+    responses: list[FetchResponseFetchableTopicResponse] = []
+    for _ in range(responses_n):
+        topic_n, = _U_h(buf, pos)
+        pos += 2
+        stop = pos + topic_n
+        if topic_n < 0 or stop > end:
+            raise length_error("topic", topic_n, pos, end)
+        topic = str(buf[pos:stop], "utf-8")
+        pos = stop
+        partitions_n, = _U_i(buf, pos)
+        pos += 4
+        left -= partitions_n
+        if partitions_n < 0 or partitions_n * 18 > end - pos or left < 0:
+            raise length_error("partitions", partitions_n * 18, pos, end)
+        partitions: list[FetchResponsePartitionData] = []
+        for _ in range(partitions_n):
+            partition_index, error_code, high_watermark, records_n = _U_ihqi(buf, pos)
+            pos += 18
+            records: memoryview | None = None
+            if records_n >= 0:
+                stop = pos + records_n
+                if stop > end:
+                    raise length_error("records", records_n, pos, end)
+                records = view[pos:stop]
+                pos = stop
+            partitions.append(FetchResponsePartitionData(partition_index, error_code, high_watermark, -1, -1, None, None, None, (), -1, records))
+        responses.append(FetchResponseFetchableTopicResponse(topic, ZERO_UUID, partitions))
+    return FetchResponse(throttle_time_ms, 0, 0, responses, ())
 
 
 def _decode_response_4(buf: Buffer, pos: int) -> FetchResponse:
@@ -2250,6 +2452,52 @@ def _decode_response_16(buf: Buffer, pos: int) -> FetchResponse:
     return FetchResponse(throttle_time_ms, error_code, session_id, responses, node_endpoints)
 
 
+def _encode_response_0(message: Any, out: list[Any], marks: list[int]) -> None:
+    append = out.append
+    responses = message.responses
+    responses_n = len(responses)
+    append(_P_i(responses_n))
+    for responses_item in responses:
+        topic = responses_item.topic.encode()
+        topic_n = len(topic)
+        append(_P_h(topic_n))
+        if topic:
+            append(topic)
+        partitions = responses_item.partitions
+        partitions_n = len(partitions)
+        append(_P_i(partitions_n))
+        for partitions_item in partitions:
+            records = partitions_item.records
+            records_n = -1 if records is None else records_length(records)
+            append(_P_ihqi(partitions_item.partition_index, partitions_item.error_code, partitions_item.high_watermark, records_n))
+            if records_n > 0:
+                marks.append(len(out))
+                append(records)
+
+
+def _encode_response_1(message: Any, out: list[Any], marks: list[int]) -> None:
+    append = out.append
+    responses = message.responses
+    responses_n = len(responses)
+    append(_P_ii(message.throttle_time_ms, responses_n))
+    for responses_item in responses:
+        topic = responses_item.topic.encode()
+        topic_n = len(topic)
+        append(_P_h(topic_n))
+        if topic:
+            append(topic)
+        partitions = responses_item.partitions
+        partitions_n = len(partitions)
+        append(_P_i(partitions_n))
+        for partitions_item in partitions:
+            records = partitions_item.records
+            records_n = -1 if records is None else records_length(records)
+            append(_P_ihqi(partitions_item.partition_index, partitions_item.error_code, partitions_item.high_watermark, records_n))
+            if records_n > 0:
+                marks.append(len(out))
+                append(records)
+
+
 def _encode_response_4(message: Any, out: list[Any], marks: list[int]) -> None:
     append = out.append
     responses = message.responses
@@ -2589,6 +2837,10 @@ def _encode_response_16(message: Any, out: list[Any], marks: list[int]) -> None:
 
 
 _RESPONSE_DECODERS: dict[int, Callable[[Buffer, int], FetchResponse]] = {
+    0: _decode_response_0,
+    1: _decode_response_1,
+    2: _decode_response_1,
+    3: _decode_response_1,
     4: _decode_response_4,
     5: _decode_response_5,
     6: _decode_response_5,
@@ -2608,6 +2860,10 @@ _RESPONSE_DECODERS: dict[int, Callable[[Buffer, int], FetchResponse]] = {
 
 
 _RESPONSE_ENCODERS: dict[int, Callable[[Any, list[Any], list[int]], None]] = {
+    0: _encode_response_0,
+    1: _encode_response_1,
+    2: _encode_response_1,
+    3: _encode_response_1,
     4: _encode_response_4,
     5: _encode_response_5,
     6: _encode_response_5,

@@ -39,7 +39,7 @@ from highwater.kafka.primitives import (
 )
 
 API_KEY = 2
-MIN_VERSION = 1
+MIN_VERSION = 0
 MAX_VERSION = 11
 FLEXIBLE_FROM = 6
 
@@ -48,6 +48,7 @@ _U_i = Struct(">i").unpack_from
 _U_iB = Struct(">iB").unpack_from
 _U_ibB = Struct(">ibB").unpack_from
 _U_ibi = Struct(">ibi").unpack_from
+_U_ihi = Struct(">ihi").unpack_from
 _U_ihqq = Struct(">ihqq").unpack_from
 _U_ihqqi = Struct(">ihqqi").unpack_from
 _U_ihqqiB = Struct(">ihqqiB").unpack_from
@@ -55,12 +56,14 @@ _U_ii = Struct(">ii").unpack_from
 _U_iiq = Struct(">iiq").unpack_from
 _U_iiqB = Struct(">iiqB").unpack_from
 _U_iq = Struct(">iq").unpack_from
+_U_iqi = Struct(">iqi").unpack_from
 _P_h = Struct(">h").pack
 _P_i = Struct(">i").pack
 _P_iB = Struct(">iB").pack
 _P_ib = Struct(">ib").pack
 _P_ibB = Struct(">ibB").pack
 _P_ibi = Struct(">ibi").pack
+_P_ihi = Struct(">ihi").pack
 _P_ihqq = Struct(">ihqq").pack
 _P_ihqqi = Struct(">ihqqi").pack
 _P_ihqqix = Struct(">ihqqix").pack
@@ -68,11 +71,12 @@ _P_ii = Struct(">ii").pack
 _P_iiq = Struct(">iiq").pack
 _P_iiqx = Struct(">iiqx").pack
 _P_iq = Struct(">iq").pack
+_P_iqi = Struct(">iqi").pack
 _P_ix = Struct(">ix").pack
 
 
 class ListOffsetsRequestListOffsetsPartition(Message):
-    """ListOffsetsPartition inside ListOffsetsRequest, versions 1-11."""
+    """ListOffsetsPartition inside ListOffsetsRequest, versions 0-11."""
 
     __slots__ = ("partition_index", "current_leader_epoch", "timestamp", "max_num_offsets")
 
@@ -90,7 +94,7 @@ class ListOffsetsRequestListOffsetsPartition(Message):
 
 
 class ListOffsetsRequestListOffsetsTopic(Message):
-    """ListOffsetsTopic inside ListOffsetsRequest, versions 1-11."""
+    """ListOffsetsTopic inside ListOffsetsRequest, versions 0-11."""
 
     __slots__ = ("name", "partitions")
 
@@ -104,7 +108,7 @@ class ListOffsetsRequestListOffsetsTopic(Message):
 
 
 class ListOffsetsRequest(Message):
-    """Body of ListOffsetsRequest, versions 1-11."""
+    """Body of ListOffsetsRequest, versions 0-11."""
 
     __slots__ = ("replica_id", "isolation_level", "topics", "timeout_ms")
 
@@ -122,7 +126,7 @@ class ListOffsetsRequest(Message):
 
 
 class ListOffsetsResponseListOffsetsPartitionResponse(Message):
-    """ListOffsetsPartitionResponse inside ListOffsetsResponse, versions 1-11."""
+    """ListOffsetsPartitionResponse inside ListOffsetsResponse, versions 0-11."""
 
     __slots__ = ("partition_index", "error_code", "old_style_offsets", "timestamp", "offset", "leader_epoch")
 
@@ -144,7 +148,7 @@ class ListOffsetsResponseListOffsetsPartitionResponse(Message):
 
 
 class ListOffsetsResponseListOffsetsTopicResponse(Message):
-    """ListOffsetsTopicResponse inside ListOffsetsResponse, versions 1-11."""
+    """ListOffsetsTopicResponse inside ListOffsetsResponse, versions 0-11."""
 
     __slots__ = ("name", "partitions")
 
@@ -158,7 +162,7 @@ class ListOffsetsResponseListOffsetsTopicResponse(Message):
 
 
 class ListOffsetsResponse(Message):
-    """Body of ListOffsetsResponse, versions 1-11."""
+    """Body of ListOffsetsResponse, versions 0-11."""
 
     __slots__ = ("throttle_time_ms", "topics")
 
@@ -169,6 +173,37 @@ class ListOffsetsResponse(Message):
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.topics = topics
+
+
+def _decode_request_0(buf: Buffer, pos: int) -> ListOffsetsRequest:
+    end = len(buf)
+    left = REQUEST_ELEMENTS_MAX
+    replica_id, topics_n = _U_ii(buf, pos)
+    pos += 8
+    left -= topics_n
+    if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
+        raise length_error("topics", topics_n * 6, pos, end)
+    topics: list[ListOffsetsRequestListOffsetsTopic] = []
+    for _ in range(topics_n):
+        name_n, = _U_h(buf, pos)
+        pos += 2
+        stop = pos + name_n
+        if name_n < 0 or stop > end:
+            raise length_error("name", name_n, pos, end)
+        name = str(buf[pos:stop], "utf-8")
+        pos = stop
+        partitions_n, = _U_i(buf, pos)
+        pos += 4
+        left -= partitions_n
+        if partitions_n < 0 or partitions_n * 16 > end - pos or left < 0:
+            raise length_error("partitions", partitions_n * 16, pos, end)
+        partitions: list[ListOffsetsRequestListOffsetsPartition] = []
+        for _ in range(partitions_n):
+            partition_index, timestamp, max_num_offsets = _U_iqi(buf, pos)
+            pos += 16
+            partitions.append(ListOffsetsRequestListOffsetsPartition(partition_index, -1, timestamp, max_num_offsets))
+        topics.append(ListOffsetsRequestListOffsetsTopic(name, partitions))
+    return ListOffsetsRequest(replica_id, 0, topics, 0)
 
 
 def _decode_request_1(buf: Buffer, pos: int) -> ListOffsetsRequest:
@@ -364,6 +399,26 @@ def _decode_request_10(buf: Buffer, pos: int) -> ListOffsetsRequest:
     return ListOffsetsRequest(replica_id, isolation_level, topics, timeout_ms)
 
 
+def _encode_request_0(message: Any, out: list[Any]) -> None:
+    append = out.append
+    if message.isolation_level != 0:
+        raise absent_field_error("isolation_level")
+    topics = message.topics
+    topics_n = len(topics)
+    append(_P_ii(message.replica_id, topics_n))
+    for topics_item in topics:
+        name = topics_item.name.encode()
+        name_n = len(name)
+        append(_P_h(name_n))
+        if name:
+            append(name)
+        partitions = topics_item.partitions
+        partitions_n = len(partitions)
+        append(_P_i(partitions_n))
+        for partitions_item in partitions:
+            append(_P_iqi(partitions_item.partition_index, partitions_item.timestamp, partitions_item.max_num_offsets))
+
+
 def _encode_request_1(message: Any, out: list[Any]) -> None:
     append = out.append
     if message.isolation_level != 0:
@@ -479,6 +534,7 @@ def _encode_request_10(message: Any, out: list[Any]) -> None:
 
 
 _REQUEST_DECODERS: dict[int, Callable[[Buffer, int], ListOffsetsRequest]] = {
+    0: _decode_request_0,
     1: _decode_request_1,
     2: _decode_request_2,
     3: _decode_request_2,
@@ -494,6 +550,7 @@ _REQUEST_DECODERS: dict[int, Callable[[Buffer, int], ListOffsetsRequest]] = {
 
 
 _REQUEST_ENCODERS: dict[int, Callable[[Any, list[Any]], None]] = {
+    0: _encode_request_0,
     1: _encode_request_1,
     2: _encode_request_2,
     3: _encode_request_2,
@@ -530,6 +587,42 @@ def encode_request(message: ListOffsetsRequest, version: int) -> bytes:
         return b"".join(out)
     except ENCODE_FAILURES as error:
         raise encode_error("ListOffsetsRequest", version, error) from error
+
+
+def _decode_response_0(buf: Buffer, pos: int) -> ListOffsetsResponse:
+    end = len(buf)
+    left = RESPONSE_ELEMENTS_MAX
+    topics_n, = _U_i(buf, pos)
+    pos += 4
+    left -= topics_n
+    if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
+        raise length_error("topics", topics_n * 6, pos, end)
+    topics: list[ListOffsetsResponseListOffsetsTopicResponse] = []
+    for _ in range(topics_n):
+        name_n, = _U_h(buf, pos)
+        pos += 2
+        stop = pos + name_n
+        if name_n < 0 or stop > end:
+            raise length_error("name", name_n, pos, end)
+        name = str(buf[pos:stop], "utf-8")
+        pos = stop
+        partitions_n, = _U_i(buf, pos)
+        pos += 4
+        left -= partitions_n
+        if partitions_n < 0 or partitions_n * 10 > end - pos or left < 0:
+            raise length_error("partitions", partitions_n * 10, pos, end)
+        partitions: list[ListOffsetsResponseListOffsetsPartitionResponse] = []
+        for _ in range(partitions_n):
+            partition_index, error_code, old_style_offsets_n = _U_ihi(buf, pos)
+            pos += 10
+            left -= old_style_offsets_n
+            if old_style_offsets_n < 0 or old_style_offsets_n * 8 > end - pos or left < 0:
+                raise length_error("old_style_offsets", old_style_offsets_n * 8, pos, end)
+            old_style_offsets: list[int] = list(unpack_from(f">{old_style_offsets_n}q", buf, pos))
+            pos += old_style_offsets_n * 8
+            partitions.append(ListOffsetsResponseListOffsetsPartitionResponse(partition_index, error_code, old_style_offsets, -1, -1, -1))
+        topics.append(ListOffsetsResponseListOffsetsTopicResponse(name, partitions))
+    return ListOffsetsResponse(0, topics)
 
 
 def _decode_response_1(buf: Buffer, pos: int) -> ListOffsetsResponse:
@@ -675,6 +768,28 @@ def _decode_response_6(buf: Buffer, pos: int) -> ListOffsetsResponse:
     return ListOffsetsResponse(throttle_time_ms, topics)
 
 
+def _encode_response_0(message: Any, out: list[Any]) -> None:
+    append = out.append
+    topics = message.topics
+    topics_n = len(topics)
+    append(_P_i(topics_n))
+    for topics_item in topics:
+        name = topics_item.name.encode()
+        name_n = len(name)
+        append(_P_h(name_n))
+        if name:
+            append(name)
+        partitions = topics_item.partitions
+        partitions_n = len(partitions)
+        append(_P_i(partitions_n))
+        for partitions_item in partitions:
+            old_style_offsets = partitions_item.old_style_offsets
+            old_style_offsets_n = len(old_style_offsets)
+            append(_P_ihi(partitions_item.partition_index, partitions_item.error_code, old_style_offsets_n))
+            if old_style_offsets:
+                append(pack(f">{len(old_style_offsets)}q", *old_style_offsets))
+
+
 def _encode_response_1(message: Any, out: list[Any]) -> None:
     append = out.append
     topics = message.topics
@@ -754,6 +869,7 @@ def _encode_response_6(message: Any, out: list[Any]) -> None:
 
 
 _RESPONSE_DECODERS: dict[int, Callable[[Buffer, int], ListOffsetsResponse]] = {
+    0: _decode_response_0,
     1: _decode_response_1,
     2: _decode_response_2,
     3: _decode_response_2,
@@ -769,6 +885,7 @@ _RESPONSE_DECODERS: dict[int, Callable[[Buffer, int], ListOffsetsResponse]] = {
 
 
 _RESPONSE_ENCODERS: dict[int, Callable[[Any, list[Any]], None]] = {
+    0: _encode_response_0,
     1: _encode_response_1,
     2: _encode_response_2,
     3: _encode_response_2,

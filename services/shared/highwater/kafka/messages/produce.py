@@ -39,7 +39,7 @@ from highwater.kafka.primitives import (
 )
 
 API_KEY = 0
-MIN_VERSION = 3
+MIN_VERSION = 0
 MAX_VERSION = 13
 FLEXIBLE_FROM = 9
 
@@ -50,6 +50,7 @@ _U_hii = Struct(">hii").unpack_from
 _U_i = Struct(">i").unpack_from
 _U_iB = Struct(">iB").unpack_from
 _U_ih = Struct(">ih").unpack_from
+_U_ihq = Struct(">ihq").unpack_from
 _U_ihqq = Struct(">ihqq").unpack_from
 _U_ihqqq = Struct(">ihqqq").unpack_from
 _U_ihqqqB = Struct(">ihqqqB").unpack_from
@@ -65,6 +66,7 @@ _P_hii = Struct(">hii").pack
 _P_i = Struct(">i").pack
 _P_iB = Struct(">iB").pack
 _P_ih = Struct(">ih").pack
+_P_ihq = Struct(">ihq").pack
 _P_ihqq = Struct(">ihqq").pack
 _P_ihqqq = Struct(">ihqqq").pack
 _P_ihqqqB = Struct(">ihqqqB").pack
@@ -75,7 +77,7 @@ _P_ix = Struct(">ix").pack
 
 
 class ProduceRequestPartitionProduceData(Message):
-    """PartitionProduceData inside ProduceRequest, versions 3-13."""
+    """PartitionProduceData inside ProduceRequest, versions 0-13."""
 
     __slots__ = ("index", "records")
 
@@ -89,7 +91,7 @@ class ProduceRequestPartitionProduceData(Message):
 
 
 class ProduceRequestTopicProduceData(Message):
-    """TopicProduceData inside ProduceRequest, versions 3-13."""
+    """TopicProduceData inside ProduceRequest, versions 0-13."""
 
     __slots__ = ("name", "topic_id", "partition_data")
 
@@ -105,7 +107,7 @@ class ProduceRequestTopicProduceData(Message):
 
 
 class ProduceRequest(Message):
-    """Body of ProduceRequest, versions 3-13."""
+    """Body of ProduceRequest, versions 0-13."""
 
     __slots__ = ("transactional_id", "acks", "timeout_ms", "topic_data")
 
@@ -123,7 +125,7 @@ class ProduceRequest(Message):
 
 
 class ProduceResponseBatchIndexAndErrorMessage(Message):
-    """BatchIndexAndErrorMessage inside ProduceResponse, versions 3-13."""
+    """BatchIndexAndErrorMessage inside ProduceResponse, versions 0-13."""
 
     __slots__ = ("batch_index", "batch_index_error_message")
 
@@ -137,7 +139,7 @@ class ProduceResponseBatchIndexAndErrorMessage(Message):
 
 
 class ProduceResponseLeaderIdAndEpoch(Message):
-    """LeaderIdAndEpoch inside ProduceResponse, versions 3-13."""
+    """LeaderIdAndEpoch inside ProduceResponse, versions 0-13."""
 
     __slots__ = ("leader_id", "leader_epoch")
 
@@ -151,7 +153,7 @@ class ProduceResponseLeaderIdAndEpoch(Message):
 
 
 class ProduceResponsePartitionProduceResponse(Message):
-    """PartitionProduceResponse inside ProduceResponse, versions 3-13."""
+    """PartitionProduceResponse inside ProduceResponse, versions 0-13."""
 
     __slots__ = ("index", "error_code", "base_offset", "log_append_time_ms", "log_start_offset", "record_errors", "error_message", "current_leader")
 
@@ -177,7 +179,7 @@ class ProduceResponsePartitionProduceResponse(Message):
 
 
 class ProduceResponseTopicProduceResponse(Message):
-    """TopicProduceResponse inside ProduceResponse, versions 3-13."""
+    """TopicProduceResponse inside ProduceResponse, versions 0-13."""
 
     __slots__ = ("name", "topic_id", "partition_responses")
 
@@ -193,7 +195,7 @@ class ProduceResponseTopicProduceResponse(Message):
 
 
 class ProduceResponseNodeEndpoint(Message):
-    """NodeEndpoint inside ProduceResponse, versions 3-13."""
+    """NodeEndpoint inside ProduceResponse, versions 0-13."""
 
     __slots__ = ("node_id", "host", "port", "rack")
 
@@ -211,7 +213,7 @@ class ProduceResponseNodeEndpoint(Message):
 
 
 class ProduceResponse(Message):
-    """Body of ProduceResponse, versions 3-13."""
+    """Body of ProduceResponse, versions 0-13."""
 
     __slots__ = ("responses", "throttle_time_ms", "node_endpoints")
 
@@ -224,6 +226,45 @@ class ProduceResponse(Message):
         self.responses = responses
         self.throttle_time_ms = throttle_time_ms
         self.node_endpoints = node_endpoints
+
+
+def _decode_request_0(buf: Buffer, pos: int) -> ProduceRequest:
+    end = len(buf)
+    left = REQUEST_ELEMENTS_MAX
+    view = memoryview(buf)
+    acks, timeout_ms, topic_data_n = _U_hii(buf, pos)
+    pos += 10
+    left -= topic_data_n
+    if topic_data_n < 0 or topic_data_n * 6 > end - pos or left < 0:
+        raise length_error("topic_data", topic_data_n * 6, pos, end)
+    topic_data: list[ProduceRequestTopicProduceData] = []
+    for _ in range(topic_data_n):
+        name_n, = _U_h(buf, pos)
+        pos += 2
+        stop = pos + name_n
+        if name_n < 0 or stop > end:
+            raise length_error("name", name_n, pos, end)
+        name = str(buf[pos:stop], "utf-8")
+        pos = stop
+        partition_data_n, = _U_i(buf, pos)
+        pos += 4
+        left -= partition_data_n
+        if partition_data_n < 0 or partition_data_n * 8 > end - pos or left < 0:
+            raise length_error("partition_data", partition_data_n * 8, pos, end)
+        partition_data: list[ProduceRequestPartitionProduceData] = []
+        for _ in range(partition_data_n):
+            index, records_n = _U_ii(buf, pos)
+            pos += 8
+            records: memoryview | None = None
+            if records_n >= 0:
+                stop = pos + records_n
+                if stop > end:
+                    raise length_error("records", records_n, pos, end)
+                records = view[pos:stop]
+                pos = stop
+            partition_data.append(ProduceRequestPartitionProduceData(index, records))
+        topic_data.append(ProduceRequestTopicProduceData(name, ZERO_UUID, partition_data))
+    return ProduceRequest(None, acks, timeout_ms, topic_data)
 
 
 def _decode_request_3(buf: Buffer, pos: int) -> ProduceRequest:
@@ -414,6 +455,31 @@ def _decode_request_13(buf: Buffer, pos: int) -> ProduceRequest:
     return ProduceRequest(transactional_id, acks, timeout_ms, topic_data)
 
 
+def _encode_request_0(message: Any, out: list[Any], marks: list[int]) -> None:
+    append = out.append
+    if message.transactional_id is not None:
+        raise absent_field_error("transactional_id")
+    topic_data = message.topic_data
+    topic_data_n = len(topic_data)
+    append(_P_hii(message.acks, message.timeout_ms, topic_data_n))
+    for topic_data_item in topic_data:
+        name = topic_data_item.name.encode()
+        name_n = len(name)
+        append(_P_h(name_n))
+        if name:
+            append(name)
+        partition_data = topic_data_item.partition_data
+        partition_data_n = len(partition_data)
+        append(_P_i(partition_data_n))
+        for partition_data_item in partition_data:
+            records = partition_data_item.records
+            records_n = -1 if records is None else records_length(records)
+            append(_P_ii(partition_data_item.index, records_n))
+            if records_n > 0:
+                marks.append(len(out))
+                append(records)
+
+
 def _encode_request_3(message: Any, out: list[Any], marks: list[int]) -> None:
     append = out.append
     transactional_id = message.transactional_id
@@ -526,6 +592,9 @@ def _encode_request_13(message: Any, out: list[Any], marks: list[int]) -> None:
 
 
 _REQUEST_DECODERS: dict[int, Callable[[Buffer, int], ProduceRequest]] = {
+    0: _decode_request_0,
+    1: _decode_request_0,
+    2: _decode_request_0,
     3: _decode_request_3,
     4: _decode_request_3,
     5: _decode_request_3,
@@ -541,6 +610,9 @@ _REQUEST_DECODERS: dict[int, Callable[[Buffer, int], ProduceRequest]] = {
 
 
 _REQUEST_ENCODERS: dict[int, Callable[[Any, list[Any], list[int]], None]] = {
+    0: _encode_request_0,
+    1: _encode_request_0,
+    2: _encode_request_0,
     3: _encode_request_3,
     4: _encode_request_3,
     5: _encode_request_3,
@@ -594,7 +666,71 @@ def encode_request_parts(message: ProduceRequest, version: int) -> list[Any]:
         raise encode_error("ProduceRequest", version, error) from error
 
 
-def _decode_response_3(buf: Buffer, pos: int) -> ProduceResponse:
+def _decode_response_0(buf: Buffer, pos: int) -> ProduceResponse:
+    end = len(buf)
+    left = RESPONSE_ELEMENTS_MAX
+    responses_n, = _U_i(buf, pos)
+    pos += 4
+    left -= responses_n
+    if responses_n < 0 or responses_n * 6 > end - pos or left < 0:
+        raise length_error("responses", responses_n * 6, pos, end)
+    responses: list[ProduceResponseTopicProduceResponse] = []
+    for _ in range(responses_n):
+        name_n, = _U_h(buf, pos)
+        pos += 2
+        stop = pos + name_n
+        if name_n < 0 or stop > end:
+            raise length_error("name", name_n, pos, end)
+        name = str(buf[pos:stop], "utf-8")
+        pos = stop
+        partition_responses_n, = _U_i(buf, pos)
+        pos += 4
+        left -= partition_responses_n
+        if partition_responses_n < 0 or partition_responses_n * 14 > end - pos or left < 0:
+            raise length_error("partition_responses", partition_responses_n * 14, pos, end)
+        partition_responses: list[ProduceResponsePartitionProduceResponse] = []
+        for _ in range(partition_responses_n):
+            index, error_code, base_offset = _U_ihq(buf, pos)
+            pos += 14
+            partition_responses.append(ProduceResponsePartitionProduceResponse(index, error_code, base_offset, -1, -1, (), None, None))
+        responses.append(ProduceResponseTopicProduceResponse(name, ZERO_UUID, partition_responses))
+    return ProduceResponse(responses, 0, ())
+
+
+def _decode_response_1(buf: Buffer, pos: int) -> ProduceResponse:
+    end = len(buf)
+    left = RESPONSE_ELEMENTS_MAX
+    responses_n, = _U_i(buf, pos)
+    pos += 4
+    left -= responses_n
+    if responses_n < 0 or responses_n * 6 > end - pos or left < 0:
+        raise length_error("responses", responses_n * 6, pos, end)
+    responses: list[ProduceResponseTopicProduceResponse] = []
+    for _ in range(responses_n):
+        name_n, = _U_h(buf, pos)
+        pos += 2
+        stop = pos + name_n
+        if name_n < 0 or stop > end:
+            raise length_error("name", name_n, pos, end)
+        name = str(buf[pos:stop], "utf-8")
+        pos = stop
+        partition_responses_n, = _U_i(buf, pos)
+        pos += 4
+        left -= partition_responses_n
+        if partition_responses_n < 0 or partition_responses_n * 14 > end - pos or left < 0:
+            raise length_error("partition_responses", partition_responses_n * 14, pos, end)
+        partition_responses: list[ProduceResponsePartitionProduceResponse] = []
+        for _ in range(partition_responses_n):
+            index, error_code, base_offset = _U_ihq(buf, pos)
+            pos += 14
+            partition_responses.append(ProduceResponsePartitionProduceResponse(index, error_code, base_offset, -1, -1, (), None, None))
+        responses.append(ProduceResponseTopicProduceResponse(name, ZERO_UUID, partition_responses))
+    throttle_time_ms, = _U_i(buf, pos)
+    pos += 4
+    return ProduceResponse(responses, throttle_time_ms, ())
+
+
+def _decode_response_2(buf: Buffer, pos: int) -> ProduceResponse:
     end = len(buf)
     left = RESPONSE_ELEMENTS_MAX
     responses_n, = _U_i(buf, pos)
@@ -1094,7 +1230,44 @@ def _decode_response_13(buf: Buffer, pos: int) -> ProduceResponse:
     return ProduceResponse(responses, throttle_time_ms, node_endpoints)
 
 
-def _encode_response_3(message: Any, out: list[Any]) -> None:
+def _encode_response_0(message: Any, out: list[Any]) -> None:
+    append = out.append
+    responses = message.responses
+    responses_n = len(responses)
+    append(_P_i(responses_n))
+    for responses_item in responses:
+        name = responses_item.name.encode()
+        name_n = len(name)
+        append(_P_h(name_n))
+        if name:
+            append(name)
+        partition_responses = responses_item.partition_responses
+        partition_responses_n = len(partition_responses)
+        append(_P_i(partition_responses_n))
+        for partition_responses_item in partition_responses:
+            append(_P_ihq(partition_responses_item.index, partition_responses_item.error_code, partition_responses_item.base_offset))
+
+
+def _encode_response_1(message: Any, out: list[Any]) -> None:
+    append = out.append
+    responses = message.responses
+    responses_n = len(responses)
+    append(_P_i(responses_n))
+    for responses_item in responses:
+        name = responses_item.name.encode()
+        name_n = len(name)
+        append(_P_h(name_n))
+        if name:
+            append(name)
+        partition_responses = responses_item.partition_responses
+        partition_responses_n = len(partition_responses)
+        append(_P_i(partition_responses_n))
+        for partition_responses_item in partition_responses:
+            append(_P_ihq(partition_responses_item.index, partition_responses_item.error_code, partition_responses_item.base_offset))
+    append(_P_i(message.throttle_time_ms))
+
+
+def _encode_response_2(message: Any, out: list[Any]) -> None:
     append = out.append
     responses = message.responses
     responses_n = len(responses)
@@ -1397,8 +1570,11 @@ def _encode_response_13(message: Any, out: list[Any]) -> None:
 
 
 _RESPONSE_DECODERS: dict[int, Callable[[Buffer, int], ProduceResponse]] = {
-    3: _decode_response_3,
-    4: _decode_response_3,
+    0: _decode_response_0,
+    1: _decode_response_1,
+    2: _decode_response_2,
+    3: _decode_response_2,
+    4: _decode_response_2,
     5: _decode_response_5,
     6: _decode_response_5,
     7: _decode_response_5,
@@ -1412,8 +1588,11 @@ _RESPONSE_DECODERS: dict[int, Callable[[Buffer, int], ProduceResponse]] = {
 
 
 _RESPONSE_ENCODERS: dict[int, Callable[[Any, list[Any]], None]] = {
-    3: _encode_response_3,
-    4: _encode_response_3,
+    0: _encode_response_0,
+    1: _encode_response_1,
+    2: _encode_response_2,
+    3: _encode_response_2,
+    4: _encode_response_2,
     5: _encode_response_5,
     6: _encode_response_5,
     7: _encode_response_5,
