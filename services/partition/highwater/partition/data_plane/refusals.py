@@ -19,6 +19,7 @@ from highwater.kafka.records.validation import (
     validate_header,
 )
 from highwater.partition.data_plane.policy import AppendPolicy
+from highwater.partition.data_plane.refused_batch import RefusedBatch
 
 TRANSACTIONS_NOT_SERVED: Final = (
     "the transaction of this batch is not known here: transactions are not served yet"
@@ -32,6 +33,8 @@ def verdict_on(batch: Buffer, policy: AppendPolicy, now_ms: int) -> Failure | in
     append time with LogAppendTime, otherwise the records' largest if they were decoded, or the
     header's, which then is not before the first.
     """
+    if isinstance(batch, RefusedBatch):
+        return batch.failure
     size = len(batch)
     if size > policy.message_bytes_max:
         return Failure(

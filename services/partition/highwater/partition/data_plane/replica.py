@@ -34,6 +34,7 @@ from highwater.partition.core import replica_effects as effect
 from highwater.partition.core import replica_events as on
 from highwater.partition.core.succession import have_all
 from highwater.partition.data_plane.append_answers import AppendAnswers
+from highwater.partition.data_plane.conversions import Conversions
 from highwater.partition.data_plane.mixed_outcome import MixedOutcome
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.ranges import SegmentRange
@@ -56,6 +57,7 @@ class PartitionReplica(ReplicaRole):
     __slots__ = (
         "_on_log_failure",
         "answers",
+        "conversions",
         "policy",
         "port",
     )
@@ -75,6 +77,8 @@ class PartitionReplica(ReplicaRole):
         self._on_log_failure = on_log_failure
         self.answers = AppendAnswers(self, append=self.append)
         """Answers the groups that `append` was given."""
+        self.conversions: Conversions | None = None
+        """Set once the topic had a compression.type of its own."""
 
     # ---- role ----
 
@@ -129,12 +133,20 @@ class PartitionReplica(ReplicaRole):
 
     # ---- append ----
 
+    def refuses(self, group: AppendGroup) -> bool:
+        """Whether it would refuse the group now, whatever its batches are. Not if it has resigned:
+        it may resume, and then append what waited.
+        """
+        return not self.resigned and bool(self.core.refuse_append(group.leader_epoch, group.acks))
+
     def append(self, group: AppendGroup, waited: bool = False) -> None:  # noqa: C901 - see below.
         """Checks, stamps and writes a group with one writev; completes it now or at the commit.
 
         `waited`: the group was queued for a stalled directory, and is next.
         One long loop on purpose: a call per batch would cost as much as the work itself.
         """
+        if self.conversions is not None and not waited and self.conversions.take(group):
+            return
         epoch = group.leader_epoch
         answers = self.answers
         if refused := self.core.refuse_append(epoch, group.acks):
