@@ -229,6 +229,23 @@ def test_a_repeated_batch_is_answered_with_its_first_offset(node):
     assert early.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
+@pytest.mark.parametrize("log_append_time", [True, False])
+def test_a_batch_that_was_sent_twice_is_answered_with_the_timestamp_of_the_first(
+    node, log_append_time
+):
+    """Its largest timestamp, as in Kafka, even if the topic has CreateTime."""
+    node.add(policy=AppendPolicy(log_append_time=log_append_time))
+    sent = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "timestamps": (900, 800)}
+    first = node.clock.now_ms if log_append_time else 900
+    node.append(make_batch(**sent))
+    node.clock.now_ms += 5000
+    group, sink = node.group(make_batch(), make_batch(**sent))
+    node.plane.append([group])
+    assert sink.offsets == {0: 2, 1: 0}
+    assert group.known_timestamps == {1: first}
+    assert group.log_append_time_ms == (node.clock.now_ms if log_append_time else -1)
+
+
 @pytest.mark.parametrize("writable", [True, False])
 def test_log_append_time_restamps(node, writable):
     replica = node.add(policy=AppendPolicy(log_append_time=True))

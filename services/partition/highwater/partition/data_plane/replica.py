@@ -218,7 +218,8 @@ class PartitionReplica(ReplicaRole):
             if failure is not None or known >= 0:
                 if outcome is None:
                     outcome = MixedOutcome(offsets)
-                outcome.add(known, failure)
+                before = -1 if failure is not None else log.producers.states.known_at(pid, known)
+                outcome.add(known, failure, before)
                 continue
             if writable or type(batch) is bytearray:
                 set_base_offset_and_epoch(batch, 0, offset, epoch)
@@ -241,6 +242,7 @@ class PartitionReplica(ReplicaRole):
         told = offsets
         if outcome is not None:
             told, failures = outcome.base_offsets, outcome.failures
+            group.known_timestamps = outcome.known_timestamps
         if nbytes:
             if group.whole is not None and nbytes == len(group.whole):
                 buffers = [group.whole]

@@ -111,9 +111,7 @@ def _first_batch(
     pread: Pread, segment: Segment, near_offset: int, timestamp: int, start_offset: int
 ) -> BatchQuestion | None:
     position = segment.index.floor(near_offset)
-    for place, fields in headers(
-        pread, segment.open(), position=position, limit=segment.walkable
-    ):
+    for place, fields in headers(pread, segment.open(), position=position, limit=segment.walkable):
         if fields[8] >= timestamp and fields[0] + fields[6] >= start_offset:
             return BatchQuestion(
                 pread,
