@@ -389,7 +389,9 @@ def test_any_other_largest_timestamp_is_trusted_without_deep_validation(node):
     assert node.append(near).codes == {0: 0}
     assert replica.log.extent.active.max_timestamp == node.clock.now_ms + 3_600_000
     future = resealed(good(), MAX_TIMESTAMP_AT, ">q", node.clock.now_ms + 3_600_001)
-    assert node.append(future).codes == {0: ErrorCode.INVALID_TIMESTAMP}
+    assert node.append(future).codes == {0: 0}
+    *_, corrected = iter_batches(stored(replica))
+    assert (corrected.max_timestamp, corrected.crc_ok()) == (1001, True)
 
 
 @pytest.mark.parametrize("said", [5, -1])
