@@ -15,6 +15,7 @@ from highwater.kafka.records.batch import (
 from highwater.kafka.records.builder import RecordBatchBuilder
 from highwater.kafka.records.compression import Compression
 from highwater.kafka.records.record import read_records
+from highwater.partition.data_plane import conversions as module
 from highwater.partition.data_plane.conversions import Conversions, converted
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.refused_batch import RefusedBatch
@@ -317,6 +318,16 @@ def test_a_batch_that_the_append_refuses_is_not_converted():
     (refused,) = converted([unpackable(GZIP)], AppendPolicy(codec=NONE))
     assert isinstance(refused, RefusedBatch)
     assert refused.failure.error_code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_what_becomes_much_larger_is_limited(node, threads, monkeypatch):
+    monkeypatch.setattr(module, "CONVERTED_BYTES_MAX", 1500)
+    replica = converting(node, threads, NONE)
+    sink = node.append(*(of_size(1000, GZIP) for _ in range(4)))
+    threads.run()
+    assert sink.offsets == {0: 0, 1: 1, 2: -1, 3: -1}
+    assert sink.codes[2] == sink.codes[3] == ErrorCode.REQUEST_TIMED_OUT
+    assert codecs(replica) == [NONE, NONE]
 
 
 def test_a_converted_batch_gets_the_log_append_time(node, threads):

@@ -12,7 +12,7 @@ Kafka converts under the partition's lock, on the request's thread (`UnifiedLog.
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from highwater.hop.append import AppendGroup, Batch, Failure
 from highwater.kafka.error_codes import ErrorCode
@@ -27,10 +27,14 @@ from highwater.kafka.records.batch import (
 from highwater.kafka.records.compression import Compression
 from highwater.kafka.records.recompress import recompress
 from highwater.kafka.records.validation import validate_header
-from highwater.partition.data_plane.policy import AppendPolicy
+from highwater.partition.data_plane.policy import DECOMPRESSED_BYTES_MAX, AppendPolicy
 from highwater.partition.data_plane.refused_batch import RefusedBatch
 
 Converted = list[Batch]
+
+CONVERTED_BYTES_MAX: Final = DECOMPRESSED_BYTES_MAX
+"""Limit of a group's converted batches, and one more: 256 batches of zeros could become 256 MiB. The
+others are refused so that clients send them again."""
 
 _CODEC_AT = ATTRIBUTES_AT + 1
 """The byte of the attributes that has the codec."""
@@ -159,9 +163,18 @@ def converted(batches: list[Batch], policy: AppendPolicy) -> Converted:
     """The batches in the policy's codec; runs on any thread.
 
     Batches that the append refuses by their headers, for their size, too, stay as they are. Those
-    that cannot be unpacked become `RefusedBatch`.
+    that cannot be unpacked become `RefusedBatch`, and so do those after `CONVERTED_BYTES_MAX`.
     """
-    return [_converted(batch, policy) for batch in batches]
+    made: Converted = []
+    nbytes = 0
+    for batch in batches:
+        if nbytes < CONVERTED_BYTES_MAX:
+            made.append(_converted(batch, policy))
+            nbytes += len(made[-1])
+        else:
+            why = f"the batches before it take {nbytes} bytes in the topic's codec"
+            made.append(RefusedBatch(Failure(ErrorCode.REQUEST_TIMED_OUT, why)))
+    return made
 
 
 def _converted(batch: Batch, policy: AppendPolicy) -> Batch:
