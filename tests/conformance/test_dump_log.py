@@ -70,6 +70,22 @@ def test_every_record_of_every_codec(cluster: Cluster, topic: str) -> None:
     assert [int(found["key"]) for found in records] == keys * len(CODECS)
 
 
+def test_batches_in_another_codec_with_the_time_of_their_append(
+    cluster: Cluster, topic: str
+) -> None:
+    configs = {"compression.type": "lz4", "message.timestamp.type": "LogAppendTime"}
+    make_topic(cluster.bootstrap, topic, configs=configs)
+    messages = make_messages(30, writes=EVERYTHING)
+    for codec in CODECS:
+        CLIENT.produce(cluster.bootstrap, topic, messages, partition=0, codec=codec)
+    output = _dump(*_segments(cluster, topic, ".log"))
+    batches = [line for line in output.splitlines() if _BATCH.search(line)]
+    assert all("isvalid: true" in line and "compresscodec: lz4" in line for line in batches)
+    records = [found for line in output.splitlines() if (found := _RECORD.search(line))]
+    assert [int(found["offset"]) for found in records] == list(range(30 * len(CODECS)))
+    assert output.count("LogAppendTime: ") == len(batches) + len(records)
+
+
 def test_rolled_segments_and_their_indexes(cluster: Cluster, topic: str) -> None:
     configs = {"segment.bytes": str(1 << 20), "index.interval.bytes": "1000"}
     make_topic(cluster.bootstrap, topic, configs=configs)

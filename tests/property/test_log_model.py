@@ -26,6 +26,7 @@ from tests.support.log_batches import (
     read_all,
     slice_bytes,
 )
+from tests.support.searches import found_by
 
 CONFIG = LogConfig(
     segment_bytes=3000, index_interval_bytes=256, segment_index_bytes=120, segment_ms=500
@@ -230,7 +231,7 @@ class LogMachine(RuleBasedStateMachine):
             if e.base_offset + number >= self.start
         ]
         wanted = next((record for record in records if record[0] >= target), None)
-        found = self.log.search.first_at_or_after(target)
+        found = found_by(self.log.search.first_at_or_after(target))
         assert (found and found[:2]) == wanted
 
     @invariant()
@@ -267,7 +268,8 @@ class LogMachine(RuleBasedStateMachine):
     @invariant()
     def largest_timestamp_is_found(self) -> None:
         largest = max((max(e.timestamps) for e in self.model), default=-1)
-        assert self.log.search.first_with_largest()[0] == largest
+        found = found_by(self.log.search.first_with_largest())
+        assert (-1 if found is None else found.timestamp) == largest
 
 
 def _sequence_after(entries: list[Entry]) -> int | None:

@@ -22,6 +22,7 @@ from highwater.partition.storage.log.environment import InlineEnvironment
 from highwater.partition.storage.log.flush import FlushJob
 from highwater.partition.storage.log.log import PartitionLog
 from tests.support.log_batches import ManualClock, append, make_batch, read_all
+from tests.support.searches import found_by
 
 ENVIRONMENT = InlineEnvironment()
 CONFIG = LogConfig(segment_bytes=20_000, index_interval_bytes=200)
@@ -127,8 +128,8 @@ def state(log: PartitionLog) -> dict[str, object]:
         "epochs": log.epochs.cache.entries(),
         "producers": sorted(log.producers.states.entries(), key=repr),
         "segments": [(s.base_offset, s.size) for s in log.extent.all],
-        "largest": log.search.first_with_largest(),
-        "timestamps": [log.search.first_at_or_after(t) for t in range(0, 40_000, 3000)],
+        "largest": found_by(log.search.first_with_largest()),
+        "timestamps": [found_by(log.search.first_at_or_after(t)) for t in range(0, 40_000, 3000)],
         "index": [list(s.index.entries()) for s in log.extent.all],
         "time index": [list(s.time_index.entries()) for s in log.extent.all[:-1]],
     }
@@ -169,7 +170,7 @@ def test_both_recoveries_find_the_same_state(
     assert found["epochs"] == epochs
     for again in (scanned, resumed):
         append(again, make_batch(timestamps=(50_000,)), epoch=99)
-        assert again.search.first_at_or_after(45_000) is not None
+        assert found_by(again.search.first_at_or_after(45_000)) is not None
         again.close(clean=False)
     last = opened(root / "topic-0", recovery_point=recovery_point, cache_intact=True)
     assert last.log_end_offset == resumed.log_end_offset

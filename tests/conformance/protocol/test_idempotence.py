@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from highwater.kafka.error_codes import ErrorCode
@@ -16,6 +18,8 @@ from tests.conformance.protocol.requests import (
     now_ms,
     produce,
 )
+from tests.conformance.topics import make_topic
+from tests.support.cluster import Cluster
 from tests.support.wire import RawConnection, only
 
 _SEQUENCE_MAX = 2**31 - 1
@@ -57,6 +61,26 @@ def test_a_duplicate_gets_the_offset_of_the_first(
     assert _send(connection, made_topic, producer, 0, 3) == (ErrorCode.NONE, 0)
     assert _send(connection, made_topic, producer, 3, 2) == (ErrorCode.NONE, 3)
     assert _end(connection, made_topic) == 5
+
+
+@pytest.mark.parametrize("kind", ["LogAppendTime", "CreateTime"])
+def test_a_duplicate_gets_the_timestamp_of_the_first(
+    cluster: Cluster, connection: RawConnection, topic: str, kind: str
+) -> None:
+    """Kafka answers with the stored batch's largest timestamp, whatever its kind."""
+    make_topic(cluster.bootstrap, topic, configs={"message.timestamp.type": kind})
+    producer = init_producer(connection)
+    stamps = [now_ms() - 5000, now_ms() - 9000]
+    records = batch([b"a", b"b"], producer=producer, sequence=0, timestamps=stamps)
+    first = produce(connection, topic, records)
+    assert first.error_code == ErrorCode.NONE
+    assert (first.log_append_time_ms == -1) == (kind == "CreateTime")
+    time.sleep(0.05)
+    again = produce(connection, topic, records)
+    assert (again.error_code, again.base_offset) == (ErrorCode.NONE, 0)
+    assert again.log_append_time_ms == (
+        stamps[0] if kind == "CreateTime" else first.log_append_time_ms
+    )
 
 
 def test_the_last_five_batches_are_remembered(connection: RawConnection, made_topic: str) -> None:

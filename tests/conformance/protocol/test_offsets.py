@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from highwater.kafka.messages.offset_for_leader_epoch import (
 )
 from highwater.kafka.records.compression import Compression
 from tests.conformance.protocol.requests import batch, list_offset, now_ms, produce
+from tests.conformance.topics import make_topic
+from tests.support.cluster import Cluster
 from tests.support.wire import RawConnection, only
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL = -1, -2, -3, -4
@@ -72,6 +75,24 @@ def test_the_largest_timestamp(connection: RawConnection, made_topic: str, versi
     produce(connection, made_topic, batch([b"c"], timestamps=[start + 5]))
     part = list_offset(connection, made_topic, MAX_TIMESTAMP, version=version)
     assert (part.error_code, part.offset, part.timestamp) == (ErrorCode.NONE, 1, start + 9)
+
+
+def test_log_append_times_are_those_of_batches(
+    cluster: Cluster, connection: RawConnection, topic: str
+) -> None:
+    make_topic(cluster.bootstrap, topic, configs={"message.timestamp.type": "LogAppendTime"})
+    stamps: list[int] = []
+    for codec in (Compression.NONE, Compression.GZIP):
+        sent = batch([b"a", b"b", b"c"], timestamps=[7, 9, 8], compression=codec)
+        stamps.append(produce(connection, topic, sent).log_append_time_ms)
+        time.sleep(0.01)
+    assert stamps[0] < stamps[1]
+    for asked, offset in ((8, 0), (stamps[0], 0), (stamps[0] + 1, 3), (stamps[1], 3)):
+        part = list_offset(connection, topic, asked)
+        assert (part.offset, part.timestamp) == (offset, stamps[offset // 3])
+    assert list_offset(connection, topic, stamps[1] + 1).offset == -1
+    part = list_offset(connection, topic, MAX_TIMESTAMP, version=7)
+    assert (part.offset, part.timestamp) == (3, stamps[1])
 
 
 def test_the_earliest_local_offset(connection: RawConnection, made_topic: str) -> None:

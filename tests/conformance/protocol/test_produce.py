@@ -188,7 +188,23 @@ def test_invalid_records_are_named(
     assert (part.error_message is not None) == (version >= 8)
 
 
-@pytest.mark.parametrize("said", [0, -1])
+@pytest.mark.parametrize("version", range(7, 14))
+@pytest.mark.parametrize("limit", ["before", "after"])
+def test_records_with_invalid_timestamps_are_named(
+    cluster: Cluster, connection: RawConnection, topic: str, limit: str, version: int
+) -> None:
+    make_topic(cluster.bootstrap, topic, configs={f"message.timestamp.{limit}.max.ms": "60000"})
+    now = now_ms()
+    wrong = now + (-1 if limit == "before" else 1) * _HOUR_MS
+    sent = batch([b"a", b"b", b"c"], timestamps=[wrong, now, wrong], compression=Compression.GZIP)
+    part = produce(connection, topic, sent, version=version)
+    assert part.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert [error.batch_index for error in part.record_errors] == ([0, 2] if version >= 8 else [])
+    assert produce(connection, topic, batch([b"a"], timestamps=[now])).base_offset == 0
+    assert produce(connection, topic, batch([b"a"], timestamps=[-1])).base_offset == 1
+
+
+@pytest.mark.parametrize("said", [0, -1, 2**62])
 def test_a_wrong_largest_timestamp_is_corrected(
     cluster: Cluster, connection: RawConnection, topic: str, said: int
 ) -> None:

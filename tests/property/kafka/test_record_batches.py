@@ -2,6 +2,7 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kafka.record import MemoryRecords
 
 from highwater.kafka.records.batch import (
     RecordBatchView,
@@ -11,6 +12,7 @@ from highwater.kafka.records.batch import (
     set_base_offset_and_epoch,
 )
 from highwater.kafka.records.builder import RecordBatchBuilder
+from highwater.kafka.records.recompress import recompress
 from highwater.kafka.records.record import Record, read_records
 from highwater.kafka.records.validation import RecordsSummary, validate_deep, validate_header
 
@@ -74,3 +76,23 @@ def test_any_cut_of_a_log_leaves_its_whole_batches(batches, cut: int) -> None:
     log = b"".join(encoded)[:cut]
     ends = [sum(map(len, encoded[: index + 1])) for index in range(len(encoded))]
     assert [view.end for view in iter_batches(log)] == [end for end in ends if end <= len(log)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(records=RECORDS, source=st.integers(0, 4), to=st.integers(0, 4))
+def test_a_batch_in_another_codec_has_the_same_records(records, source: int, to: int) -> None:
+    """For kafka-python, too."""
+    sent = build(records, compression=source, base_offset=7, producer_id=3, base_sequence=0)
+    made = recompress(RecordBatchView(sent, 0, len(sent)), to, decompressed_size_max=MIB)
+    assert made == build(records, compression=to, base_offset=7, producer_id=3, base_sequence=0)
+    (view,) = iter_batches(made)
+    assert list(read_records(view, MIB)) == list(
+        read_records(RecordBatchView(sent, 0, len(sent)), MIB)
+    )
+    read = MemoryRecords(bytes(made)).next_batch()
+    assert read.validate_crc()
+    assert read.compression_type == to
+    assert [
+        (record.offset, record.timestamp, record.key, record.value, tuple(record.headers))
+        for record in read
+    ] == [(7 + index, *record) for index, record in enumerate(records)]

@@ -143,6 +143,22 @@ def test_completion_tells_every_sink_in_order():
     assert sink.results == [(0, 7, None), (1, -1, failure), (2, 8, None)]
 
 
+def test_a_batch_that_was_there_before_has_its_own_timestamp():
+    class Timed(Sink):
+        def append_done(self, index, base_offset, group, failure):
+            super().append_done(index, base_offset, group, failure)
+            times.append(group.log_append_time_ms)
+
+    for failures in (None, {0: Failure(45)}):
+        times = []
+        made = group_of(b"a", b"b", b"c", sink=Timed())
+        made.log_append_time_ms = 50
+        made.known_timestamps = {1: 40}
+        made.complete([7, 3, 8], failures)
+        assert times == [50, 40, 50]
+        assert made.log_append_time_ms == 50
+
+
 def test_failing_a_group_fails_every_batch_of_it():
     sink = Sink()
     made = group_of(b"a", b"b", sink=sink)

@@ -208,6 +208,17 @@ def test_results_survive_encoding():
     assert list(moved.record_errors) == []
     assert (moved.outcome, moved.leader, moved.leader_epoch) == (3, 3, 9)
     assert (here.log_start_offset, here.log_append_time_ms) == (5, 1_700_000_000_000)
+    assert here.known_timestamps is None
+
+
+def test_timestamps_of_known_batches_survive_encoding():
+    there = group_of(b"a", b"b", b"c")
+    there.message_id = there.place = 0
+    there.known_timestamps = {0: -1, 2: 1_700_000_000_000}
+    result = result_of(there, [3, 100, 2], None)
+    here = group_of(b"a", b"b", b"c", sink=Sink())
+    apply_result(pb.AppendGroupResult.FromString(result.SerializeToString()), here)
+    assert here.known_timestamps == there.known_timestamps
 
 
 @pytest.mark.parametrize(

@@ -253,6 +253,7 @@ class PartitionService:
             await self._start_observing()
         identity = await asyncio.to_thread(self.logs.open)
         stack.callback(self.logs.close)
+        stack.callback(self.replicas.conversions.close)
         stack.push_async_callback(self._tasks.close, timeout_s=2)
         stack.push_async_callback(self.coordinators.stop)
         self.logs.start(self._tasks)

@@ -133,6 +133,7 @@ class AppendGroup:
         "doubtful",
         "indexes",
         "instance",
+        "known_timestamps",
         "later_deadlines",
         "leader_epoch",
         "log_append_time_ms",
@@ -185,6 +186,9 @@ class AppendGroup:
         """True once it was sent: from then on, it may be in a log."""
         self.log_start_offset = -1
         self.log_append_time_ms = -1
+        self.known_timestamps: Mapping[int, int] | None = None
+        """By place in `batches`, for those that were in the log before: their largest timestamp, which
+        is told in place of `log_append_time_ms`. None if there are none."""
         self.throttle_ms = 0
         self.transaction: TransactionalWrite | None = None
         """The transaction of all batches, None if they are of none."""
@@ -231,8 +235,8 @@ class AppendGroup:
         owner = self.owner
         if owner is not None and owner.take_result(self, base_offsets, failures):
             return
-        if failures is not None:
-            tell_sinks(self, base_offsets, failures)
+        if failures is not None or self.known_timestamps is not None:
+            tell_sinks(self, base_offsets, failures or {})
             return
         for sink, index, offset in zip(self.sinks, self.indexes, base_offsets, strict=True):
             try:
@@ -249,9 +253,17 @@ class AppendGroup:
 def tell_sinks(
     group: AppendGroup, base_offsets: list[int], failures: Mapping[int, Failure]
 ) -> None:
-    """Gives each batch's outcome to its sink, without asking the group's owner."""
+    """Gives each batch's outcome to its sink, without asking the group's owner.
+
+    To a sink whose batch was in the log before, the group has that batch's timestamp as its
+    `log_append_time_ms` (Kafka: `UnifiedLog.append`).
+    """
+    stamped = group.log_append_time_ms
+    known = group.known_timestamps or {}
     for i, (sink, index) in enumerate(zip(group.sinks, group.indexes, strict=True)):
+        group.log_append_time_ms = known.get(i, stamped)
         tell(sink, index, base_offsets[i], group, failures.get(i))
+    group.log_append_time_ms = stamped
 
 
 def tell(

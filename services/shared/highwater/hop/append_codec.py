@@ -174,6 +174,9 @@ def result_of(
         log_append_time_ms=group.log_append_time_ms,
         throttle_ms=group.throttle_ms,
     )
+    if group.known_timestamps:
+        result.known_batches.extend(group.known_timestamps)
+        result.known_timestamps.extend(group.known_timestamps.values())
     for batch, failure in (failures or {}).items():
         result.failures.add(
             batch=batch,
@@ -216,6 +219,8 @@ def apply_result(result: pb.AppendGroupResult, group: AppendGroup) -> None:
     group.log_start_offset = result.log_start_offset
     group.log_append_time_ms = result.log_append_time_ms
     group.throttle_ms = result.throttle_ms
+    known = zip(result.known_batches, result.known_timestamps, strict=False)
+    group.known_timestamps = dict(known) if result.known_batches else None
     base_offsets = list(result.base_offsets)
     if failures is not None and max(failures) >= len(group.batches):
         raise HopFramingError(f"a failure of batch {max(failures)} of {len(group.batches)}")

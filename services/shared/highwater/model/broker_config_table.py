@@ -411,25 +411,26 @@ DYNAMIC: Final = (
         "compression.type",
         ConfigType.STRING,
         "producer",
-        "Accepted, but batches are always stored with the producer's codec.",
+        "The codec of stored batches. `producer` keeps each batch's own; batches of other codecs"
+        " are compressed anew.",
     ),
     _dynamic(
         "compression.gzip.level",
         ConfigType.INT,
         "-1",
-        "For compression.type=gzip; has no effect, as batches are stored as the producer sent them.",
+        "How hard compression.type=gzip compresses: 1 (fast) to 9, or -1 for zlib's default.",
     ),
     _dynamic(
         "compression.lz4.level",
         ConfigType.INT,
         "9",
-        "For compression.type=lz4; has no effect, as batches are stored as the producer sent them.",
+        "How hard compression.type=lz4 compresses: 1 to 17; 9, the default, is the fast compressor.",
     ),
     _dynamic(
         "compression.zstd.level",
         ConfigType.INT,
         "3",
-        "For compression.type=zstd; has no effect, as batches are stored as the producer sent them.",
+        "How hard compression.type=zstd compresses: -131072 (fast) to 22.",
     ),
     _dynamic(
         "log.preallocate",

@@ -110,7 +110,7 @@ _ENTRIES: Final = (
     _int(
         "compression.gzip.level",
         -1,
-        "For compression.type=gzip; has no effect, as batches are stored as the producer sent them.",
+        "How hard compression.type=gzip compresses: 1 (fast) to 9, or -1 for zlib's default.",
         low=1,
         high=9,
         also=-1,
@@ -118,20 +118,21 @@ _ENTRIES: Final = (
     _int(
         "compression.lz4.level",
         9,
-        "For compression.type=lz4; has no effect, as batches are stored as the producer sent them.",
+        "How hard compression.type=lz4 compresses: 1 to 17; 9, the default, is the fast compressor.",
         low=1,
         high=17,
     ),
     _choice(
         "compression.type",
         "producer",
-        "Accepted, but batches are always stored with the producer's codec.",
+        "The codec of stored batches. `producer` keeps each batch's own; batches of other codecs"
+        " are compressed anew.",
         choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
     ),
     _int(
         "compression.zstd.level",
         3,
-        "For compression.type=zstd; has no effect, as batches are stored as the producer sent them.",
+        "How hard compression.type=zstd compresses: -131072 (fast) to 22.",
         low=-131072,
         high=22,
     ),

@@ -5,10 +5,16 @@ from aiokafka.record.default_records import (  # type: ignore[import-untyped]
     DefaultRecordBatchBuilder,
 )
 
-from highwater.kafka.errors import RecordsError
-from highwater.kafka.records.batch import iter_batches
+from highwater.kafka.errors import DecodeError, RecordsError
+from highwater.kafka.records.batch import RecordBatchView, iter_batches
 from highwater.kafka.records.builder import RecordBatchBuilder, encode_record
-from highwater.kafka.records.record import RawRecord, Record, iter_raw_records, read_records
+from highwater.kafka.records.record import (
+    RawRecord,
+    Record,
+    first_with_timestamp,
+    iter_raw_records,
+    read_records,
+)
 
 MIB = 1024 * 1024
 
@@ -78,3 +84,35 @@ def test_wrong_counts_are_errors() -> None:
 def test_malformed_records(record: bytes) -> None:
     with pytest.raises(RecordsError):
         list(iter_raw_records(record, 1))
+
+
+@pytest.mark.parametrize("stamped", [None, 1_700])
+@pytest.mark.parametrize("codec", range(5))
+def test_the_first_record_with_a_timestamp_is_what_decoding_all_finds(
+    codec: int, stamped: int | None
+) -> None:
+    builder = RecordBatchBuilder(compression=codec, base_offset=40, log_append_time_ms=stamped)
+    for number, timestamp in enumerate((1_500, 900, 1_600, 1_600, 2_000)):
+        headers = [("name", b"x" * 200)] * number
+        key = None if number % 2 else b"k" * 100
+        builder.append(
+            key=key, value=b"v", timestamp_ms=timestamp, headers=headers, offset_delta=2 * number
+        )
+    (batch,) = iter_batches(builder.build())
+    records = list(read_records(batch, MIB))
+    for timestamp in (0, 901, 1_500, 1_501, 1_601, 2_001):
+        for start in range(38, 52):
+            wanted = (r for r in records if r.timestamp >= timestamp and r.offset >= start)
+            expected = next(((r.timestamp, r.offset) for r in wanted), None)
+            assert first_with_timestamp(batch, timestamp, start, MIB) == expected
+
+
+def test_a_search_in_a_malformed_batch_raises() -> None:
+    builder = RecordBatchBuilder()
+    for number in range(3):
+        builder.append(key=None, value=b"value", timestamp_ms=number)
+    whole = builder.build()
+    for cut in range(62, len(whole)):
+        view = RecordBatchView(whole[:cut], 0, cut)
+        with pytest.raises(DecodeError):
+            first_with_timestamp(view, 2, 0, MIB)

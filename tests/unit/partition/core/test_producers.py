@@ -45,6 +45,14 @@ def test_a_duplicate_is_told_its_first_offset_for_five_batches() -> None:
     assert states.check(7, 0, 0, 1) == OUT_OF_ORDER_SEQUENCE
 
 
+def test_a_known_batch_has_its_timestamp() -> None:
+    states = ProducerStates()
+    for number in range(6):
+        assert states.append(1, 0, number, 0, 10 + number, 500 + number) == ACCEPT
+    assert [states.known_at(1, offset) for offset in (10, 11, 15, 16)] == [-1, 501, 505, -1]
+    assert states.known_at(2, 11) == -1
+
+
 def test_a_batch_that_overlaps_without_being_the_same_is_out_of_order() -> None:
     states = ProducerStates()
     append(states, 0, 0, 4, 100)

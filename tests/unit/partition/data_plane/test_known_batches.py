@@ -40,6 +40,7 @@ def test_known_batches_have_their_offsets_and_the_others_are_refused():
     assert outcome is not None
     assert outcome.base_offsets == [42, -1, 40, -1]
     assert outcome.failures == {1: REFUSAL, 3: REFUSAL}
+    assert outcome.known_timestamps == {0: 1000, 2: 1000}
 
 
 def test_a_batch_is_known_only_with_its_epoch_and_both_of_its_sequences():

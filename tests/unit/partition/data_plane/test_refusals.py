@@ -124,11 +124,11 @@ def test_unreadable_records_are_not_listed_except_an_only_record():
     assert records(one, decompressed_bytes_max=1000) == [0]
 
 
-def test_a_header_later_than_all_its_records_is_refused_without_a_list():
-    batch = said(make_batch(timestamps=(NOW, NOW)), NOW + 9_999_999)
-    failure = refusal_of(batch, AppendPolicy(), NOW)
-    assert failure.error_code == ErrorCode.INVALID_TIMESTAMP
-    assert not failure.record_errors
+@pytest.mark.parametrize("compression", [0, 1, 2, 3, 4])
+def test_a_header_later_than_the_limit_is_corrected_if_its_records_are_not(compression):
+    """As in Kafka, which goes by the records alone."""
+    batch = make_batch(timestamps=(NOW - 5, NOW, NOW - 9), compression=compression)
+    assert verdict_on(said(batch, NOW + 9_999_999), AppendPolicy(), NOW) == NOW
 
 
 def said(batch, largest):

@@ -17,6 +17,7 @@ from highwater.kafka.records.batch import (
 from highwater.partition.data_plane.controller_session import ControllerSession
 from highwater.partition.data_plane.policy import AppendPolicy
 from tests.support.log_batches import make_batch
+from tests.support.searches import found_by
 from tests.unit.partition.data_plane.node import EPOCH, Node, ask, stored
 from tests.unit.partition.data_plane.roles import follow, image_says, lead
 
@@ -231,6 +232,23 @@ def test_a_repeated_batch_is_answered_with_its_first_offset(node):
     assert early.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
+@pytest.mark.parametrize("log_append_time", [True, False])
+def test_a_batch_that_was_sent_twice_is_answered_with_the_timestamp_of_the_first(
+    node, log_append_time
+):
+    """Its largest timestamp, as in Kafka, even if the topic has CreateTime."""
+    node.add(policy=AppendPolicy(log_append_time=log_append_time))
+    sent = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "timestamps": (900, 800)}
+    first = node.clock.now_ms if log_append_time else 900
+    node.append(make_batch(**sent))
+    node.clock.now_ms += 5000
+    group, sink = node.group(make_batch(), make_batch(**sent))
+    node.plane.append([group])
+    assert sink.offsets == {0: 2, 1: 0}
+    assert group.known_timestamps == {1: first}
+    assert group.log_append_time_ms == (node.clock.now_ms if log_append_time else -1)
+
+
 @pytest.mark.parametrize("writable", [True, False])
 def test_log_append_time_restamps(node, writable):
     replica = node.add(policy=AppendPolicy(log_append_time=True))
@@ -246,7 +264,9 @@ def test_log_append_time_restamps(node, writable):
     assert header.attributes & 0x08
     assert header.max_timestamp == node.clock.now_ms
     assert header.base_timestamp == read_header(batch).base_timestamp
-    assert replica.log.search.first_with_largest() == (node.clock.now_ms, 0), "one time for all"
+    assert found_by(replica.log.search.first_with_largest())[:2] == (node.clock.now_ms, 0), (
+        "one time for all"
+    )
 
 
 def test_create_time_is_reported_without_an_append_time(node):
@@ -360,7 +380,7 @@ def test_records_without_timestamps_stay_so(node):
         assert node.append(batch).codes == {0: 0}
     assert [view.max_timestamp for view in iter_batches(stored(replica))] == [-1, -1]
     assert replica.log.extent.active.max_timestamp == -1
-    assert replica.log.search.first_with_largest() == (-1, -1)
+    assert found_by(replica.log.search.first_with_largest()) is None
 
 
 def test_any_other_largest_timestamp_is_trusted_without_deep_validation(node):
@@ -372,7 +392,9 @@ def test_any_other_largest_timestamp_is_trusted_without_deep_validation(node):
     assert node.append(near).codes == {0: 0}
     assert replica.log.extent.active.max_timestamp == node.clock.now_ms + 3_600_000
     future = resealed(good(), MAX_TIMESTAMP_AT, ">q", node.clock.now_ms + 3_600_001)
-    assert node.append(future).codes == {0: ErrorCode.INVALID_TIMESTAMP}
+    assert node.append(future).codes == {0: 0}
+    *_, corrected = iter_batches(stored(replica))
+    assert (corrected.max_timestamp, corrected.crc_ok()) == (1001, True)
 
 
 @pytest.mark.parametrize("said", [5, -1])
@@ -386,7 +408,7 @@ def test_retention_keeps_new_records_whose_header_says_that_they_are_old(node, s
     replica.log.roll()
     assert replica.log.apply_retention() == 1, "the old records"
     assert replica.log.log_start_offset == 1
-    assert replica.log.search.first_at_or_after(now)[:2] == (now, 1)
+    assert found_by(replica.log.search.first_at_or_after(now))[:2] == (now, 1)
     node.clock.now_ms += 60_000
     assert replica.log.apply_retention() == 0
     node.clock.now_ms += 1

@@ -64,10 +64,12 @@ def test_a_result_comes_back_with_all_that_the_plane_says(w):
     assert (group.attempted, carrier.batches) == (True, group.batches)
     assert (carrier.deadline_ms, carrier.nbytes) == (1000, group.nbytes)
     carrier.log_start_offset, carrier.log_append_time_ms, carrier.throttle_ms = 1, 2, 3
+    carrier.known_timestamps = {0: 9}
     refused = Failure(ErrorCode.CORRUPT_MESSAGE)
     carrier.complete([7, -1], {1: refused})
     assert w.sink.results == [(0, 7, None), (1, -1, refused)]
     assert (group.log_start_offset, group.log_append_time_ms, group.throttle_ms) == (1, 2, 3)
+    assert group.known_timestamps == {0: 9}
     assert w.owner.taken == [group]
     assert list(w.appends.under_way()) == []
 

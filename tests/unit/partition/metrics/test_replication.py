@@ -36,7 +36,11 @@ class Service:
             leader_throttle=Throttle(Side.LEADER),
             follower_throttle=Throttle(Side.FOLLOWER),
         )
-        self.replicas = SimpleNamespace(elections=4, offline={b"a": (0, 1), b"b": (2,)})
+        self.replicas = SimpleNamespace(
+            elections=4,
+            offline={b"a": (0, 1), b"b": (2,)},
+            conversions=SimpleNamespace(conversions=5, waiting_bytes=600),
+        )
         self.watch = SimpleNamespace(image=None)
         self.membership = SimpleNamespace(node_id=NODE)
 
@@ -98,6 +102,7 @@ def test_counters(service: Service, value: Value) -> None:
     assert value("throttled_replication_holds_total", side="leader") == 8
     assert (value("isr_shrinks_total"), value("isr_expands_total")) == (3, 2)
     assert (value("leader_elections_total"), value("offline_replicas")) == (4, 3)
+    assert (value("conversions_total"), value("conversion_waiting_bytes")) == (5, 600)
 
 
 def test_reassigning_partitions_are_those_that_this_node_leads(

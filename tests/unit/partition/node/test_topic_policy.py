@@ -37,6 +37,12 @@ def test_a_topic_that_sets_nothing_has_the_plain_policy() -> None:
         ("record.validation", "deep", "validate_records", True),
         ("cleanup.policy", "compact", "compacted", True),
         ("cleanup.policy", "delete", "compacted", False),
+        ("compression.type", "producer", "codec", -1),
+        ("compression.type", "uncompressed", "codec", 0),
+        ("compression.type", "gzip", "compression_level", -1),
+        ("compression.type", "snappy", "codec", 2),
+        ("compression.type", "lz4", "compression_level", 9),
+        ("compression.type", "zstd", "compression_level", 3),
     ],
 )
 def test_what_a_topic_sets_holds(name: str, value: str, field: str, expected: object) -> None:
@@ -46,6 +52,23 @@ def test_what_a_topic_sets_holds(name: str, value: str, field: str, expected: ob
 
 def test_compacted_topics_are_validated_deeply() -> None:
     assert policy_of(topic(cleanup_policy="compact,delete"), {}).deep
+
+
+def test_the_codecs_own_level_holds() -> None:
+    state = topic(compression_type="zstd", compression_zstd_level="9", compression_lz4_level="2")
+    policy = policy_of(state, {"compression.zstd.level": "5"})
+    assert (policy.codec, policy.compression_level) == (4, 9)
+    policy = policy_of(topic(compression_type="snappy"), {})
+    assert (policy.codec, policy.compression_level) == (2, None)
+
+
+def test_brokers_may_ask_for_a_codec_but_not_for_internal_topics() -> None:
+    brokers = {"compression.type": "gzip", "compression.gzip.level": "7"}
+    policy = policy_of(topic(), brokers)
+    assert (policy.codec, policy.compression_level) == (1, 7)
+    internal = replace(topic(), internal=True)
+    assert policy_of(internal, brokers).codec == -1
+    assert policy_of(topic(compression_type="producer"), brokers).codec == -1
 
 
 def test_min_insync_replicas_are_the_topics_or_those_of_all_nodes() -> None:

@@ -145,7 +145,9 @@ class OldProducePath(ProducePath):
             else:
                 places[index].records = bytearray(outcome)
         # The batches have a transactional id where a message has other bytes: not before.
-        denials = produce_denials(self._authorizer, reply.session.client, request)
+        denials = produce_denials(
+            self._authorizer, reply.session.client, request, transactional=False
+        )
         self._append_all(version, request, reply, deadline_ms, denials, refused)
 
 

@@ -217,6 +217,15 @@ class ProducerStates:
                 return int(last_offset - delta)
         return OUT_OF_ORDER_SEQUENCE
 
+    def known_at(self, producer_id: int, base_offset: int) -> int:
+        """The largest timestamp, in milliseconds, of a batch that `check` has found at that offset."""
+        for _, _, _, last_offset, delta, timestamp, _, _ in ENTRY.iter_unpack(
+            self._known.find(producer_id) or b""
+        ):
+            if last_offset - delta == base_offset:
+                return int(timestamp)
+        return -1
+
     def check_marker(self, marker: TransactionMarker) -> int:
         """Judges a coordinator's marker (Kafka's `ProducerAppendInfo.appendEndTxnMarker`): `ACCEPT`,
         or minus an error code.

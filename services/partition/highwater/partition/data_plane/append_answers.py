@@ -86,6 +86,7 @@ class AppendAnswers:
                 group.fail(refusal)
             else:
                 end_offset = self._log.extent.end_offset
+                group.known_timestamps = known.known_timestamps
                 self.appended(group, known.base_offsets, known.failures, end_offset, 0)
             return
         if self.stalled is None:

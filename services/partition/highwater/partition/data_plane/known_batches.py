@@ -22,19 +22,20 @@ def known_batches(
     """The group's outcome with the offsets of the batches that are in the log, and `refusal` for all
     others; None if none is in the log.
     """
-    known = [_base_offset(batch, states) for batch in group.batches]
-    if max(known) < 0:
+    known = [_known(batch, states) for batch in group.batches]
+    if max(offset for offset, _ in known) < 0:
         return None
     outcome = MixedOutcome([])
-    for offset in known:
-        outcome.add(offset, refusal if offset < 0 else None)
+    for offset, timestamp in known:
+        outcome.add(offset, refusal if offset < 0 else None, timestamp)
     return outcome
 
 
-def _base_offset(batch: Buffer, states: ProducerStates) -> int:
-    """The offset under which the batch is in the log; negative if it is not there."""
+def _known(batch: Buffer, states: ProducerStates) -> tuple[int, int]:
+    """(offset, largest timestamp) of the batch in the log; the offset is negative if it is not there."""
     if len(batch) < HEADER_SIZE or not is_idempotent(batch):
-        return -1
+        return -1, -1
     *_, last_delta, _, _, producer_id, epoch, base_sequence, _ = BATCH_HEADER.unpack_from(batch)
     last = last_sequence(base_sequence, last_delta)
-    return states.check(producer_id, epoch, base_sequence, last)
+    offset = states.check(producer_id, epoch, base_sequence, last)
+    return offset, states.known_at(producer_id, offset) if offset >= 0 else -1

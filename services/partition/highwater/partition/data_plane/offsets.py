@@ -3,9 +3,13 @@
 Special timestamps are Kafka's (ListOffsetsRequest): -1 latest, -2 earliest, -3 max timestamp
 (KIP-734), -4 earliest local, -5 latest tiered and -6 earliest pending upload (KIP-405, KIP-1023;
 there is no tier, so -4 is -2, and -5 and -6 have no offset).
+
+The batch that a timestamp leads to is read and decoded on a thread, since it may have many thousand
+records, and may not be in memory.
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Final
 
@@ -20,6 +24,8 @@ from highwater.partition.storage.errors import (
     LogDirFailure,
     StorageError,
 )
+from highwater.partition.storage.log.timestamp_lookup import BatchQuestion, Found
+from highwater.partition.storage.log.timestamp_search import Search
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -40,12 +46,15 @@ class OffsetQueries:
     ) -> None:
         self._plane = plane
         self._on_log_failure = on_log_failure
+        self._decoding: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """By log directory, held while a batch is decoded: one at a time, so that neither a disk that
+        hangs nor large batches take all threads and memory."""
 
-    def list_offsets(self, request: pb.ListOffsetsRequest) -> pb.ListOffsetsResponse:
+    async def list_offsets(self, request: pb.ListOffsetsRequest) -> pb.ListOffsetsResponse:
         """Answers in the order of the request."""
         committed = request.isolation_level == READ_COMMITTED
         return pb.ListOffsetsResponse(
-            results=[self._offset(p, committed) for p in request.partitions]
+            results=[await self._offset(p, committed) for p in request.partitions]
         )
 
     def offsets_for_leader_epoch(
@@ -77,24 +86,26 @@ class OffsetQueries:
             return None, ErrorCode.NOT_LEADER_OR_FOLLOWER
         return replica, replica.core.refuse_fetch(leader_epoch)
 
-    def _offset(self, asked: pb.ListOffsetsPartition, committed: bool) -> pb.ListOffsetsResult:
+    async def _offset(
+        self, asked: pb.ListOffsetsPartition, committed: bool
+    ) -> pb.ListOffsetsResult:
         replica, refused = self._replica(asked, asked.current_leader_epoch)
         if replica is None or refused:
             return _failed(refused)
         try:
             try:
-                return self._resolve(replica, asked.timestamp, committed)
+                return await self._resolve(replica, asked.timestamp, committed)
             except CorruptLogError as error:
                 if not self._plane.damaged(replica, error) or replica.failed:
                     return _failed(replica.core.refuse_fetch(-1) or ErrorCode.KAFKA_STORAGE_ERROR)
-            return self._resolve(replica, asked.timestamp, committed)
+            return await self._resolve(replica, asked.timestamp, committed)
         except LogDirFailure as error:
             self._on_log_failure(replica, error)
             return _failed(replica.core.refuse_fetch(-1) or ErrorCode.KAFKA_STORAGE_ERROR)
         except StorageError:
             return _failed(ErrorCode.KAFKA_STORAGE_ERROR)
 
-    def _resolve(
+    async def _resolve(
         self, replica: PartitionReplica, timestamp: int, committed: bool
     ) -> pb.ListOffsetsResult:
         """What a consumer may read: `committed` is read_committed (`fetchOffsetForTimestamp`)."""
@@ -111,16 +122,29 @@ class OffsetQueries:
         if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
             return _found(NONE, NONE, NONE)
         if timestamp == MAX_TIMESTAMP:
-            latest, offset = log.search.first_with_largest()
-            if offset < 0 or offset >= end:
-                return _found(NONE, NONE, NONE)
-            return _found(latest, offset, log.epochs.cache.epoch_for(offset))
-        if timestamp < 0:
+            search = log.search.first_with_largest()
+        elif timestamp >= 0:
+            search = log.search.first_at_or_after(timestamp)
+        else:
             return _failed(ErrorCode.UNSUPPORTED_VERSION)
-        found = log.search.first_at_or_after(timestamp)
-        if found is None or found[1] >= end:
+        found = await self._carry_out(search, replica.log_dir)
+        if replica.core.refuse_fetch(epoch):
+            # The log may have been cut meanwhile, even if it leads again.
+            return _failed(replica.core.refuse_fetch(NONE) or ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if found is None or found.offset >= end:
             return _found(NONE, NONE, NONE)
         return _found(*found)
+
+    async def _carry_out(self, search: Search, log_dir: int) -> Found | None:
+        """Runs a search; its batches are decoded on a thread."""
+        answer: Found | None = None
+        while True:
+            try:
+                question = search.send(answer)
+            except StopIteration as stop:
+                found: Found | None = stop.value
+                return found
+            answer = await _decoded(question, self._decoding[log_dir])
 
     def _epoch_end(self, asked: pb.EpochQuestion) -> pb.EpochAnswer:
         replica, refused = self._replica(asked, asked.current_leader_epoch)
@@ -146,6 +170,20 @@ class OffsetQueries:
                 for entry in replica.log.producers.states.entries()
             ]
         )
+
+
+async def _decoded(question: BatchQuestion, turn: asyncio.Lock) -> Found | None:
+    """The question's answer, found on a thread. Raises LogDirFailure."""
+    segment = question.segment
+    try:
+        segment.pin()  # At once: the segment may be deleted while this waits for its turn.
+        try:
+            async with turn:
+                return await asyncio.to_thread(question.answer, segment.fd)
+        finally:
+            segment.unpin()
+    except OSError as error:
+        raise LogDirFailure(segment.file, error) from error
 
 
 def _found(timestamp: int, offset: int, leader_epoch: int) -> pb.ListOffsetsResult:

@@ -100,10 +100,22 @@ class DataPlane:
                 try:
                     replica.append(group)
                 except Exception as error:  # noqa: BLE001 - one partition's bug, not the node's.
-                    replica.fail()
-                    self._on_bug(replica, error)
-                    if not group.completed:
-                        group.fail(unknown(replica.storage_error, str(error)))
+                    self._append_broke(replica, group, error)
+
+    def append_late(self, replica: PartitionReplica, group: AppendGroup) -> None:
+        """Appends a group that `append` was given before."""
+        try:
+            replica.append(group)
+        except Exception as error:  # noqa: BLE001 - as in `append`.
+            self._append_broke(replica, group, error)
+
+    def _append_broke(
+        self, replica: PartitionReplica, group: AppendGroup, error: Exception
+    ) -> None:
+        replica.fail()
+        self._on_bug(replica, error)
+        if not group.completed:
+            group.fail(unknown(replica.storage_error, str(error)))
 
     def append_marker(self, group: MarkerGroup) -> None:
         """Appends a transaction's marker; the group is completed once, now or when committed."""

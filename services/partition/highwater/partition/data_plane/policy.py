@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 ANY_AGE: Final = 2**63 - 1
+CODEC_OF_PRODUCER: Final = -1
 DECOMPRESSED_BYTES_MAX: Final = 64 << 20
 """Sixty times the default max.message.bytes: far above the size of honest records. A decompressor
 may hold twice as much for a moment, still little for a node's memory."""
@@ -26,8 +27,12 @@ class AppendPolicy:
     compacted: bool = False
     validate_records: bool = False
     """record.validation=deep, always so on compacted topics (decision 2)."""
+    codec: int = CODEC_OF_PRODUCER
+    """compression.type as a codec's number: batches of others are converted (`conversions`)."""
+    compression_level: int | None = None
+    """compression.gzip.level, .lz4.level or .zstd.level; None if the codec has no levels."""
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
-    """Deep validation refuses a batch that decompresses to more."""
+    """Deep validation and conversion refuse a batch that decompresses to more."""
 
     # Derived from the configs once, not for each append:
 

@@ -18,6 +18,7 @@ from highwater.kafka.records.validation import (
     validate_header,
 )
 from highwater.partition.data_plane.policy import AppendPolicy
+from highwater.partition.data_plane.refused_batch import RefusedBatch
 
 
 def verdict_on(
@@ -29,6 +30,8 @@ def verdict_on(
     append time with LogAppendTime, otherwise the records' largest if they were decoded, or the
     header's, which then is not before the first.
     """
+    if isinstance(batch, RefusedBatch):
+        return batch.failure
     size = len(batch)
     if size > policy.message_bytes_max:
         return Failure(
@@ -53,8 +56,8 @@ def _of_header(view: RecordBatchView, policy: AppendPolicy, now_ms: int) -> Fail
 
     A largest timestamp before the first one is wrong, or missing (-1, as some clients send it).
     Retention would delete new records for it, so the records say what is right, as in Kafka. Any
-    other may be wrong, too; retention and searches by time trust it, within these bounds. If the
-    batch is refused, the records are read, too, so that the answer names the invalid ones.
+    other may be wrong, too; retention and searches by time trust it, within these bounds. Out of
+    them the records decide, too; if they refuse the batch, the answer names the invalid ones.
     """
     header = view.header()
     largest = header.max_timestamp
@@ -75,13 +78,14 @@ def _of_header(view: RecordBatchView, policy: AppendPolicy, now_ms: int) -> Fail
         )
     else:
         return largest
-    named: Sequence[tuple[int, str]] = ()
     found = _of_records(view, policy, now_ms)
-    if isinstance(found, Failure) and found.error_code == ErrorCode.INVALID_TIMESTAMP:
+    if not isinstance(found, Failure):
+        return found
+    named: Sequence[tuple[int, str]] = ()
+    if found.error_code == ErrorCode.INVALID_TIMESTAMP:
         named = found.record_errors
     elif header.record_count == 1:
-        # The record cannot be read, or its timestamp differs from the header's.
-        named = [RecordError(0, message)]
+        named = [RecordError(0, message)]  # The record cannot be read.
     return Failure(ErrorCode.INVALID_TIMESTAMP, message, record_errors=named)
 
 

@@ -35,6 +35,7 @@ from highwater.partition.core import replica_events as on
 from highwater.partition.core.producers import ACCEPT
 from highwater.partition.core.succession import have_all
 from highwater.partition.data_plane.append_answers import AppendAnswers
+from highwater.partition.data_plane.conversions import Conversions
 from highwater.partition.data_plane.mixed_outcome import MixedOutcome
 from highwater.partition.data_plane.node_group import MarkerGroup, NodeGroup, marker_batch
 from highwater.partition.data_plane.policy import AppendPolicy
@@ -58,6 +59,7 @@ class PartitionReplica(ReplicaRole):
     __slots__ = (
         "_on_log_failure",
         "answers",
+        "conversions",
         "policy",
         "port",
     )
@@ -77,6 +79,8 @@ class PartitionReplica(ReplicaRole):
         self._on_log_failure = on_log_failure
         self.answers = AppendAnswers(self, append=self._append_queued)
         """Answers the groups that `append` was given."""
+        self.conversions: Conversions | None = None
+        """Set once the topic had a compression.type of its own."""
 
     # ---- role ----
 
@@ -131,12 +135,20 @@ class PartitionReplica(ReplicaRole):
 
     # ---- append ----
 
+    def refuses(self, group: AppendGroup) -> bool:
+        """Whether it would refuse the group now, whatever its batches are. Not if it has resigned:
+        it may resume, and then append what waited.
+        """
+        return not self.resigned and bool(self.core.refuse_append(group.leader_epoch, group.acks))
+
     def append(self, group: AppendGroup, waited: bool = False) -> None:  # noqa: C901 - see below.
         """Checks, stamps and writes a group with one writev; completes it now or at the commit.
 
         `waited`: the group was queued for a stalled directory, and is next.
         One long loop on purpose: a call per batch would cost as much as the work itself.
         """
+        if self.conversions is not None and not waited and self.conversions.take(group):
+            return
         epoch = group.leader_epoch
         answers = self.answers
         if refused := self.core.refuse_append(epoch, group.acks):
@@ -216,7 +228,8 @@ class PartitionReplica(ReplicaRole):
             if failure is not None or known >= 0:
                 if outcome is None:
                     outcome = MixedOutcome(offsets)
-                outcome.add(known, failure)
+                before = -1 if failure is not None else log.producers.states.known_at(pid, known)
+                outcome.add(known, failure, before)
                 continue
             if writable or type(batch) is bytearray:
                 set_base_offset_and_epoch(batch, 0, offset, epoch)
@@ -239,6 +252,7 @@ class PartitionReplica(ReplicaRole):
         told = offsets
         if outcome is not None:
             told, failures = outcome.base_offsets, outcome.failures
+            group.known_timestamps = outcome.known_timestamps
         if nbytes:
             if group.whole is not None and nbytes == len(group.whole):
                 buffers = [group.whole]

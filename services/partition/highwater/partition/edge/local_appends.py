@@ -80,6 +80,7 @@ class LocalAppends:
         group.log_start_offset = carrier.log_start_offset
         group.log_append_time_ms = carrier.log_append_time_ms
         group.throttle_ms = carrier.throttle_ms
+        group.known_timestamps = carrier.known_timestamps
         if failures is not None and any(f.outcome == OUTCOME_UNKNOWN for f in failures.values()):
             _detach(group)
         try:

@@ -54,7 +54,7 @@ class LocalLink:
         self, request: pb.ListOffsetsRequest, _timeout_s: float
     ) -> pb.ListOffsetsResponse:
         """Answers in the order of the request."""
-        return self._queries.list_offsets(request)
+        return await self._queries.list_offsets(request)
 
     async def offsets_for_leader_epoch(
         self, request: pb.OffsetsForLeaderEpochRequest, _timeout_s: float

@@ -138,7 +138,7 @@ class _UnaryMethods:
     async def list_offsets(
         self, request: pb.ListOffsetsRequest, _call: ServerStreamCall
     ) -> pb.ListOffsetsResponse:
-        return self._queries.list_offsets(request)
+        return await self._queries.list_offsets(request)
 
     async def offsets_for_leader_epoch(
         self, request: pb.OffsetsForLeaderEpochRequest, _call: ServerStreamCall

@@ -50,6 +50,15 @@ class ReplicationCollector(Collector):
         yield _counter("leader_elections", "New epochs of replicas here.", replicas.elections)
         offline = sum(len(partitions) for partitions in replicas.offline.values())
         yield _gauge("offline_replicas", "Assigned here and not usable.", offline)
+        threads = replicas.conversions
+        yield _counter(
+            "conversions", "Groups of batches led here, compressed anew.", threads.conversions
+        )
+        yield _gauge(
+            "conversion_waiting_bytes",
+            "Bytes of batches that wait for a conversion, or for one before them.",
+            threads.waiting_bytes,
+        )
 
     def _leaders(self) -> Iterable[Metric]:
         short = under_min = 0

@@ -5,6 +5,7 @@ given a role, or removed. Nothing else changes roles.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, Protocol
 
 from highwater.model.cluster import ClusterImage, PartitionState, TopicState
@@ -18,10 +19,13 @@ from highwater.partition.core.replica_events import (
     PartitionChanged,
 )
 from highwater.partition.data_plane.controller_session import ControllerSession
+from highwater.partition.data_plane.conversions import Conversions
 from highwater.partition.data_plane.plane import DataPlane
+from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.data_plane.replica_role import LAG_MS_MAX_DEFAULT
 from highwater.partition.data_plane.replication_port import ReplicationPort
+from highwater.partition.node.conversion_threads import ConversionThreads
 from highwater.partition.node.quarantine import Next, Quarantine
 from highwater.partition.node.topic_policy import TopicPolicies
 from highwater.partition.storage.errors import StorageError
@@ -122,6 +126,7 @@ class Replicas:
         self._port = port
         self._lag_ms_max = lag_ms_max
         self._session = session
+        self.conversions = ConversionThreads(log)
         self._node_epoch = -1
         self._ineligible: frozenset[int] = frozenset()
         self._topics: dict[TopicId, TopicState] = {}
@@ -341,9 +346,15 @@ class Replicas:
         for state in topic.partitions:
             replica = self._plane.replicas.get((topic.topic_id, state.partition))
             if replica is not None:
-                replica.policy = policy
+                self._set_policy(replica, policy)
                 self._logs.reconfigure(replica.log, topic)
                 yield
+
+    def _set_policy(self, replica: PartitionReplica, policy: AppendPolicy) -> None:
+        replica.policy = policy
+        if policy.codec >= 0 and replica.conversions is None:
+            append = partial(self._plane.append_late, replica)
+            replica.conversions = Conversions(replica, self.conversions, append)
 
     def _make(self, topic: TopicState, partition: int, node_id: NodeId) -> PartitionReplica | None:
         key = (topic.topic_id, partition)
@@ -375,6 +386,7 @@ class Replicas:
             session=self._session,
             port=self._port,
         )
+        self._set_policy(replica, replica.policy)
         replica.handle(IneligibleChanged(nodes=self._ineligible))
         self._plane.replicas[topic.topic_id, partition] = replica
         return replica

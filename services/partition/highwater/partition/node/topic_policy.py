@@ -4,22 +4,40 @@ A config that the topic does not set has the broker's value: set for this node, 
 else in the node's own settings (`broker_values`). Logs take the same two mappings
 (`storage.directory.log_manager`).
 
-Records of compacted topics must have keys, which takes deep validation. `compression.type` has no
-effect: batches are stored as they come.
+Records of compacted topics must have keys, which takes deep validation. Internal topics have their
+coordinators' codec, whatever compression.type is: Kafka creates them with one of their own.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
+from highwater.kafka.records.compression import Compression
 from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.dynamic_config import broker_values
 from highwater.model.ids import NodeId
 from highwater.model.topic_config import EffectiveConfigs, TopicConfig, effective_value
-from highwater.partition.data_plane.policy import AppendPolicy
+from highwater.partition.data_plane.policy import CODEC_OF_PRODUCER, AppendPolicy
+
+_CODECS: Final = {
+    "uncompressed": Compression.NONE,
+    "gzip": Compression.GZIP,
+    "snappy": Compression.SNAPPY,
+    "lz4": Compression.LZ4,
+    "zstd": Compression.ZSTD,
+}
 
 
 def append_policy(topic: TopicState, config: TopicConfig) -> AppendPolicy:
     """How the leader of any partition of the topic validates and stamps batches; `config` is in effect."""
+    levels = {
+        Compression.GZIP: config.compression_gzip_level,
+        Compression.LZ4: config.compression_lz4_level,
+        Compression.ZSTD: config.compression_zstd_level,
+    }
+    codec = None if topic.internal else _CODECS.get(config.compression_type)
     return AppendPolicy(
+        codec=CODEC_OF_PRODUCER if codec is None else int(codec),
+        compression_level=None if codec is None else levels.get(codec),
         message_bytes_max=config.max_message_bytes,
         segment_bytes=config.segment_bytes,
         log_append_time=config.log_append_time,

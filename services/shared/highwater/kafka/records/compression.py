@@ -30,6 +30,10 @@ class Compression(enum.IntEnum):
     ZSTD = 4
 
 
+GZIP_LEVEL_DEFAULT = -1
+LZ4_LEVEL_DEFAULT = 9
+ZSTD_LEVEL_DEFAULT = 3
+
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 """The magic of snappy-java's framing around raw blocks; other clients send one raw block."""
 
@@ -43,13 +47,18 @@ _ZSTD_BUFFER_FULL = "failed to write whole buffer"
 _INT32 = struct.Struct(">i")
 
 
-def compress(codec: int, data: Buffer) -> bytes:
-    """Compress record bytes in the form that Kafka's Java client uses for this codec."""
+def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
+    """Compress record bytes in the form that Kafka's Java client uses for this codec.
+
+    `level` is gzip's, lz4's or zstd's, as in `compression.<codec>.level`; None is Kafka's default.
+    """
     match codec:
         case Compression.NONE:
             return bytes(data)
         case Compression.GZIP:
-            packer = zlib.compressobj(wbits=_GZIP_WINDOW_BITS)
+            packer = zlib.compressobj(
+                GZIP_LEVEL_DEFAULT if level is None else level, wbits=_GZIP_WINDOW_BITS
+            )
             return packer.compress(data) + packer.flush()
         case Compression.SNAPPY:
             return _compress_xerial(memoryview(data))
@@ -57,13 +66,18 @@ def compress(codec: int, data: Buffer) -> bytes:
             return bytes(
                 lz4.frame.compress(
                     data,
+                    # Kafka's default takes the fast compressor, whatever its number says
+                    # (`Lz4BlockOutputStream`).
+                    compression_level=0 if level in (None, LZ4_LEVEL_DEFAULT) else level,
                     block_linked=False,
                     block_size=lz4.frame.BLOCKSIZE_MAX64KB,
                     store_size=False,
                 )
             )
         case Compression.ZSTD:
-            return bytes(cramjam.zstd.compress(data, level=3))
+            return bytes(
+                cramjam.zstd.compress(data, level=ZSTD_LEVEL_DEFAULT if level is None else level)
+            )
     raise UnknownCompressionError(f"unknown compression code {codec}")
 
 

@@ -60,6 +60,35 @@ def read_records(batch: RecordBatchView, decompressed_size_max: int) -> Iterator
         )
 
 
+def first_with_timestamp(
+    batch: RecordBatchView, timestamp: int, start_offset: int, decompressed_size_max: int
+) -> tuple[int, int] | None:
+    """(timestamp, offset) of the first record from `start_offset` on with at least `timestamp`.
+
+    None if the batch has none. Keys and values are passed over. Raises as `read_records`.
+    """
+    header = batch.header()
+    payload = decompress(batch.compression, batch.payload, decompressed_size_max)
+    stamped = is_log_append_time(header.attributes)
+    pos = 0
+    for index in range(header.record_count):
+        try:
+            length, pos = read_varint(payload, pos)
+            end = pos + length
+            if length < RECORD_SIZE_MIN - 1 or end > len(payload):
+                raise InvalidLengthError(f"record length {length} at {pos}")
+            delta, pos = read_varlong(payload, pos + 1)
+            offset_delta, _ = read_varint(payload, pos)
+        except IndexError as error:
+            raise RecordsError(f"record {index} ends early") from error
+        found = header.max_timestamp if stamped else header.base_timestamp + delta
+        offset = header.base_offset + offset_delta
+        if found >= timestamp and offset >= start_offset:
+            return found, offset
+        pos = end
+    return None
+
+
 def iter_raw_records(payload: Buffer, record_count: int) -> Iterator[RawRecord]:
     """Yield exactly `record_count` records that fill `payload` exactly, or raise RecordsError."""
     if not 0 <= record_count <= len(payload) // RECORD_SIZE_MIN:

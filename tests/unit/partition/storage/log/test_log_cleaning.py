@@ -22,6 +22,7 @@ from tests.support.compacted_logs import (
     rewritten,
 )
 from tests.support.log_batches import append, open_log, slice_bytes
+from tests.support.searches import found_by
 
 CONFIG = LogConfig(compact=True, index_interval_bytes=200)
 
@@ -216,8 +217,8 @@ def test_remembered_positions_are_dropped_after_a_cleaning(log: PartitionLog) ->
 
 def test_timestamps_and_truncation_after_a_cleaning(log: PartitionLog) -> None:
     replaced(log)
-    assert log.search.first_with_largest() == (1_700_000_000_000, 17)
-    assert log.search.first_at_or_after(0) == (1_700_000_000_000, 17, 0)
+    assert found_by(log.search.first_with_largest())[:2] == (1_700_000_000_000, 17)
+    assert found_by(log.search.first_at_or_after(0)) == (1_700_000_000_000, 17, 0)
     log.cleaning.first_dirty = 28
     log.truncate_to(25)
     assert (log.log_end_offset, log.cleaning.first_dirty) == (25, 25)

@@ -67,6 +67,16 @@ def test_an_empty_active_segment_stays() -> None:
     assert expired(segments, end=10, committed=10, retention_ms=0) == 1
 
 
+def test_records_of_the_future_keep_their_segment_and_those_behind_it() -> None:
+    """As in Kafka (`UnifiedLog.deleteRetentionMsBreachedSegments`), which warns of them."""
+    segments = [
+        FakeSegment(0, 100, 5000),
+        FakeSegment(10, 100, NOW + 50_000),
+        FakeSegment(20, 100, 5000),
+    ]
+    assert expired(segments, end=30, committed=30, retention_ms=1000) == 1
+
+
 def test_without_timestamps_the_age_of_the_file_counts() -> None:
     segments = [FakeSegment(0, 100, -1, created_ms=8000), FakeSegment(10, 1, -1, created_ms=9500)]
     assert expired(segments, end=11, committed=11, retention_ms=1999) == 1

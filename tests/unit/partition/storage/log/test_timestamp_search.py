@@ -17,20 +17,21 @@ from tests.support.log_batches import (
     make_batch,
     open_log,
 )
+from tests.support.searches import found_by
 
 
 def test_timestamps_inside_compressed_batches(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0")
     append(log, make_batch(timestamps=(10, 30, 20, 50), compression=4), epoch=0)
     append(log, make_batch(timestamps=(40, 60), compression=1), epoch=2)
-    assert log.search.first_at_or_after(0) == (10, 0, 0)
-    assert log.search.first_at_or_after(20) == (30, 1, 0)
-    assert log.search.first_at_or_after(40) == (50, 3, 0)
-    assert log.search.first_at_or_after(55) == (60, 5, 2)
-    assert log.search.first_at_or_after(61) is None
-    assert log.search.first_with_largest() == (60, 5)
+    assert found_by(log.search.first_at_or_after(0)) == (10, 0, 0)
+    assert found_by(log.search.first_at_or_after(20)) == (30, 1, 0)
+    assert found_by(log.search.first_at_or_after(40)) == (50, 3, 0)
+    assert found_by(log.search.first_at_or_after(55)) == (60, 5, 2)
+    assert found_by(log.search.first_at_or_after(61)) is None
+    assert found_by(log.search.first_with_largest())[:2] == (60, 5)
     log.deletion.advance_start(2)
-    assert log.search.first_at_or_after(0) == (20, 2, 0)
+    assert found_by(log.search.first_at_or_after(0)) == (20, 2, 0)
 
 
 def six_closed(directory: Path) -> PartitionLog:
@@ -84,20 +85,24 @@ def test_timestamps_are_found_around_known_damage(
     monkeypatch.setattr(segment_lookup, "rebuild_indexes", counted)
     log = open_log(tmp_path / "topic-0", clean=True, recovery_point=7)
     with pytest.raises(DamagedHeaderError) as told:
-        log.search.first_at_or_after(1000)
+        found_by(log.search.first_at_or_after(1000))
     assert (told.value.first, told.value.end) == (batch, 6)
     log.lost.add(batch, 6)
     for _ in range(2):
         for timestamp in range(1000, 1007):
             number = timestamp - 1000
             expected = number if number < batch else 6
-            assert log.search.first_at_or_after(timestamp) == (1000 + expected, expected, 0)
-        assert log.search.first_at_or_after(1007) is None
-        assert log.search.first_with_largest() == (1006, 6)
+            assert found_by(log.search.first_at_or_after(timestamp)) == (
+                1000 + expected,
+                expected,
+                0,
+            )
+        assert found_by(log.search.first_at_or_after(1007)) is None
+        assert found_by(log.search.first_with_largest())[:2] == (1006, 6)
         log.close(clean=True)
         log = open_log(tmp_path / "topic-0", clean=True, recovery_point=7)
     assert len(rebuilt) <= 2, "once, and once more after a start"
     log.stored_high_watermark = 7
     log.deletion.advance_start(4)
-    assert log.search.first_at_or_after(1000) == (1006, 6, 0)
+    assert found_by(log.search.first_at_or_after(1000)) == (1006, 6, 0)
     log.close(clean=True)

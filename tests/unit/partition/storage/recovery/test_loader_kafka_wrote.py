@@ -16,6 +16,7 @@ from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.log.log import PartitionLog
 from highwater.partition.storage.names import PARTITION_METADATA
 from tests.support.log_batches import ManualClock, append, make_batch, read_all, slice_bytes
+from tests.support.searches import found_by
 
 WRITTEN = Path(__file__).parent / "kafka_4_3_1"
 RECORDS = 2000
@@ -75,12 +76,16 @@ def test_indexes_epochs_and_producers(log_dir: Path, clean: bool) -> None:
     log = open_log(log_dir, clean=clean)
     assert log.epochs.cache.entries() == [(0, 0)]
     # 3990 - 7 * 0 is the largest timestamp, first reached by the last record of the first producer.
-    assert log.search.first_with_largest() == (FIRST_TIMESTAMP + 3990, 399)
+    assert found_by(log.search.first_with_largest())[:2] == (FIRST_TIMESTAMP + 3990, 399)
     records = records_of(log)
     for timestamp in range(FIRST_TIMESTAMP - 5, FIRST_TIMESTAMP + 3991, 333):
         first = next(record for record in records if record.timestamp >= timestamp)
-        assert log.search.first_at_or_after(timestamp) == (first.timestamp, first.offset, 0)
-    assert log.search.first_at_or_after(FIRST_TIMESTAMP + 4000) is None
+        assert found_by(log.search.first_at_or_after(timestamp)) == (
+            first.timestamp,
+            first.offset,
+            0,
+        )
+    assert found_by(log.search.first_at_or_after(FIRST_TIMESTAMP + 4000)) is None
     entries = {entry.producer_id: entry for entry in log.producers.states.entries()}
     assert len(entries) == 5
     assert all(entry.last_sequence == 399 for entry in entries.values())

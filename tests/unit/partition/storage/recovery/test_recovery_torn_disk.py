@@ -14,6 +14,7 @@ from highwater.partition.core.producers import ACCEPT, OUT_OF_ORDER_SEQUENCE
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.log.log import PartitionLog
 from tests.support.log_batches import ManualClock, append, make_batch, read_all
+from tests.support.searches import found_by
 
 CONFIG = LogConfig(segment_bytes=800, index_interval_bytes=80)
 PRODUCER = 42
@@ -101,11 +102,14 @@ def check_recovered(
     headers = read_all(log, 400)
     assert [h.base_offset for h in headers] == list(range(0, end, BATCH_RECORDS))
     assert log.log_end_offset == end
-    assert log.search.first_at_or_after(1000 + batches - 1) == (
+    assert found_by(log.search.first_at_or_after(1000 + batches - 1)) == (
         1000 + batches - 1, end - BATCH_RECORDS, (batches - 1) // 5
     )  # fmt: skip
-    assert log.search.first_at_or_after(1000 + batches) is None
-    assert log.search.first_with_largest() == (1000 + batches - 1, end - BATCH_RECORDS)
+    assert found_by(log.search.first_at_or_after(1000 + batches)) is None
+    assert found_by(log.search.first_with_largest())[:2] == (
+        1000 + batches - 1,
+        end - BATCH_RECORDS,
+    )
     epochs = [(epoch, epoch * 5 * BATCH_RECORDS) for epoch in range((batches - 1) // 5 + 1)]
     assert log.epochs.cache.entries() == epochs
     producers = log.producers.states

@@ -61,7 +61,7 @@ class AppendResponse(_message.Message):
     def __init__(self, appended_message_ids: _Optional[_Iterable[int]] = ..., results: _Optional[_Iterable[_Union[AppendGroupResult, _Mapping]]] = ..., ending: _Optional[bool] = ...) -> None: ...
 
 class AppendGroupResult(_message.Message):
-    __slots__ = ("message_id", "group", "base_offsets", "log_start_offset", "log_append_time_ms", "failures", "throttle_ms")
+    __slots__ = ("message_id", "group", "base_offsets", "log_start_offset", "log_append_time_ms", "failures", "throttle_ms", "known_batches", "known_timestamps")
     MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     BASE_OFFSETS_FIELD_NUMBER: _ClassVar[int]
@@ -69,6 +69,8 @@ class AppendGroupResult(_message.Message):
     LOG_APPEND_TIME_MS_FIELD_NUMBER: _ClassVar[int]
     FAILURES_FIELD_NUMBER: _ClassVar[int]
     THROTTLE_MS_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_BATCHES_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_TIMESTAMPS_FIELD_NUMBER: _ClassVar[int]
     message_id: int
     group: int
     base_offsets: _containers.RepeatedScalarFieldContainer[int]
@@ -76,7 +78,9 @@ class AppendGroupResult(_message.Message):
     log_append_time_ms: int
     failures: _containers.RepeatedCompositeFieldContainer[AppendFailure]
     throttle_ms: int
-    def __init__(self, message_id: _Optional[int] = ..., group: _Optional[int] = ..., base_offsets: _Optional[_Iterable[int]] = ..., log_start_offset: _Optional[int] = ..., log_append_time_ms: _Optional[int] = ..., failures: _Optional[_Iterable[_Union[AppendFailure, _Mapping]]] = ..., throttle_ms: _Optional[int] = ...) -> None: ...
+    known_batches: _containers.RepeatedScalarFieldContainer[int]
+    known_timestamps: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, message_id: _Optional[int] = ..., group: _Optional[int] = ..., base_offsets: _Optional[_Iterable[int]] = ..., log_start_offset: _Optional[int] = ..., log_append_time_ms: _Optional[int] = ..., failures: _Optional[_Iterable[_Union[AppendFailure, _Mapping]]] = ..., throttle_ms: _Optional[int] = ..., known_batches: _Optional[_Iterable[int]] = ..., known_timestamps: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class AppendFailure(_message.Message):
     __slots__ = ("batch", "error_code", "outcome", "message", "leader", "leader_epoch", "record_errors")
