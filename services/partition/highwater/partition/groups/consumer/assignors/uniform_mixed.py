@@ -1,0 +1,113 @@
+"""Members that read different topics get as equally many partitions as these allow.
+
+Kafka: `UniformHeterogeneousAssignmentBuilder`. Balance comes first, then members keep what they have.
+In the end no partition can be moved so that two members are closer to one another, unless that
+takes too many rounds; chains of such moves are not looked for.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from heapq import heapify, heappop, heapreplace
+from typing import Final
+
+from highwater.model.ids import TopicId
+from highwater.model.steps import Steps
+from highwater.partition.groups.consumer.assignors.hand_out import hand_out
+from highwater.partition.groups.consumer.assignors.owners import Owners, Partition
+
+_ROUNDS_MAX: Final = 16
+"""Kafka's. One is enough if all readers of a topic read the same topics; if they do not, each
+brings members about twice as close to one another."""
+
+
+def assign_mixed(owners: Owners, readers: Mapping[TopicId, Sequence[int]]) -> Steps[None]:
+    """Gives every partition an owner; those that they have now are what members keep if they can."""
+    topic_ids = _in_order(owners, readers)
+    for topic_id in topic_ids:
+        free = owners.free_of(topic_id)
+        room = _filled_up(owners.sizes, readers[topic_id], len(free))
+        yield from hand_out(owners, free, room)
+        yield
+    yield from _balance(owners, {one: readers[one] for one in topic_ids if len(readers[one]) > 1})
+
+
+def _in_order(owners: Owners, readers: Mapping[TopicId, Sequence[int]]) -> list[TopicId]:
+    """Topics with the most partitions for each reader first, then those with the fewest readers."""
+
+    def key(topic_id: TopicId) -> tuple[float, int]:
+        count = len(readers[topic_id])
+        return -owners.topics[topic_id].partitions / count, count
+
+    return sorted(owners.topics, key=key)
+
+
+def _filled_up(sizes: Sequence[int], readers: Sequence[int], count: int) -> Counter[int]:
+    """{reader: how many it gets} if those that have the least get `count` partitions one by one."""
+    heap = [(sizes[number], number) for number in readers]
+    heapify(heap)
+    gets: Counter[int] = Counter()
+    for _ in range(count):
+        size, number = heap[0]
+        gets[number] += 1
+        heapreplace(heap, (size + 1, number))
+    return gets
+
+
+def _balance(owners: Owners, readers: Mapping[TopicId, Sequence[int]]) -> Steps[None]:
+    """Moves partitions from members that have more to members that have less, topic by topic."""
+    still = 0
+    """Topics one after another of which nothing was moved."""
+    for _ in range(_ROUNDS_MAX):
+        for topic_id, numbers in readers.items():
+            moved = yield from _balance_topic(owners, topic_id, numbers)
+            still = 0 if moved else still + 1
+            if still >= len(readers):
+                return
+
+
+def _balance_topic(owners: Owners, topic_id: TopicId, readers: Sequence[int]) -> Steps[bool]:
+    """True if something was moved."""
+    gives, gets = _levelled(owners.sizes, readers, Counter(owners.of[topic_id]))
+    yield
+    if not gives:
+        return False
+    moving = [
+        Partition(topic_id, partition)
+        for number, count in gives.items()
+        for partition in _least_close(owners, topic_id, number)[:count]
+    ]
+    for _, partition in moving:
+        owners.take(topic_id, partition)
+    yield from hand_out(owners, sorted(moving), gets)
+    return True
+
+
+def _levelled(
+    sizes: Sequence[int], readers: Sequence[int], having: Mapping[int, int]
+) -> tuple[Counter[int], Counter[int]]:
+    """How many partitions readers give, of which they have that many, and how many they get."""
+    gives: Counter[int] = Counter()
+    gets: Counter[int] = Counter()
+    poorest = [(sizes[number], number) for number in readers]
+    richest = [(-sizes[number], -number) for number in having]
+    heapify(poorest)
+    heapify(richest)
+    while richest and -richest[0][0] - poorest[0][0] > 1:
+        minus_size, minus_giver = richest[0]
+        size, getter = poorest[0]
+        giver = -minus_giver
+        gives[giver] += 1
+        gets[getter] += 1
+        heapreplace(poorest, (size + 1, getter))
+        if gives[giver] == having[giver]:
+            heappop(richest)
+        else:
+            heapreplace(richest, (minus_size + 1, minus_giver))
+    assert not gives.keys() & gets.keys()
+    return gives, gets
+
+
+def _least_close(owners: Owners, topic_id: TopicId, number: int) -> list[int]:
+    """The member's partitions of the topic, those to give away first: far ones, then the last."""
+    owned = [one for one, owner in enumerate(owners.of[topic_id]) if owner == number]
+    return sorted(owned, key=lambda one: (owners.is_local(topic_id, one, number), -one))
