@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from highwater.model.cluster import ClusterImage
 from highwater.model.ids import DEFAULT_INSTANCE, GROUP_METADATA_TOPIC, InstanceId
 from highwater.partition.node.roles import CoordinatorRoles
 from tests.support.controller_images import topic_state
@@ -21,6 +22,9 @@ class Coordinator:
 
     def resign(self, partition):
         self.told.append(("resigned", partition))
+
+    def follow(self, image):
+        self.told.append(("follows", image.revision))
 
     def topics_deleted(self, instance, topics):
         self.told.append(("deleted", instance, topics))
@@ -42,6 +46,13 @@ def test_coordinator_of_each_topic(topic, heard):
     roles.resigned(topic, 3)
     assert groups.told == ([("leads", 3, 7), ("resigned", 3)] if heard else [])
     assert log.topic is (topic if heard else None)
+
+
+def test_groups_follow_the_image():
+    groups = Coordinator()
+    roles = CoordinatorRoles(SimpleNamespace(topic=None), groups)
+    roles.following(ClusterImage(revision=7, cluster_id="c"))
+    assert groups.told == [("follows", 7)]
 
 
 def test_groups_drop_offsets_of_their_instances_deleted_topics():

@@ -1,10 +1,12 @@
 """What makes a coordinator the coordinator of groups: its shard, records, snapshot and replies."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from highwater.partition.coordinator.kind import CoordinatorKind
 from highwater.partition.coordinator.records import RecordCodec
+from highwater.partition.groups.consumer.assignors.types import Assignor
+from highwater.partition.groups.consumer.topics import Topics
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.core.durable import Record
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
@@ -22,11 +24,16 @@ GROUP_RECORDS: Final = RecordCodec(encode=encode, decode=decode)
 GroupKind = CoordinatorKind[GroupCoordinatorShard, Record, Response]
 
 
-def group_kind(config: GroupConfig, new_id: Callable[[], str]) -> GroupKind:
-    """`new_id` returns another unique string at each call, for member ids (Kafka: UUIDs)."""
+def group_kind(
+    config: GroupConfig,
+    new_id: Callable[[], str],
+    topics: Topics,
+    assignors: Mapping[str, Assignor],
+) -> GroupKind:
+    """For the arguments see `GroupCoordinatorShard`."""
     return CoordinatorKind(
         name="group",
-        new_shard=lambda: GroupCoordinatorShard(config, new_id),
+        new_shard=lambda: GroupCoordinatorShard(config, new_id, topics, assignors),
         hosted=lambda shard: shard,
         codec=GROUP_RECORDS,
         replies=GROUP_REPLIES,

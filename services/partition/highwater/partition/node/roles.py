@@ -1,10 +1,10 @@
-"""Tells the coordinators about leadership of internal topics' partitions and about deleted
-topics.
+"""Tells the coordinators about leadership of internal topics' partitions, about topics and their
+ends.
 """
 
 from collections.abc import Sequence
 
-from highwater.model.cluster import TopicState
+from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.ids import DEFAULT_INSTANCE, GROUP_METADATA_TOPIC
 from highwater.partition.coordinator.coordinator_log import DataPlaneLog
 from highwater.partition.groups.runtime import GroupCoordinator
@@ -16,6 +16,10 @@ class CoordinatorRoles:
     def __init__(self, log: DataPlaneLog, groups: GroupCoordinator) -> None:
         self._log = log
         self._groups = groups
+
+    def following(self, image: ClusterImage) -> None:
+        """Consumer groups compare their topics with the image."""
+        self._groups.follow(image)
 
     def became_leader(self, topic: TopicState, partition: int, leader_epoch: int) -> None:
         """Loads the groups of the partition."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from highwater.partition.groups.consumer import durable as consumer
 from highwater.partition.groups.core.values import GroupKey
 
 
@@ -90,17 +91,18 @@ class OffsetRecord(NamedTuple):
     value: CommittedOffset | None
 
 
-Record = GroupRecord | OffsetRecord
+Record = GroupRecord | OffsetRecord | consumer.ConsumerRecord
 
 
 class DurableState:
-    """Group images and committed offsets of one shard."""
+    """Classic groups' images, consumer groups, and committed offsets of one shard."""
 
-    __slots__ = ("images", "offset_count", "offsets")
+    __slots__ = ("consumer_groups", "images", "offset_count", "offsets")
 
     def __init__(self) -> None:
         """Start empty."""
         self.images: dict[GroupKey, GroupImage] = {}
+        self.consumer_groups: consumer.ConsumerGroups = {}
         self.offsets: dict[GroupKey, dict[tuple[str, int], CommittedOffset]] = {}
         self.offset_count = 0
 
@@ -111,6 +113,9 @@ class DurableState:
                 self.images.pop(record.key, None)
             else:
                 self.images[record.key] = record.value
+            return
+        if not isinstance(record, OffsetRecord):
+            consumer.replay(self.consumer_groups, record)
             return
         slot = (record.topic, record.partition)
         if record.value is not None:
@@ -128,6 +133,7 @@ class DurableState:
         """Copy the state, so that later records do not change the copy; values are immutable."""
         copy = DurableState()
         copy.images = self.images.copy()
+        copy.consumer_groups = {key: group.copy() for key, group in self.consumer_groups.items()}
         copy.offsets = {key: offsets.copy() for key, offsets in self.offsets.items()}
         copy.offset_count = self.offset_count
         return copy
@@ -136,6 +142,8 @@ class DurableState:
         """The shortest list of records that leads to this state."""
         for key, image in self.images.items():
             yield GroupRecord(key, image)
+        for key, group in self.consumer_groups.items():
+            yield from consumer.records_of(key, group)
         for key, offsets in self.offsets.items():
             for (topic, partition), value in offsets.items():
                 yield OffsetRecord(key, topic, partition, value)

@@ -1,5 +1,6 @@
 """What must hold after every step of a shard; tests check it."""
 
+from highwater.partition.groups.consumer import invariants as consumer_invariants
 from highwater.partition.groups.core.group import ClassicGroup
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
 from highwater.partition.groups.core.state import (
@@ -32,7 +33,9 @@ def check(shard: GroupCoordinatorShard) -> None:
     for key in durable.images:
         assert key in shard.groups, "a written group is in memory"
     for key in durable.offsets:
-        assert key in shard.groups
+        assert key in shard.groups or key in durable.consumer_groups
+    assert durable.consumer_groups.keys().isdisjoint(shard.groups), "a group of both types"
+    consumer_invariants.check(durable.consumer_groups)
 
 
 def _check_members(group: ClassicGroup) -> None:

@@ -5,35 +5,38 @@ handler and each `expire` the owner takes `take_records` (to append, in order) a
 If an append fails, the owner discards the shard and loads it anew.
 """
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId
 from highwater.partition.coordinator.core.values import Moment, Reply
+from highwater.partition.groups.consumer import describing
+from highwater.partition.groups.consumer import offsets as consumer_offsets
+from highwater.partition.groups.consumer.assignors.types import Assignor
+from highwater.partition.groups.consumer.requests import (
+    DescribedConsumerGroup,
+    HeartbeatRequest,
+    HeartbeatResponse,
+)
+from highwater.partition.groups.consumer.shard import ConsumerShard
+from highwater.partition.groups.consumer.topics import Topics
 from highwater.partition.groups.core import (
     admin,
     joining,
     membership,
     offsets,
     rebalance,
+    restoring,
     syncing,
 )
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.core.durable import (
     CommittedOffset,
     DurableState,
-    GroupImage,
-    MemberImage,
     Record,
 )
-from highwater.partition.groups.core.group import ClassicGroup, Member
+from highwater.partition.groups.core.group import ClassicGroup
 from highwater.partition.groups.core.shard_state import ShardState
-from highwater.partition.groups.core.state import (
-    COMPLETING_REBALANCE,
-    PREPARING_REBALANCE,
-    STABLE,
-)
 from highwater.partition.groups.core.values import (
     CommitRequest,
     DescribedGroup,
@@ -52,17 +55,22 @@ _SLICE_PAUSE_MS = 10
 class GroupCoordinatorShard:
     """Groups and offsets of one partition; every method returns at once."""
 
-    def __init__(self, config: GroupConfig, new_id: Callable[[], str]) -> None:
-        """`new_id` returns another unique string at each call, for member ids (Kafka: UUIDs)."""
+    def __init__(
+        self,
+        config: GroupConfig,
+        new_id: Callable[[], str],
+        topics: Topics,
+        assignors: Mapping[str, Assignor],
+    ) -> None:
+        """`new_id` returns another unique string at each call, for member ids (Kafka: UUIDs).
+
+        `assignors` are those that consumer groups may use, the default one first.
+        """
         self._state = ShardState(config, new_id)
+        self._consumer = ConsumerShard(self._state, topics, assignors)
         self._expiry: Iterator[GroupKey] | None = None
         self._expiry_timer = self._state.new_timer(self._expire_offsets)
         self._active = False
-        # Bound once: heartbeats come thousands of times a second.
-        self.heartbeat: Callable[[GroupKey, int, str, str | None, int], ErrorCode] = partial(
-            membership.heartbeat, self._state
-        )
-        """(key, generation, member_id, instance_id, now_ms) -> error"""
 
     # -- loading ------------------------------------------------------------------------------
 
@@ -77,9 +85,10 @@ class GroupCoordinatorShard:
         self._active = True
         state = self._state
         for key, image in state.durable.images.items():
-            self._restore(key, image, now)
+            restoring.restore_group(state, key, image, now)
+        consumer_groups = state.durable.consumer_groups
         for key in state.durable.offsets:
-            if key not in state.groups:
+            if key not in state.groups and key not in consumer_groups:
                 rebalance.create_group(state, key, now.wall_ms)
         for group in list(state.groups.values()):
             if len(group.members) > state.config.group_size_max:
@@ -87,51 +96,45 @@ class GroupCoordinatorShard:
                 rebalance.prepare_rebalance(state, group, now)
         check_ms = state.config.offsets_retention_check_ms
         state.timers.set(self._expiry_timer, now.now_ms + check_ms)
-
-    def _restore(self, key: GroupKey, image: GroupImage, now: Moment) -> None:
-        state = self._state
-        group = rebalance.create_group(state, key, now.wall_ms)
-        group.generation = image.generation
-        group.protocol_type = image.protocol_type or None
-        for stored in image.members:
-            self._restore_member(group, stored, image.protocol or "", now)
-        if image.members:
-            group.transition(PREPARING_REBALANCE, now.wall_ms)
-            group.transition(COMPLETING_REBALANCE, now.wall_ms)
-            group.transition(STABLE, now.wall_ms)
-            group.protocol = image.protocol or ""
-            if image.leader in group.members:
-                group.leader = image.leader
-        group.state_since_ms = image.state_since_ms
-
-    def _restore_member(
-        self, group: ClassicGroup, stored: MemberImage, protocol: str, now: Moment
-    ) -> None:
-        state = self._state
-        member = Member(
-            member_id=stored.member_id,
-            instance_id=stored.instance_id,
-            client_id=stored.client_id,
-            client_host=stored.client_host,
-            rebalance_timeout_ms=stored.rebalance_timeout_ms,
-            session_timeout_ms=stored.session_timeout_ms,
-            protocols=((protocol, stored.subscription),),
-            session=state.new_timer(
-                lambda later: rebalance.expire_member(state, group, member, later)
-            ),
-        )
-        state.add_member(group, member, group.protocol_type or "")
-        state.restart_session(member, now)
+        self._consumer.activate(now)
 
     # -- handlers -----------------------------------------------------------------------------
 
     def join_group(self, request: JoinRequest, token: object, now: Moment) -> None:
         """Join; the reply comes through `take_replies`, now or later."""
+        group = self._consumer.takes_join(request)
+        if group is not None:
+            self._consumer.join_group(group, request, token, now)
+            return
         joining.join_group(self._state, request, token, now)
 
     def sync_group(self, request: SyncRequest, token: object, now: Moment) -> None:
         """Sync; the reply comes through `take_replies`, now or later."""
+        group = self._consumer.groups.get(request.key)
+        if group is not None:
+            self._consumer.sync_group(group, request, token, now)
+            return
         syncing.sync_group(self._state, request, token, now)
+
+    def heartbeat(
+        self,
+        key: GroupKey,
+        generation: int,
+        member_id: str,
+        instance_id: str | None,
+        now_ms: int,
+    ) -> ErrorCode:
+        """Heartbeat of the classic protocol; it writes nothing."""
+        group = self._consumer.groups.get(key)
+        if group is not None:
+            return self._consumer.classic_heartbeat(
+                key, group, generation, member_id, instance_id, now_ms
+            )
+        return membership.heartbeat(self._state, key, generation, member_id, instance_id, now_ms)
+
+    def consumer_heartbeat(self, request: HeartbeatRequest, now: Moment) -> HeartbeatResponse:
+        """Heartbeat of the consumer protocol (KIP-848)."""
+        return self._consumer.heartbeat(request, now)
 
     def forget_call(self, token: object, now: Moment) -> None:
         """Forget a parked call whose client has disconnected."""
@@ -141,11 +144,22 @@ class GroupCoordinatorShard:
         self, key: GroupKey, leaving: tuple[LeavingMember, ...], now: Moment
     ) -> tuple[ErrorCode, list[ErrorCode]]:
         """Remove members; return the call's error and one error per member."""
+        group = self._consumer.groups.get(key)
+        if group is not None:
+            errors = self._consumer.leave_group(key, group, leaving, now)
+            return ErrorCode.NONE, errors
         return membership.leave_group(self._state, key, leaving, now)
 
     def commit_offsets(self, request: CommitRequest, now: Moment) -> list[ErrorCode]:
         """Commit offsets; return one error per entry of the request."""
         return offsets.commit_offsets(self._state, request, now)
+
+    def validate_fetch(self, key: GroupKey, member_id: str | None, epoch: int) -> ErrorCode:
+        """Whether a client that names this member and epoch may fetch the group's offsets."""
+        group = self._consumer.groups.get(key)
+        if group is None:
+            return ErrorCode.NONE
+        return consumer_offsets.validate_fetch(group, member_id, epoch)
 
     def committed_offset(self, key: GroupKey, topic: str, partition: int) -> CommittedOffset | None:
         """The committed offset of one partition, or None."""
@@ -165,11 +179,16 @@ class GroupCoordinatorShard:
         self, instance: InstanceId, states: list[str], types: list[str]
     ) -> Iterator[ListedGroup]:
         """The instance's groups in these states and of these types; empty lists mean all."""
-        return admin.list_groups(self._state, instance, states, types)
+        yield from admin.list_groups(self._state, instance, states, types)
+        yield from describing.list_groups(self._consumer.state, instance, states, types)
 
     def describe_group(self, key: GroupKey) -> DescribedGroup | None:
-        """The group, or None."""
+        """The classic group, or None."""
         return admin.describe_group(self._state, key)
+
+    def describe_consumer_group(self, key: GroupKey) -> DescribedConsumerGroup | None:
+        """The consumer group, or None."""
+        return describing.describe(self._consumer.state, key)
 
     def delete_group(self, key: GroupKey, now: Moment) -> ErrorCode:
         """Delete an empty group with its offsets."""
@@ -179,6 +198,10 @@ class GroupCoordinatorShard:
         """Delete the instance's committed offsets of these topics."""
         for key in [key for key in self._state.durable.offsets if key.instance == instance]:
             offsets.delete_topics(self._state, key, topics, now)
+
+    def topics_changed(self, now: Moment) -> None:
+        """Topics that groups may read came, went, grew, or have other racks."""
+        self._consumer.topics_changed(now)
 
     # -- time ---------------------------------------------------------------------------------
 
@@ -194,7 +217,7 @@ class GroupCoordinatorShard:
         """Do one slice of the retention check."""
         state = self._state
         if self._expiry is None:
-            self._expiry = iter(list(state.groups))
+            self._expiry = iter([*state.groups, *self._consumer.groups])
         for _ in range(state.config.expiry_groups_per_slice):
             key = next(self._expiry, None)
             if key is None:
@@ -203,8 +226,11 @@ class GroupCoordinatorShard:
                 state.timers.set(self._expiry_timer, now.now_ms + check_ms)
                 return
             group = state.groups.get(key)
+            consumer = self._consumer.groups.get(key)
             if group is not None:
                 offsets.expire_offsets(state, group, now)
+            elif consumer is not None:
+                consumer_offsets.expire(state, key, consumer, now)
         state.timers.set(self._expiry_timer, now.now_ms + _SLICE_PAUSE_MS)
 
     # -- for the owner ------------------------------------------------------------------------
