@@ -12,7 +12,7 @@ Version notes
 
 Deviations
 - Only the features of `handling.features` are told. Of those that clients act on, transaction.version
-  and group.version are at level 0, and share.version is missing.
+  is at level 0, and share.version is missing.
 """
 
 import re

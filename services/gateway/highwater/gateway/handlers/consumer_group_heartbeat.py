@@ -26,16 +26,29 @@ async def handle(context: RequestContext, body: memoryview) -> bytes:
     """Passes the call to the group's coordinator."""
     group_id, _ = read_group_id(body, flexible=True)
     deadline_ms = context.backend.settings.request_timeout_ms
-    if not context.backend.authorizer.allows_all:
-        request = codec.decode_request(body, 0, context.api_version)
-        may_read = allowed_on_group(context, AclOperation.READ, group_id)
-        names = request.subscribed_topic_names or ()
-        if may_read and denied_topics(context, AclOperation.DESCRIBE, names):
-            response = failure(request, context.api_version, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            return codec.encode_response(response, context.api_version)
+    code = _denial(context, body, group_id)
+    if code is not ErrorCode.NONE:
+        response = codec.ConsumerGroupHeartbeatResponse(error_code=code)
+        return codec.encode_response(response, context.api_version)
     return await forward(
-        context, body, group_id, codec=codec, failure=failure, deadline_ms=deadline_ms
+        context,
+        body,
+        group_id,
+        operation=None,
+        codec=codec,
+        failure=failure,
+        deadline_ms=deadline_ms,
     )
+
+
+def _denial(context: RequestContext, body: memoryview, group_id: str) -> ErrorCode:
+    if context.backend.authorizer.allows_all:
+        return ErrorCode.NONE
+    if not allowed_on_group(context, AclOperation.READ, group_id):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    names = codec.decode_request(body, 0, context.api_version).subscribed_topic_names or ()
+    denied = denied_topics(context, AclOperation.DESCRIBE, names)
+    return ErrorCode.TOPIC_AUTHORIZATION_FAILED if denied else ErrorCode.NONE
 
 
 def failure(

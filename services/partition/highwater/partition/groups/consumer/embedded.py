@@ -36,8 +36,6 @@ class Subscription:
     topics: frozenset[str]
     owned: NamedPartitions
     rack_id: str | None
-    has_user_data: bool
-    """Of an assignor at the clients, which the group's server would lose."""
 
 
 def read_subscription(metadata: bytes) -> Subscription:
@@ -52,14 +50,13 @@ def read_subscription(metadata: bytes) -> Subscription:
         topics=frozenset(decoded.topics),
         owned=tuple((p.topic, tuple(p.partitions)) for p in decoded.owned_partitions),
         rack_id=decoded.rack_id or None,
-        has_user_data=bool(decoded.user_data),
     )
 
 
 def read_assignment(
     data: bytes, topics: Topics, instance: InstanceId
 ) -> tuple[MemberAssignment, bool]:
-    """(what was assigned of topics that exist, whether there is user data).
+    """(what was assigned of topics that exist, whether an assignor added data of its own).
 
     No bytes are an empty assignment. Raises MalformedProtocolError.
     """

@@ -148,7 +148,7 @@ def _members(state: ConsumerState, classic: ClassicGroup) -> Iterator[ConsumerMe
         subscription = read_subscription(metadata)
         data = assignments.get(member.member_id, b"")
         assigned, has_user_data = read_assignment(data, state.topics, instance)
-        if has_user_data or subscription.has_user_data:
+        if has_user_data:
             _refuse(
                 classic,
                 "an unsupported custom assignor is in use. Please refer to the documentation or "
