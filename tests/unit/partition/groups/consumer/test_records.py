@@ -65,8 +65,10 @@ GOLDEN: list[tuple[ConsumerRecord, str, str]] = [
     (
         MemberRecord(GROUP, "m", CLASSIC),
         "0005 000167 00016d",
-        "0000 0269 0272 01 01 01 0278 ffffffff 0672616e6765 "
-        "01 00 0d 01 0000000a 02 0270 030102 00 00",
+        (
+            "0000 0269 0272 01 01 01 0278 ffffffff 0672616e6765 "
+            "01 00 0d 01 0000000a 02 0270 030102 00 00"
+        ),
     ),
     (TargetEpochRecord(GROUP, 6), "0006 000167", "0000 00000006 00"),
     (

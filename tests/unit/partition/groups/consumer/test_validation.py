@@ -40,16 +40,16 @@ FULL = {"rebalance_timeout_ms": 1, "topic_names": frozenset({"t"}), "owned": NOT
             "m",
             0,
             {**FULL, "topic_names": None},
-            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when "
-            "(re-)joining.",
+            (
+                "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when "
+                "(re-)joining."
+            ),
         ),
         ("m", -2, {}, "InstanceId can't be null."),
         ("m", -3, {}, "MemberEpoch is invalid."),
     ],
 )
-def test_invalid_requests(
-    member: str, epoch: int, fields: dict[str, object], message: str
-) -> None:
+def test_invalid_requests(member: str, epoch: int, fields: dict[str, object], message: str) -> None:
     d = Talk()
     answer = d.send(member, epoch, **fields)  # type: ignore[arg-type]
     assert (answer.error, answer.message) == (ErrorCode.INVALID_REQUEST, message)
