@@ -8,6 +8,7 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.consumer.assignors.registry import ASSIGNORS
+from highwater.partition.groups.consumer_core.shard import ConsumerShard
 from highwater.partition.groups.core import invariants
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.core.durable import Record
@@ -80,7 +81,9 @@ class Dialogue:
 
     def _load(self, log: list[Record]) -> GroupCoordinatorShard:
         shard = GroupCoordinatorShard(
-            self.config, lambda: f"id{next(self._ids)}", self.topics, ASSIGNORS
+            self.config,
+            lambda: f"id{next(self._ids)}",
+            lambda state: ConsumerShard(state, self.topics, ASSIGNORS),
         )
         for record in log:
             shard.replay(record)

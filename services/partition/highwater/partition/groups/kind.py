@@ -7,6 +7,7 @@ from highwater.partition.coordinator.kind import CoordinatorKind
 from highwater.partition.coordinator.records import RecordCodec
 from highwater.partition.groups.consumer.assignors.types import Assignor
 from highwater.partition.groups.consumer.topics import Topics
+from highwater.partition.groups.consumer_core.shard import ConsumerShard
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.core.durable import Record
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
@@ -30,10 +31,12 @@ def group_kind(
     topics: Topics,
     assignors: Mapping[str, Assignor],
 ) -> GroupKind:
-    """For the arguments see `GroupCoordinatorShard`."""
+    """For the arguments see `GroupCoordinatorShard` and `ConsumerState`."""
     return CoordinatorKind(
         name="group",
-        new_shard=lambda: GroupCoordinatorShard(config, new_id, topics, assignors),
+        new_shard=lambda: GroupCoordinatorShard(
+            config, new_id, lambda state: ConsumerShard(state, topics, assignors)
+        ),
         hosted=lambda shard: shard,
         codec=GROUP_RECORDS,
         replies=GROUP_REPLIES,

@@ -10,7 +10,7 @@ Example, the offset of group "g" in topic "t", partition 3, and its commit at of
 A classic group's key is `0002` and the group (GroupMetadataKey.json); its value is GroupMetadataValue v3.
 A null value deletes. We write offset values v3 (v1 if the client asked for a retention time, which
 only v1 carries) and group values v3, as Kafka 4 does. We read all versions, including the flexible
-v4. Tagged fields are skipped (KIP-915). The records of consumer groups are in `consumer.records`.
+v4. Tagged fields are skipped (KIP-915). The records of consumer groups are in `consumer_records`.
 
 Records of other instances are kept apart: their keys have versions that Kafka does not use, 0x4801
 for 1, 0x4802 for 2 and so on, and begin with the instance id. The rest is the same.
@@ -24,7 +24,7 @@ from highwater.kafka.message import DECODE_FAILURES
 from highwater.kafka.primitives import read_uvarint, skip_tagged_fields
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.partition.coordinator.records import EncodedRecord, UnknownRecordError
-from highwater.partition.groups.consumer import records as consumer_records
+from highwater.partition.groups import consumer_records
 from highwater.partition.groups.core.durable import (
     CommittedOffset,
     GroupImage,

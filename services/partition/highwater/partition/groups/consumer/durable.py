@@ -14,7 +14,7 @@ from highwater.partition.groups.consumer.member import (
     MemberMetadata,
     ResolvedRegex,
 )
-from highwater.partition.groups.core.values import GroupKey
+from highwater.partition.groups.key import GroupKey
 
 _V = TypeVar("_V")
 

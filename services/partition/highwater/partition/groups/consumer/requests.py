@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.groups.consumer.assignors.types import MemberAssignment
 from highwater.partition.groups.consumer.member import MemberMetadata
-from highwater.partition.groups.core.values import GroupKey
+from highwater.partition.groups.key import GroupKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId
 from highwater.partition.coordinator.core.values import Moment
-from highwater.partition.groups.consumer import offsets as consumer_offsets
+from highwater.partition.groups.core import consumer_offsets
 from highwater.partition.groups.core.durable import GroupRecord
 from highwater.partition.groups.core.offsets import delete_all_offsets
 from highwater.partition.groups.core.shard_state import ShardState

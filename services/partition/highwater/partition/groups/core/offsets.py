@@ -4,7 +4,7 @@
 * Metadata longer than offset.metadata.max.bytes is an error of its partition alone.
 * Offsets expire a retention time after the group became empty. Offsets of a simple consumer, and
   of topics that a stable group no longer reads, expire a retention time after their commit.
-* Members of consumer groups are fenced by their epochs (`consumer.offsets`).
+* Members of consumer groups are fenced by their epochs (`consumer_offsets`).
 * `require_stable` (v7) has no effect until transactions exist: no offset is ever pending.
 
 Kafka: OffsetMetadataManager.java, `ClassicGroup.validateOffsetCommit`.
@@ -14,8 +14,7 @@ from collections.abc import Iterable
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.coordinator.core.values import Moment
-from highwater.partition.groups.consumer import offsets as consumer_offsets
-from highwater.partition.groups.core import rebalance
+from highwater.partition.groups.core import consumer_offsets, rebalance
 from highwater.partition.groups.core.durable import (
     CommittedOffset,
     GroupRecord,

@@ -5,23 +5,19 @@ handler and each `expire` the owner takes `take_records` (to append, in order) a
 If an append fails, the owner discards the shard and loads it anew.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId
 from highwater.partition.coordinator.core.values import Moment, Reply
-from highwater.partition.groups.consumer import describing
-from highwater.partition.groups.consumer import offsets as consumer_offsets
-from highwater.partition.groups.consumer.assignors.types import Assignor
 from highwater.partition.groups.consumer.requests import (
     DescribedConsumerGroup,
     HeartbeatRequest,
     HeartbeatResponse,
 )
-from highwater.partition.groups.consumer.shard import ConsumerShard
-from highwater.partition.groups.consumer.topics import Topics
 from highwater.partition.groups.core import (
     admin,
+    consumer_offsets,
     joining,
     membership,
     offsets,
@@ -30,6 +26,7 @@ from highwater.partition.groups.core import (
     syncing,
 )
 from highwater.partition.groups.core.config import GroupConfig
+from highwater.partition.groups.core.consumer_port import ConsumerPort
 from highwater.partition.groups.core.durable import (
     CommittedOffset,
     DurableState,
@@ -59,15 +56,15 @@ class GroupCoordinatorShard:
         self,
         config: GroupConfig,
         new_id: Callable[[], str],
-        topics: Topics,
-        assignors: Mapping[str, Assignor],
+        new_consumer: Callable[[ShardState], ConsumerPort],
     ) -> None:
         """`new_id` returns another unique string at each call, for member ids (Kafka: UUIDs).
 
-        `assignors` are those that consumer groups may use, the default one first.
+        `new_consumer` makes what handles consumer groups.
         """
         self._state = ShardState(config, new_id)
-        self._consumer = ConsumerShard(self._state, topics, assignors)
+        self._consumer_groups = self._state.durable.consumer_groups
+        self._consumer = new_consumer(self._state)
         self._expiry: Iterator[GroupKey] | None = None
         self._expiry_timer = self._state.new_timer(self._expire_offsets)
         self._active = False
@@ -86,9 +83,8 @@ class GroupCoordinatorShard:
         state = self._state
         for key, image in state.durable.images.items():
             restoring.restore_group(state, key, image, now)
-        consumer_groups = state.durable.consumer_groups
         for key in state.durable.offsets:
-            if key not in state.groups and key not in consumer_groups:
+            if key not in state.groups and key not in self._consumer_groups:
                 rebalance.create_group(state, key, now.wall_ms)
         for group in list(state.groups.values()):
             if len(group.members) > state.config.group_size_max:
@@ -110,7 +106,7 @@ class GroupCoordinatorShard:
 
     def sync_group(self, request: SyncRequest, token: object, now: Moment) -> None:
         """Sync; the reply comes through `take_replies`, now or later."""
-        group = self._consumer.groups.get(request.key)
+        group = self._consumer_groups.get(request.key)
         if group is not None:
             self._consumer.sync_group(group, request, token, now)
             return
@@ -125,7 +121,7 @@ class GroupCoordinatorShard:
         now_ms: int,
     ) -> ErrorCode:
         """Heartbeat of the classic protocol; it writes nothing."""
-        group = self._consumer.groups.get(key)
+        group = self._consumer_groups.get(key)
         if group is not None:
             return self._consumer.classic_heartbeat(
                 key, group, generation, member_id, instance_id, now_ms
@@ -144,7 +140,7 @@ class GroupCoordinatorShard:
         self, key: GroupKey, leaving: tuple[LeavingMember, ...], now: Moment
     ) -> tuple[ErrorCode, list[ErrorCode]]:
         """Remove members; return the call's error and one error per member."""
-        group = self._consumer.groups.get(key)
+        group = self._consumer_groups.get(key)
         if group is not None:
             errors = self._consumer.leave_group(key, group, leaving, now)
             return ErrorCode.NONE, errors
@@ -156,7 +152,7 @@ class GroupCoordinatorShard:
 
     def validate_fetch(self, key: GroupKey, member_id: str | None, epoch: int) -> ErrorCode:
         """Whether a client that names this member and epoch may fetch the group's offsets."""
-        group = self._consumer.groups.get(key)
+        group = self._consumer_groups.get(key)
         if group is None:
             return ErrorCode.NONE
         return consumer_offsets.validate_fetch(group, member_id, epoch)
@@ -180,7 +176,7 @@ class GroupCoordinatorShard:
     ) -> Iterator[ListedGroup]:
         """The instance's groups in these states and of these types; empty lists mean all."""
         yield from admin.list_groups(self._state, instance, states, types)
-        yield from describing.list_groups(self._consumer.state, instance, states, types)
+        yield from self._consumer.list_groups(instance, states, types)
 
     def describe_group(self, key: GroupKey) -> DescribedGroup | None:
         """The classic group, or None."""
@@ -188,7 +184,7 @@ class GroupCoordinatorShard:
 
     def describe_consumer_group(self, key: GroupKey) -> DescribedConsumerGroup | None:
         """The consumer group, or None."""
-        return describing.describe(self._consumer.state, key)
+        return self._consumer.describe(key)
 
     def delete_group(self, key: GroupKey, now: Moment) -> ErrorCode:
         """Delete an empty group with its offsets."""
@@ -217,7 +213,7 @@ class GroupCoordinatorShard:
         """Do one slice of the retention check."""
         state = self._state
         if self._expiry is None:
-            self._expiry = iter([*state.groups, *self._consumer.groups])
+            self._expiry = iter([*state.groups, *self._consumer_groups])
         for _ in range(state.config.expiry_groups_per_slice):
             key = next(self._expiry, None)
             if key is None:
@@ -226,7 +222,7 @@ class GroupCoordinatorShard:
                 state.timers.set(self._expiry_timer, now.now_ms + check_ms)
                 return
             group = state.groups.get(key)
-            consumer = self._consumer.groups.get(key)
+            consumer = self._consumer_groups.get(key)
             if group is not None:
                 offsets.expire_offsets(state, group, now)
             elif consumer is not None:

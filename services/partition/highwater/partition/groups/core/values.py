@@ -8,14 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from highwater.kafka.error_codes import ErrorCode
-from highwater.model.ids import InstanceId
-
-
-class GroupKey(NamedTuple):
-    """A group id is unique within its instance."""
-
-    instance: InstanceId
-    group_id: str
+from highwater.partition.groups.key import GroupKey as GroupKey  # noqa: PLC0414 - part of these values.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ import pytest
 
 from highwater.partition.groups.consumer.assignors.registry import ASSIGNORS
 from highwater.partition.groups.consumer.durable import GroupEpoch, GroupEpochRecord
-from highwater.partition.groups.consumer.state import EPOCH_MAX, ConsumerState
+from highwater.partition.groups.consumer_core.state import EPOCH_MAX, ConsumerState
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.core.shard_state import ShardState
 from tests.unit.partition.groups.dialogue import key

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from highwater.partition.coordinator.core.timers import TimerHeap
 from highwater.partition.coordinator.core.values import Moment
-from highwater.partition.groups.consumer.timers import Deadline, MemberTimers
+from highwater.partition.groups.consumer_core.timers import Deadline, MemberTimers
 from tests.unit.partition.groups.dialogue import key
 
 

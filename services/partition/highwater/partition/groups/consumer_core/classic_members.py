@@ -10,7 +10,6 @@ from functools import partial
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.coordinator.core.values import Moment
-from highwater.partition.groups.consumer import assigning, downgrade, fencing, subscribing
 from highwater.partition.groups.consumer.assignment import pairs_of
 from highwater.partition.groups.consumer.embedded import (
     PROTOCOL_TYPE,
@@ -27,8 +26,14 @@ from highwater.partition.groups.consumer.member import (
     MemberMetadata,
     MemberState,
 )
-from highwater.partition.groups.consumer.state import ConsumerState, Refusal
-from highwater.partition.groups.consumer.timers import Deadline
+from highwater.partition.groups.consumer_core import (
+    assigning,
+    downgrade,
+    fencing,
+    subscribing,
+)
+from highwater.partition.groups.consumer_core.state import ConsumerState, Refusal
+from highwater.partition.groups.consumer_core.timers import Deadline
 from highwater.partition.groups.core.values import (
     GroupKey,
     JoinRequest,

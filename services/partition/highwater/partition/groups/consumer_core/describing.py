@@ -15,7 +15,7 @@ from highwater.partition.groups.consumer.requests import (
     DescribedConsumerGroup,
     DescribedConsumerMember,
 )
-from highwater.partition.groups.consumer.state import ConsumerState
+from highwater.partition.groups.consumer_core.state import ConsumerState
 from highwater.partition.groups.core.values import GroupKey, ListedGroup
 
 GROUP_TYPE: Final = "consumer"

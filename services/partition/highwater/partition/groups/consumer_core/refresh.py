@@ -16,7 +16,7 @@ from highwater.partition.groups.consumer.durable import RegexRecord
 from highwater.partition.groups.consumer.group import NO_EPOCH, ConsumerGroup
 from highwater.partition.groups.consumer.member import ResolvedRegex
 from highwater.partition.groups.consumer.regex import InvalidRegexError, Pattern, compile_pattern
-from highwater.partition.groups.consumer.state import ConsumerState
+from highwater.partition.groups.consumer_core.state import ConsumerState
 from highwater.partition.groups.core.values import GroupKey
 
 _NAMES_PER_STEP: Final = 500

@@ -7,7 +7,6 @@ from functools import partial
 
 from highwater.model.ids import TopicId
 from highwater.partition.coordinator.core.values import Moment
-from highwater.partition.groups.consumer import fencing
 from highwater.partition.groups.consumer.assignors.types import (
     MemberAssignment,
     MemberSubscription,
@@ -20,9 +19,10 @@ from highwater.partition.groups.consumer.durable import (
 from highwater.partition.groups.consumer.group import ConsumerGroup
 from highwater.partition.groups.consumer.member import ConsumerMember, MemberState
 from highwater.partition.groups.consumer.reconciliation import Goal, next_assignment
-from highwater.partition.groups.consumer.state import ConsumerState
-from highwater.partition.groups.consumer.timers import Deadline
 from highwater.partition.groups.consumer.topics import subscribed
+from highwater.partition.groups.consumer_core import fencing
+from highwater.partition.groups.consumer_core.state import ConsumerState
+from highwater.partition.groups.consumer_core.timers import Deadline
 from highwater.partition.groups.core.values import GroupKey
 
 

@@ -9,7 +9,6 @@ from typing import NoReturn
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.coordinator.core.values import Moment
-from highwater.partition.groups.consumer import fencing
 from highwater.partition.groups.consumer.assignment import NOTHING
 from highwater.partition.groups.consumer.durable import (
     CurrentRecord,
@@ -33,7 +32,8 @@ from highwater.partition.groups.consumer.member import (
     MemberMetadata,
 )
 from highwater.partition.groups.consumer.requests import HeartbeatRequest
-from highwater.partition.groups.consumer.state import ConsumerState, Refusal
+from highwater.partition.groups.consumer_core import fencing
+from highwater.partition.groups.consumer_core.state import ConsumerState, Refusal
 from highwater.partition.groups.core.durable import GroupRecord
 from highwater.partition.groups.core.group import ClassicGroup, Member
 from highwater.partition.groups.core.state import EMPTY

@@ -1,33 +1,35 @@
-"""The consumer groups of one shard, as `core.shard` asks them.
+"""The consumer groups of one shard, as `core.shard` asks them."""
 
-Read in this order: `member` and `group` (the state), `durable` (what changes it), `heartbeat` (one
-request), `reconciliation` (one member's steps), `assigning`, `fencing`, `refresh`; then `upgrade`,
-`downgrade` and `classic_members`. The rooms `assignors` and the module `regex` know nothing of groups.
-"""
-
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.ids import InstanceId
 from highwater.partition.coordinator.core.values import Moment
-from highwater.partition.groups.consumer import (
-    assigning,
-    classic_members,
-    fencing,
-    heartbeat,
-    offsets,
-    refresh,
-)
 from highwater.partition.groups.consumer.assignors.types import Assignor
 from highwater.partition.groups.consumer.group import ConsumerGroup
-from highwater.partition.groups.consumer.requests import HeartbeatRequest, HeartbeatResponse
-from highwater.partition.groups.consumer.state import ConsumerState, Refusal
+from highwater.partition.groups.consumer.requests import (
+    DescribedConsumerGroup,
+    HeartbeatRequest,
+    HeartbeatResponse,
+)
 from highwater.partition.groups.consumer.topics import Topics
+from highwater.partition.groups.consumer_core import (
+    assigning,
+    classic_members,
+    describing,
+    fencing,
+    heartbeat,
+    refresh,
+)
+from highwater.partition.groups.consumer_core.state import ConsumerState, Refusal
+from highwater.partition.groups.core import consumer_offsets
 from highwater.partition.groups.core.shard_state import ShardState
 from highwater.partition.groups.core.values import (
     GroupKey,
     JoinRequest,
     JoinResponse,
     LeavingMember,
+    ListedGroup,
     SyncRequest,
     SyncResponse,
 )
@@ -63,6 +65,16 @@ class ConsumerShard:
         except Refusal as refusal:
             return HeartbeatResponse(error=refusal.code, message=refusal.message)
 
+    def list_groups(
+        self, instance: InstanceId, states: Iterable[str], types: Iterable[str]
+    ) -> Iterator[ListedGroup]:
+        """ListGroups."""
+        return describing.list_groups(self.state, instance, states, types)
+
+    def describe(self, key: GroupKey) -> DescribedConsumerGroup | None:
+        """ConsumerGroupDescribe."""
+        return describing.describe(self.state, key)
+
     # -- members of the classic protocol ------------------------------------------------------
 
     def takes_join(self, request: JoinRequest) -> ConsumerGroup | None:
@@ -74,7 +86,7 @@ class ConsumerShard:
         if group is None or group.members:
             return group
         if not request.member_id:
-            offsets.delete(self.state.shard, request.key, group)
+            consumer_offsets.delete(self.state.shard, request.key, group)
         return None
 
     def join_group(

@@ -12,7 +12,7 @@ from highwater.partition.groups.consumer.member import (
 )
 from highwater.partition.groups.consumer.regex import InvalidRegexError, compile_pattern
 from highwater.partition.groups.consumer.requests import HeartbeatRequest
-from highwater.partition.groups.consumer.state import ConsumerState, Refusal
+from highwater.partition.groups.consumer_core.state import ConsumerState, Refusal
 from highwater.partition.groups.core.durable import text_size
 
 

@@ -13,8 +13,8 @@ from highwater.partition.groups.consumer.durable import (
     SubscriptionMetadataRecord,
 )
 from highwater.partition.groups.consumer.group import ConsumerGroup
-from highwater.partition.groups.consumer.timers import MemberTimers
 from highwater.partition.groups.consumer.topics import Topics, metadata_hash, subscribed
+from highwater.partition.groups.consumer_core.timers import MemberTimers
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.core.shard_state import ShardState
 from highwater.partition.groups.core.values import GroupKey

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from highwater.partition.groups.consumer.assignors.registry import ASSIGNORS
 from highwater.partition.groups.consumer.durable import MemberRecord, TargetRecord
+from highwater.partition.groups.consumer_core.shard import ConsumerShard
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
 from tests.unit.partition.groups.consumer_dialogue import Consumer, Talk, settle
 from tests.unit.partition.groups.dialogue import NO_DELAY, key
@@ -27,7 +28,9 @@ def test_an_assignor_that_is_gone_gives_way_to_the_default() -> None:
     a = Consumer(d, "a", assignor="range")
     a.join()
     shard = GroupCoordinatorShard(
-        d.config, lambda: "x", d.topics, {"uniform": ASSIGNORS["uniform"]}
+        d.config,
+        lambda: "x",
+        lambda state: ConsumerShard(state, d.topics, {"uniform": ASSIGNORS["uniform"]}),
     )
     for record in d.log:
         shard.replay(record)

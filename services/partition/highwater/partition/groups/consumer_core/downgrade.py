@@ -15,7 +15,7 @@ from highwater.partition.groups.consumer.embedded import (
 )
 from highwater.partition.groups.consumer.group import ConsumerGroup
 from highwater.partition.groups.consumer.member import ConsumerMember
-from highwater.partition.groups.consumer.state import ConsumerState
+from highwater.partition.groups.consumer_core.state import ConsumerState
 from highwater.partition.groups.core import rebalance, restoring
 from highwater.partition.groups.core.durable import GroupRecord, MemberImage
 from highwater.partition.groups.core.values import GroupKey

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from highwater.partition.coordinator.core.values import Moment
-from highwater.partition.groups.consumer import fencing, refresh
 from highwater.partition.groups.consumer.durable import CurrentRecord, MemberRecord, TargetRecord
 from highwater.partition.groups.consumer.group import NO_EPOCH, ConsumerGroup
 from highwater.partition.groups.consumer.member import (
@@ -11,7 +10,11 @@ from highwater.partition.groups.consumer.member import (
     ConsumerMember,
     MemberMetadata,
 )
-from highwater.partition.groups.consumer.state import ConsumerState
+from highwater.partition.groups.consumer_core import (
+    fencing,
+    refresh,
+)
+from highwater.partition.groups.consumer_core.state import ConsumerState
 from highwater.partition.groups.core.values import GroupKey
 
 

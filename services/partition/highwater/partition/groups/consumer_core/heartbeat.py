@@ -13,7 +13,6 @@ from typing import TypeVar
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.coordinator.core.values import Moment
-from highwater.partition.groups.consumer import assigning, fencing, subscribing, upgrade
 from highwater.partition.groups.consumer.assignment import contains
 from highwater.partition.groups.consumer.group import ConsumerGroup
 from highwater.partition.groups.consumer.member import (
@@ -24,8 +23,14 @@ from highwater.partition.groups.consumer.member import (
     MemberState,
 )
 from highwater.partition.groups.consumer.requests import HeartbeatRequest, HeartbeatResponse
-from highwater.partition.groups.consumer.state import ConsumerState, Refusal
-from highwater.partition.groups.consumer.validation import check_request
+from highwater.partition.groups.consumer_core import (
+    assigning,
+    fencing,
+    subscribing,
+    upgrade,
+)
+from highwater.partition.groups.consumer_core.state import ConsumerState, Refusal
+from highwater.partition.groups.consumer_core.validation import check_request
 
 _V = TypeVar("_V")
 

@@ -48,7 +48,7 @@ from highwater.partition.groups.consumer.member import (
     MemberState,
     ResolvedRegex,
 )
-from highwater.partition.groups.core.values import GroupKey
+from highwater.partition.groups.key import GroupKey
 
 _V = TypeVar("_V")
 

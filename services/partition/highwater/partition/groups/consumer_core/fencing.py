@@ -9,7 +9,6 @@ from functools import partial
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.coordinator.core.values import Moment
-from highwater.partition.groups.consumer import downgrade
 from highwater.partition.groups.consumer.assignment import NOTHING
 from highwater.partition.groups.consumer.durable import (
     CurrentRecord,
@@ -19,8 +18,9 @@ from highwater.partition.groups.consumer.durable import (
 )
 from highwater.partition.groups.consumer.group import ConsumerGroup
 from highwater.partition.groups.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember
-from highwater.partition.groups.consumer.state import ConsumerState, Refusal
-from highwater.partition.groups.consumer.timers import Deadline
+from highwater.partition.groups.consumer_core import downgrade
+from highwater.partition.groups.consumer_core.state import ConsumerState, Refusal
+from highwater.partition.groups.consumer_core.timers import Deadline
 from highwater.partition.groups.core.values import GroupKey
 
 
