@@ -43,6 +43,11 @@ def test_group_of_two(cluster: Cluster, topic: str) -> None:
     scenarios.group_of_two(CLIENT, cluster, topic, producer=CLIENT)
 
 
+@pytest.mark.core
+def test_group_of_two_of_the_consumer_protocol(cluster: Cluster, topic: str) -> None:
+    scenarios.group_of_two(ConfluentClient("consumer"), cluster, topic, producer=CLIENT)
+
+
 @pytest.mark.gateways
 def test_a_batch_with_an_invalid_record_is_refused_as_a_whole(cluster: Cluster, topic: str) -> None:
     """librdkafka reports the same error for each message of the batch, also with Apache Kafka."""

@@ -62,6 +62,10 @@ def test_group_of_two(cluster: Cluster, topic: str) -> None:
     scenarios.group_of_two(CLIENT, cluster, topic, producer=REFERENCE)
 
 
+def test_group_of_two_of_the_consumer_protocol(cluster: Cluster, topic: str) -> None:
+    scenarios.group_of_two(JavaToolsClient("consumer"), cluster, topic, producer=REFERENCE)
+
+
 def _topics(cluster: Cluster, *arguments: str, check: bool = True) -> str:
     done = java_tool(TOPICS, "--bootstrap-server", cluster.bootstrap, *arguments, check=check)
     return done.stdout + done.stderr

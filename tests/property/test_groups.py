@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.groups.consumer.assignors.registry import ASSIGNORS
+from highwater.partition.groups.consumer_core.shard import ConsumerShard
 from highwater.partition.groups.core import invariants
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
@@ -236,7 +238,9 @@ def check_prefixes(d: Dialogue, prefixes: int = 8) -> None:
     """A node that loads any prefix of the log gets a valid state."""
     step = max(len(d.log) // prefixes, 1)
     for length in range(0, len(d.log) + 1, step):
-        shard = GroupCoordinatorShard(d.config, lambda: "x")
+        shard = GroupCoordinatorShard(
+            d.config, lambda: "x", lambda state: ConsumerShard(state, d.topics, ASSIGNORS)
+        )
         for record in d.log[:length]:
             shard.replay(record)
         shard.activate(d.moment)

@@ -22,6 +22,10 @@ class ConfluentClient:
     writes = EVERYTHING
     picks_partition = True
 
+    def __init__(self, group_protocol: str = "classic") -> None:
+        """`group_protocol` is that of `join`: classic or consumer (KIP-848)."""
+        self._group_protocol = group_protocol
+
     def produce(
         self,
         bootstrap: str,
@@ -73,12 +77,15 @@ class ConfluentClient:
             consumer.close()
 
     def join(self, bootstrap: str, group: str, topic: str) -> Member:
-        return PollingMember(lambda: _Poller(bootstrap, group, topic))
+        return PollingMember(lambda: _Poller(bootstrap, group, topic, self._group_protocol))
 
 
 class _Poller:
-    def __init__(self, bootstrap: str, group: str, topic: str) -> None:
-        self._consumer = open_consumer(bootstrap, **{"group.id": group})
+    def __init__(self, bootstrap: str, group: str, topic: str, protocol: str) -> None:
+        if protocol == "classic":
+            self._consumer = open_consumer(bootstrap, **{"group.id": group})
+        else:
+            self._consumer = open_new_consumer(bootstrap, **{"group.id": group})
         self._consumer.subscribe([topic])
 
     def poll(self, timeout_s: float) -> list[Stored]:
@@ -104,6 +111,19 @@ def open_consumer(bootstrap: str, **settings: Any) -> Consumer:
             "auto.offset.reset": "earliest",
             "session.timeout.ms": 10_000,
             "heartbeat.interval.ms": 500,
+            **settings,
+        }
+    )
+
+
+def open_new_consumer(bootstrap: str, **settings: Any) -> Consumer:
+    """The same of the consumer protocol, whose timeouts are the broker's."""
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.protocol": "consumer",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
             **settings,
         }
     )

@@ -34,6 +34,10 @@ class JavaToolsClient:
     writes = frozenset({"headers", "nulls"})
     picks_partition = False
 
+    def __init__(self, group_protocol: str = "classic") -> None:
+        """`group_protocol` is that of `join`: classic or consumer (KIP-848)."""
+        self._group_protocol = group_protocol
+
     def produce(
         self,
         bootstrap: str,
@@ -100,7 +104,7 @@ class JavaToolsClient:
         return stored
 
     def join(self, bootstrap: str, group: str, topic: str) -> Member:
-        return _Member(bootstrap, group, topic)
+        return _Member(bootstrap, group, topic, self._group_protocol)
 
     def _start_group_at(self, bootstrap: str, group: str, topic: str, start_ms: int) -> None:
         seconds, milliseconds = divmod(start_ms, 1000)
@@ -168,13 +172,16 @@ class _Member:
 
     commits_by_itself = True
 
-    def __init__(self, bootstrap: str, group: str, topic: str) -> None:
+    def __init__(self, bootstrap: str, group: str, topic: str, protocol: str) -> None:
         self._received: list[Stored] = []
         self._assigned: frozenset[int] = frozenset()
+        # In the consumer protocol the session timeout is the broker's.
+        timeout = ("--session-timeout", "10000") if protocol == "classic" else ()
         command = java_command(
             VERIFIABLE_CONSUMER,
             *("--bootstrap-server", bootstrap, "--group-id", group, "--topic", topic),
-            *("--session-timeout", "10000", "--reset-policy", "earliest", "--verbose"),
+            *("--group-protocol", protocol, *timeout),
+            *("--reset-policy", "earliest", "--verbose"),
         )
         self._process = LineProcess(command, on_line=self._on_line)
 
@@ -196,9 +203,9 @@ class _Member:
         event: dict[str, Any] = json.loads(line)
         match event["name"]:
             case "partitions_assigned":
-                self._assigned = frozenset(part["partition"] for part in event["partitions"])
+                self._assigned |= {part["partition"] for part in event["partitions"]}
             case "partitions_revoked":
-                self._assigned = frozenset()
+                self._assigned -= {part["partition"] for part in event["partitions"]}
             case "record_data":
                 self._received.append(
                     Stored(

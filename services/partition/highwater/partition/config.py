@@ -1,7 +1,7 @@
 """Settings of a partition node."""
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -65,6 +65,42 @@ class PartitionConfig(ServiceSettings):
     )
     group_max_size: int = Field(
         default=INT_MAX, ge=1, le=INT_MAX, description="group.max.size: members of a group"
+    )
+    group_consumer_session_timeout_ms: int = Field(
+        default=45_000, ge=1, le=INT_MAX, description="group.consumer.session.timeout.ms"
+    )
+    group_consumer_min_session_timeout_ms: int = Field(
+        default=45_000, ge=1, le=INT_MAX, description="group.consumer.min.session.timeout.ms"
+    )
+    group_consumer_max_session_timeout_ms: int = Field(
+        default=60_000, ge=1, le=INT_MAX, description="group.consumer.max.session.timeout.ms"
+    )
+    group_consumer_heartbeat_interval_ms: int = Field(
+        default=5_000, ge=1, le=INT_MAX, description="group.consumer.heartbeat.interval.ms"
+    )
+    group_consumer_min_heartbeat_interval_ms: int = Field(
+        default=5_000, ge=1, le=INT_MAX, description="group.consumer.min.heartbeat.interval.ms"
+    )
+    group_consumer_max_heartbeat_interval_ms: int = Field(
+        default=15_000, ge=1, le=INT_MAX, description="group.consumer.max.heartbeat.interval.ms"
+    )
+    group_consumer_max_size: int = Field(
+        default=INT_MAX,
+        ge=1,
+        le=INT_MAX,
+        description="group.consumer.max.size: members of a consumer group (KIP-848)",
+    )
+    group_consumer_assignors: tuple[Literal["uniform", "range"], ...] = Field(
+        default=("uniform", "range"),
+        min_length=1,
+        description="group.consumer.assignors: those that members may ask for, the default first",
+    )
+    group_consumer_migration_policy: Literal[
+        "bidirectional", "upgrade", "downgrade", "disabled"
+    ] = Field(
+        default="bidirectional",
+        description="group.consumer.migration.policy: whether classic groups become consumer groups "
+        "and the reverse while members run",
     )
     offset_metadata_max_bytes: int = Field(
         default=4_096,
@@ -214,6 +250,34 @@ class PartitionConfig(ServiceSettings):
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             raise ValueError(
                 "group_max_session_timeout_ms must not be less than group_min_session_timeout_ms"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_consumer_groups(self) -> "PartitionConfig":
+        for name, shortest, chosen, longest in (
+            (
+                "session_timeout",
+                self.group_consumer_min_session_timeout_ms,
+                self.group_consumer_session_timeout_ms,
+                self.group_consumer_max_session_timeout_ms,
+            ),
+            (
+                "heartbeat_interval",
+                self.group_consumer_min_heartbeat_interval_ms,
+                self.group_consumer_heartbeat_interval_ms,
+                self.group_consumer_max_heartbeat_interval_ms,
+            ),
+        ):
+            if not shortest <= chosen <= longest:
+                raise ValueError(
+                    f"group_consumer_{name}_ms must be within group_consumer_min_{name}_ms and "
+                    f"group_consumer_max_{name}_ms"
+                )
+        if self.group_consumer_heartbeat_interval_ms >= self.group_consumer_session_timeout_ms:
+            raise ValueError(
+                "group_consumer_heartbeat_interval_ms must be less than "
+                "group_consumer_session_timeout_ms"
             )
         return self
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from highwater.model.config_type import ConfigType
+from highwater.model.group_broker_config_table import GROUP_COORDINATION
 
-INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 NO_LIMIT_LONG: Final = str(LONG_MAX)
 
@@ -80,30 +80,7 @@ READ_ONLY: Final = (
         "The replication factor of topics that are created without one.",
     ),
     _static("delete.topic.enable", ConfigType.BOOLEAN, "true", "Whether topics can be deleted."),
-    _static(
-        "group.initial.rebalance.delay.ms",
-        ConfigType.INT,
-        "3000",
-        "How long the first rebalance of an empty group waits for more members.",
-    ),
-    _static(
-        "group.max.session.timeout.ms",
-        ConfigType.INT,
-        "1800000",
-        "The longest session timeout that a group member may have.",
-    ),
-    _static(
-        "group.max.size",
-        ConfigType.INT,
-        str(INT_MAX),
-        "The most members that a group may have.",
-    ),
-    _static(
-        "group.min.session.timeout.ms",
-        ConfigType.INT,
-        "6000",
-        "The shortest session timeout that a group member may have.",
-    ),
+    *(_static(*row) for row in GROUP_COORDINATION),
     _static(
         "inter.broker.protocol.version",
         ConfigType.STRING,

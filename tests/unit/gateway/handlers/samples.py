@@ -15,6 +15,8 @@ from highwater.kafka.messages import (
     alter_partition_reassignments,
     alter_user_scram_credentials,
     api_versions,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     create_acls,
     create_partitions,
     create_topics,
@@ -333,6 +335,14 @@ _SAMPLES = {
         [describe_producers.DescribeProducersRequestTopicRequest(TOPIC, [0])]
     ),
     ApiKey.UNREGISTER_BROKER: lambda version: unregister_broker.UnregisterBrokerRequest(3),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: (
+        lambda version: consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
+            GROUP, "m-1", 0, subscribed_topic_names=[TOPIC], topic_partitions=[]
+        )
+    ),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: (
+        lambda version: consumer_group_describe.ConsumerGroupDescribeRequest([GROUP])
+    ),
     ApiKey.LIST_CONFIG_RESOURCES: lambda version: list_config_resources.ListConfigResourcesRequest(
         [16] if version else []
     ),

@@ -26,13 +26,17 @@ async def test_every_row_of_the_table_in_order(version):
 async def test_features(version):
     response = await Client(FakeBackend()).call(request(version), version)
     told = {(f.name, f.min_version, f.max_version) for f in response.supported_features}
-    at_0 = {("group.version", 0, 0), ("transaction.version", 0, 2)}
+    at_0 = {("transaction.version", 0, 2)}
     assert told == (
-        ({("metadata.version", 25, 25)} if version >= 3 else set())
+        ({("metadata.version", 25, 25), ("group.version", 1, 1)} if version >= 3 else set())
         | (at_0 if version >= 4 else set())
     )
     on = [(f.name, f.min_version_level, f.max_version_level) for f in response.finalized_features]
-    finalized = [("metadata.version", 25, 25), ("transaction.version", 2, 2)]
+    finalized = [
+        ("group.version", 1, 1),
+        ("metadata.version", 25, 25),
+        ("transaction.version", 2, 2),
+    ]
     assert on == (finalized if version >= 3 else [])
     assert response.finalized_features_epoch == (0 if version >= 3 else -1)
 

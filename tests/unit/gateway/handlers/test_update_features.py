@@ -24,7 +24,7 @@ def ask(version, *updates):
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_the_only_level_is_taken(version):
-    levels = {"metadata.version": 25, "group.version": 0, "transaction.version": 2}
+    levels = {"metadata.version": 25, "group.version": 1, "transaction.version": 2}
     request = ask(version, *((name, level, UPGRADE) for name, level in levels.items()))
     response = await Client(FakeBackend()).call(request, version)
     assert (response.error_code, response.error_message) == (0, None)
@@ -45,7 +45,7 @@ async def test_the_only_level_is_taken(version):
     ],
 )
 async def test_no_other_level(version, name, level, why):
-    request = ask(version, ("group.version", 0, UPGRADE), (name, level, UPGRADE))
+    request = ask(version, ("group.version", 1, UPGRADE), (name, level, UPGRADE))
     response = await Client(FakeBackend()).call(request, version)
     assert response.error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert f"Invalid update version {level} for feature {name}. " in response.error_message
@@ -55,7 +55,7 @@ async def test_no_other_level(version, name, level, why):
 
 @pytest.mark.parametrize(("kind", "code"), [(SAFE, 0), (UNSAFE, 0), (0, 95), (4, 95)])
 async def test_upgrade_types(kind, code):
-    response = await Client(FakeBackend()).call(ask(2, ("group.version", 0, kind)), 2)
+    response = await Client(FakeBackend()).call(ask(2, ("group.version", 1, kind)), 2)
     assert response.error_code == code
 
 
@@ -63,5 +63,5 @@ async def test_upgrade_types(kind, code):
 async def test_it_needs_alter_on_the_cluster(version):
     backend = FakeBackend()
     backend.authorizer = DenySome((AclOperation.ALTER, THE_CLUSTER))
-    response = await Client(backend).call(ask(version, ("group.version", 0, UPGRADE)), version)
+    response = await Client(backend).call(ask(version, ("group.version", 1, UPGRADE)), version)
     assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

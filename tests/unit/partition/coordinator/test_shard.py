@@ -2,13 +2,16 @@ import pytest
 
 from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.coordinator.shard import Captured, Shard
+from highwater.partition.groups.consumer.assignors.registry import ASSIGNORS
+from highwater.partition.groups.consumer.topics import ImageTopics
 from highwater.partition.groups.core.config import GroupConfig
-from highwater.partition.groups.core.shard import GroupCoordinatorShard
+from highwater.partition.groups.kind import group_kind
 from tests.unit.partition.coordinator.counter import CounterShard
 
 
 @pytest.mark.parametrize(
-    "shard", [CounterShard(), GroupCoordinatorShard(GroupConfig(), lambda: "x")]
+    "shard",
+    [CounterShard(), group_kind(GroupConfig(), lambda: "x", ImageTopics(), ASSIGNORS).new_shard()],
 )
 def test_shards_have_all_that_a_host_asks_for(shard):
     asked = [name for name in vars(Shard) if not name.startswith("_")]

@@ -7,6 +7,8 @@ import itertools
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.partition.coordinator.core.values import Moment
+from highwater.partition.groups.consumer.assignors.registry import ASSIGNORS
+from highwater.partition.groups.consumer_core.shard import ConsumerShard
 from highwater.partition.groups.core import invariants
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.core.durable import Record
@@ -21,6 +23,7 @@ from highwater.partition.groups.core.values import (
     SyncRequest,
     SyncResponse,
 )
+from tests.unit.partition.groups.topics import FakeTopics
 
 WALL_MS = 1_700_000_000_000
 """The wall clock's time when the virtual clock shows 0."""
@@ -59,8 +62,14 @@ class Call:
 class Dialogue:
     """Calls a shard as clients do, with a clock that only `wait` moves."""
 
-    def __init__(self, config: GroupConfig = NO_DELAY, log: list[Record] | None = None) -> None:
+    def __init__(
+        self,
+        config: GroupConfig = NO_DELAY,
+        log: list[Record] | None = None,
+        topics: FakeTopics | None = None,
+    ) -> None:
         self.config = config
+        self.topics = topics or FakeTopics()
         self.now_ms = 0
         self.log: list[Record] = [] if log is None else log
         self._ids = itertools.count(1)
@@ -71,7 +80,11 @@ class Dialogue:
         return Moment(self.now_ms, WALL_MS + self.now_ms)
 
     def _load(self, log: list[Record]) -> GroupCoordinatorShard:
-        shard = GroupCoordinatorShard(self.config, lambda: f"id{next(self._ids)}")
+        shard = GroupCoordinatorShard(
+            self.config,
+            lambda: f"id{next(self._ids)}",
+            lambda state: ConsumerShard(state, self.topics, ASSIGNORS),
+        )
         for record in log:
             shard.replay(record)
         shard.activate(self.moment)

@@ -1,6 +1,8 @@
 from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.partition.coordinator.core.values import Producer
 from highwater.partition.coordinator.snapshot import decode_snapshot, encode_snapshot
+from highwater.partition.groups.consumer.assignors.registry import ASSIGNORS
+from highwater.partition.groups.consumer.topics import ImageTopics
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.core.durable import (
     CommittedOffset,
@@ -30,7 +32,10 @@ def encoded(state: DurableState, last_epoch: int, offset: int) -> bytes:
 
 
 def test_names_of_log_events():
-    assert group_kind(GroupConfig(), lambda: "x").event("shard_loaded") == "group_shard_loaded"
+    assert (
+        group_kind(GroupConfig(), lambda: "x", ImageTopics(), ASSIGNORS).event("shard_loaded")
+        == "group_shard_loaded"
+    )
 
 
 def test_snapshot_holds_the_state_its_epoch_and_its_offset():

@@ -156,7 +156,7 @@ def test_instances_have_their_own_keys():
     ("key", "value"),
     [
         (None, b""),
-        (golden("0003 | 0001 67"), None),  # ConsumerGroupMetadataKey (KIP-848).
+        (golden("0011 | 0001 67"), None),  # StreamsGroupMetadataKey (KIP-1071).
         (OFFSET_KEY, golden("0005 | 00")),
         (GROUP_KEY, golden("ffff | 00")),
     ],

@@ -1,5 +1,5 @@
 from highwater.partition.config import PartitionConfig
-from highwater.partition.groups.core.config import GroupConfig
+from highwater.partition.groups.core.config import GroupConfig, MigrationPolicy
 from highwater.partition.node.group_settings import group_config
 
 
@@ -13,6 +13,11 @@ def test_settings_reach_the_coordinator() -> None:
         group_min_session_timeout_ms=2,
         group_max_session_timeout_ms=3,
         group_max_size=4,
+        group_consumer_session_timeout_ms=46_000,
+        group_consumer_heartbeat_interval_ms=6_000,
+        group_consumer_max_size=8,
+        group_consumer_assignors=("range",),
+        group_consumer_migration_policy="upgrade",
         offset_metadata_max_bytes=5,
         offsets_retention_minutes=6,
         offsets_retention_check_interval_ms=7,
@@ -22,6 +27,11 @@ def test_settings_reach_the_coordinator() -> None:
         session_timeout_ms_min=2,
         session_timeout_ms_max=3,
         group_size_max=4,
+        consumer_session_timeout_ms=46_000,
+        consumer_heartbeat_interval_ms=6_000,
+        consumer_group_size_max=8,
+        consumer_assignors=("range",),
+        migration_policy=MigrationPolicy.UPGRADE,
         offset_metadata_bytes_max=5,
         offsets_retention_ms=360_000,
         offsets_retention_check_ms=7,

@@ -22,6 +22,9 @@ class Roles:
     def __init__(self):
         self.told = []
 
+    def following(self, image):
+        self.revision = image.revision
+
     def became_leader(self, topic, partition, leader_epoch):
         self.told.append(("leads", topic.name, partition, leader_epoch))
 

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from highwater.model.cluster import ClusterImage
 from highwater.model.ids import (
     DEFAULT_INSTANCE,
     GROUP_METADATA_TOPIC,
@@ -27,6 +28,9 @@ class Coordinator:
 
     def resign(self, partition):
         self.told.append(("resigned", partition))
+
+    def follow(self, image):
+        self.told.append(("follows", image.revision))
 
     def topics_deleted(self, instance, topics):
         self.told.append(("deleted", instance, topics))
@@ -74,6 +78,13 @@ def test_coordinator_of_each_topic(topic, who):
     assert node.state_log.topic is (topic if who == "transactions" else None)
     assert node.asked_for_ids == (who == "transactions")
     assert node.marker_targets == ({topic.topic_id: node.groups} if who == "groups" else {})
+
+
+def test_groups_follow_the_image():
+    node = Node()
+    node.roles.following(ClusterImage(revision=7, cluster_id="c"))
+    assert node.groups.told == [("follows", 7)]
+    assert node.transactions.told == []
 
 
 def test_groups_drop_offsets_of_their_instances_deleted_topics():

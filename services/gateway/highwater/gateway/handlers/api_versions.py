@@ -12,7 +12,7 @@ Version notes
 
 Deviations
 - Only the features of `handling.features` are told. Of those that clients act on, transaction.version is at
-  level 2, group.version at level 0, and share.version is missing.
+  level 2, group.version at level 1, and share.version is missing.
 """
 
 import re

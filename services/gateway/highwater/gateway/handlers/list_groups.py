@@ -8,7 +8,7 @@ Behaviour
 
 Version notes
 - v1: throttle time. v3: flexible. v4: states, and a filter by state (KIP-518).
-- v5: types, and a filter by type (KIP-848); every group here is "classic".
+- v5: types, and a filter by type (KIP-848): "classic" or "consumer".
 """
 
 import asyncio

@@ -102,6 +102,8 @@ _ROWS: Final = (
     _row(ApiKey.UNREGISTER_BROKER, (0, 0), "unregister_broker"),
     _row(ApiKey.DESCRIBE_TRANSACTIONS, (0, 0), "describe_transactions"),
     _row(ApiKey.LIST_TRANSACTIONS, (0, 2), "list_transactions"),
+    _row(ApiKey.CONSUMER_GROUP_HEARTBEAT, (0, 1), "consumer_group_heartbeat", raw=True),
+    _row(ApiKey.CONSUMER_GROUP_DESCRIBE, (0, 1), "consumer_group_describe"),
     _row(ApiKey.LIST_CONFIG_RESOURCES, (0, 1), "list_config_resources"),
     _row(ApiKey.DESCRIBE_TOPIC_PARTITIONS, (0, 0), "describe_topic_partitions"),
 )

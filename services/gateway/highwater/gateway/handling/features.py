@@ -13,8 +13,8 @@ TRANSACTION_VERSION: Final = "transaction.version"
 
 LEVELS: Final[Mapping[str, int]] = MappingProxyType(
     {
-        # No consumer groups of the next generation (KIP-848), which are level 1.
-        "group.version": 0,
+        # Consumer groups of the next generation (KIP-848).
+        "group.version": 1,
         # 4.0-IV3 in Kafka's `MetadataVersion`. No client acts on it; tools show it.
         METADATA_VERSION: 25,
         # Producers that know it end each transaction with a higher epoch, and leaders add partitions

@@ -1,10 +1,13 @@
 """What makes a coordinator the coordinator of groups: its shard, records, snapshot and replies."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from highwater.partition.coordinator.kind import CoordinatorKind
 from highwater.partition.coordinator.records import RecordCodec, TransactionalRecords
+from highwater.partition.groups.consumer.assignors.types import Assignor
+from highwater.partition.groups.consumer.topics import Topics
+from highwater.partition.groups.consumer_core.shard import ConsumerShard
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.core.durable import Record, TransactionEnd
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
@@ -26,11 +29,18 @@ GROUP_RECORDS: Final = RecordCodec(
 GroupKind = CoordinatorKind[GroupCoordinatorShard, Record, Response]
 
 
-def group_kind(config: GroupConfig, new_id: Callable[[], str]) -> GroupKind:
-    """`new_id` returns another unique string at each call, for member ids (Kafka: UUIDs)."""
+def group_kind(
+    config: GroupConfig,
+    new_id: Callable[[], str],
+    topics: Topics,
+    assignors: Mapping[str, Assignor],
+) -> GroupKind:
+    """For the arguments see `GroupCoordinatorShard` and `ConsumerState`."""
     return CoordinatorKind(
         name="group",
-        new_shard=lambda: GroupCoordinatorShard(config, new_id),
+        new_shard=lambda: GroupCoordinatorShard(
+            config, new_id, lambda state: ConsumerShard(state, topics, assignors)
+        ),
         hosted=lambda shard: shard,
         codec=GROUP_RECORDS,
         replies=GROUP_REPLIES,

@@ -7,13 +7,13 @@ Example, the offset of group "g" in topic "t", partition 3, and its commit at of
     value  0003 000000000000002a ffffffff 0000 0000018bcfe56800
            version 3, offset, leader epoch, metadata, commit timestamp (OffsetCommitValue.json)
 
-A group's key is `0002` and the group (GroupMetadataKey.json); its value is GroupMetadataValue v3.
+A classic group's key is `0002` and the group (GroupMetadataKey.json); its value is GroupMetadataValue v3.
 A null value deletes. We write offset values v3 (v1 if the client asked for a retention time, which
 only v1 carries) and group values v3, as Kafka 4 does. We read all versions, including the flexible
-v4. Tagged fields are skipped (KIP-915).
+v4. Tagged fields are skipped (KIP-915). The records of consumer groups are in `consumer_records`.
 
 Records of other instances are kept apart: their keys have versions that Kafka does not use, 0x4801
-and 0x4802, and begin with the instance id. The rest is the same.
+for 1, 0x4802 for 2 and so on, and begin with the instance id. The rest is the same.
 """
 
 from struct import Struct
@@ -26,6 +26,7 @@ from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.model.transactions import TransactionMarker
 from highwater.partition.coordinator.core.values import Producer
 from highwater.partition.coordinator.records import EncodedRecord, UnknownRecordError
+from highwater.partition.groups import consumer_records
 from highwater.partition.groups.core.durable import (
     CommittedOffset,
     GroupImage,
@@ -40,8 +41,8 @@ from highwater.partition.groups.core.values import GroupKey
 
 OFFSET_KEY_VERSIONS: Final = (0, 1)
 GROUP_KEY_VERSION: Final = 2
-INSTANCE_OFFSET_KEY_VERSION: Final = 0x4801
-INSTANCE_GROUP_KEY_VERSION: Final = 0x4802
+INSTANCE_KEY_VERSIONS: Final = 0x4800
+"""Added to the version of a key of another instance than the default one."""
 
 _VALUE_VERSION: Final = 3
 _EXPIRING_VALUE_VERSION: Final = 1
@@ -59,11 +60,14 @@ def encode(record: Record) -> EncodedRecord:
     if isinstance(record, PendingOffset):
         record = record.offset
     if isinstance(record, OffsetRecord):
-        head = _key_head(record.key, 1, INSTANCE_OFFSET_KEY_VERSION)
+        head = _key_head(record.key, 1)
         key = head + _string(record.topic) + _INT32.pack(record.partition)
         return EncodedRecord(key, None if record.value is None else _offset_value(record.value))
-    key = _key_head(record.key, GROUP_KEY_VERSION, INSTANCE_GROUP_KEY_VERSION)
-    return EncodedRecord(key, None if record.value is None else _group_value(record.value))
+    if isinstance(record, GroupRecord):
+        key = _key_head(record.key, GROUP_KEY_VERSION)
+        return EncodedRecord(key, None if record.value is None else _group_value(record.value))
+    version, rest, value = consumer_records.encode(record)
+    return EncodedRecord(_key_head(record.key, version) + rest, value)
 
 
 def decode(key: bytes | None, value: bytes | None) -> Record:
@@ -98,13 +102,15 @@ def batch_of(record: Record) -> Producer | TransactionMarker | None:
 
 def _decode(key: "_Reader", value: bytes | None) -> Record:
     version = key.int16()
-    instance = DEFAULT_INSTANCE
-    if version in (INSTANCE_OFFSET_KEY_VERSION, INSTANCE_GROUP_KEY_VERSION):
-        instance = InstanceId(key.string())
-    elif version not in OFFSET_KEY_VERSIONS and version != GROUP_KEY_VERSION:
+    kind = version - INSTANCE_KEY_VERSIONS if version > INSTANCE_KEY_VERSIONS else version
+    is_consumer = kind in consumer_records.KEY_VERSIONS
+    if kind not in OFFSET_KEY_VERSIONS and kind != GROUP_KEY_VERSION and not is_consumer:
         raise UnknownRecordError(f"key version {version}")
+    instance = DEFAULT_INSTANCE if kind == version else InstanceId(key.string())
     group = GroupKey(instance, key.string())
-    if version in (GROUP_KEY_VERSION, INSTANCE_GROUP_KEY_VERSION):
+    if is_consumer:
+        return consumer_records.decode(kind, group, key, value)
+    if kind == GROUP_KEY_VERSION:
         return GroupRecord(group, None if value is None else _read_group(_Reader(value)))
     topic = key.string()
     partition = key.int32()
@@ -113,11 +119,11 @@ def _decode(key: "_Reader", value: bytes | None) -> Record:
     )
 
 
-def _key_head(key: GroupKey, version: int, instance_version: int) -> bytes:
+def _key_head(key: GroupKey, version: int) -> bytes:
     group = _string(key.group_id)
     if key.instance == DEFAULT_INSTANCE:
         return _INT16.pack(version) + group
-    return _INT16.pack(instance_version) + _string(key.instance) + group
+    return _INT16.pack(INSTANCE_KEY_VERSIONS + version) + _string(key.instance) + group
 
 
 def _offset_value(value: CommittedOffset) -> bytes:

@@ -13,6 +13,7 @@ from typing import Final
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.cluster import ClusterImage
 from highwater.model.ids import InstanceId
 from highwater.model.partitioning import coordinator_partition
 from highwater.model.time import Clock
@@ -23,11 +24,15 @@ from highwater.partition.coordinator.hosts import ShardHosts
 from highwater.partition.coordinator.log_port import CoordinatorLog
 from highwater.partition.coordinator.shard_host import HostSettings
 from highwater.partition.coordinator.snapshot import SnapshotStore
+from highwater.partition.groups.consumer.assignors.registry import ASSIGNORS
+from highwater.partition.groups.consumer.topics import ImageTopics
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
 from highwater.partition.groups.core.state import GroupState
 from highwater.partition.groups.core.values import GroupKey
 from highwater.partition.groups.handlers import (
+    consumer_group_describe,
+    consumer_group_heartbeat,
     delete_groups,
     describe_groups,
     heartbeat,
@@ -49,6 +54,7 @@ _HANDLERS: Final[dict[int, Handler[GroupCoordinatorShard]]] = {
     ApiKey.LEAVE_GROUP: leave_group.handle,
     ApiKey.SYNC_GROUP: sync_group.handle,
     ApiKey.OFFSET_DELETE: offset_delete.handle,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_group_heartbeat.handle,
 }
 """Of calls about one group."""
 
@@ -86,8 +92,11 @@ class GroupCoordinator:
         """`partitions` is the topic's partition count, which never changes."""
         self._clock = clock
         self._log = log
+        self._topics = ImageTopics()
+        config = config or GroupConfig()
+        assignors = {name: ASSIGNORS[name] for name in config.consumer_assignors}
         self._hosts = ShardHosts(
-            group_kind(config or GroupConfig(), new_id),
+            group_kind(config, new_id, self._topics, assignors),
             log=log,
             snapshots=snapshots,
             clock=clock,
@@ -159,6 +168,8 @@ class GroupCoordinator:
                 return offset_fetch.handle(shard_of, call)
             case ApiKey.DESCRIBE_GROUPS:
                 return describe_groups.handle(shard_of, call)
+            case ApiKey.CONSUMER_GROUP_DESCRIBE:
+                return consumer_group_describe.handle(shard_of, call)
             case ApiKey.DELETE_GROUPS:
                 now = Moment(self._clock.monotonic_ms(), self._clock.wall_ms())
                 return delete_groups.handle(shard_of, call, now)
@@ -200,6 +211,11 @@ class GroupCoordinator:
         host.after_commit(lambda error: done(_marker_error(error)))
 
     # -- for the rest of the node -------------------------------------------------------------
+
+    def follow(self, image: ClusterImage) -> None:
+        """Takes a newer image; consumer groups whose topics changed begin a new epoch soon."""
+        if self._topics.follow(image):
+            self._hosts.for_each("topics_changed", lambda shard, now: shard.topics_changed(now))
 
     def topics_deleted(self, instance: InstanceId, topics: frozenset[str]) -> None:
         """Drop the instance's committed offsets of topics that no longer exist.

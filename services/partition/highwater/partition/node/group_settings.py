@@ -1,7 +1,7 @@
 """Translates a node's settings into its group coordinator's configuration."""
 
 from highwater.partition.config import PartitionConfig
-from highwater.partition.groups.core.config import GroupConfig
+from highwater.partition.groups.core.config import GroupConfig, MigrationPolicy
 
 
 def group_config(config: PartitionConfig) -> GroupConfig:
@@ -11,6 +11,11 @@ def group_config(config: PartitionConfig) -> GroupConfig:
         session_timeout_ms_min=config.group_min_session_timeout_ms,
         session_timeout_ms_max=config.group_max_session_timeout_ms,
         group_size_max=config.group_max_size,
+        consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
+        consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+        consumer_group_size_max=config.group_consumer_max_size,
+        consumer_assignors=config.group_consumer_assignors,
+        migration_policy=MigrationPolicy(config.group_consumer_migration_policy),
         offset_metadata_bytes_max=config.offset_metadata_max_bytes,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
         offsets_retention_check_ms=config.offsets_retention_check_interval_ms,

@@ -80,7 +80,11 @@ class LogStore(Protocol):
 
 
 class RoleListener(Protocol):
-    """Is told about leadership of coordinator partitions and about deleted topics."""
+    """Is told about leadership of coordinator partitions, and about topics."""
+
+    def following(self, image: ClusterImage) -> None:
+        """This image is about to be applied."""
+        ...
 
     def became_leader(self, topic: TopicState, partition: int, leader_epoch: int) -> None:
         """This node leads the partition in that epoch."""
@@ -182,6 +186,7 @@ class Replicas:
         The next image must wait for the end.
         """
         yield from self._note_ineligible(image)
+        self._roles.following(image)
         defaults_changed = self._policies.follow(image, node_id)
         if defaults_changed:
             self._logs.set_broker_configs(self._policies.broker_configs)

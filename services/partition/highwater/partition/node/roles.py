@@ -1,11 +1,11 @@
-"""Tells the coordinators about leadership of internal topics' partitions and about deleted
-topics.
+"""Tells the coordinators about leadership of internal topics' partitions, about topics and their
+ends.
 """
 
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import Protocol
 
-from highwater.model.cluster import TopicState
+from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.ids import (
     DEFAULT_INSTANCE,
     GROUP_METADATA_TOPIC,
@@ -53,6 +53,10 @@ class CoordinatorRoles:
             GROUP_METADATA_TOPIC: (group_log, groups),
             TRANSACTION_STATE_TOPIC: (state_log, transactions),
         }
+
+    def following(self, image: ClusterImage) -> None:
+        """Consumer groups compare their topics with the image."""
+        self._groups.follow(image)
 
     def became_leader(self, topic: TopicState, partition: int, leader_epoch: int) -> None:
         """Loads the partition's groups or transactions."""

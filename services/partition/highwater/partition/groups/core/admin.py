@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId
 from highwater.partition.coordinator.core.values import Moment
+from highwater.partition.groups.core import consumer_offsets
 from highwater.partition.groups.core.durable import GroupRecord
 from highwater.partition.groups.core.offsets import delete_all_offsets
 from highwater.partition.groups.core.shard_state import ShardState
@@ -20,13 +21,13 @@ from highwater.partition.groups.core.values import (
 )
 
 GROUP_TYPE = "classic"
-"""The type that ListGroups v5 gives for every group here, spelled as in Kafka (KIP-848)."""
+"""The type that ListGroups v5 gives for these groups, spelled as in Kafka (KIP-848)."""
 
 
 def list_groups(
     state: ShardState, instance: InstanceId, states: Iterable[str], types: Iterable[str]
 ) -> Iterator[ListedGroup]:
-    """List the instance's groups with one of these states and types; an empty filter means all."""
+    """List the instance's classic groups with one of these states and types; an empty filter means all."""
     wanted = {name.lower() for name in states}
     wanted_types = {name.lower() for name in types}
     if wanted_types and GROUP_TYPE not in wanted_types:
@@ -40,11 +41,12 @@ def list_groups(
             group_id=group.key.group_id,
             protocol_type=group.protocol_type or "",
             state=group.state.value,
+            group_type=GROUP_TYPE,
         )
 
 
 def describe_group(state: ShardState, key: GroupKey) -> DescribedGroup | None:
-    """Describe the group with its members; None when there is no such group."""
+    """Describe the group with its members; None when there is no such classic group."""
     group = state.groups.get(key)
     if group is None:
         return None
@@ -71,7 +73,14 @@ def describe_group(state: ShardState, key: GroupKey) -> DescribedGroup | None:
 
 
 def delete_group(state: ShardState, key: GroupKey, now: Moment) -> ErrorCode:
-    """Delete an empty group with all its offsets."""
+    """Delete an empty group, of either type, with all its offsets."""
+    consumer = state.durable.consumer_groups.get(key)
+    if consumer is not None:
+        if consumer.members:
+            return ErrorCode.NON_EMPTY_GROUP
+        delete_all_offsets(state, key)
+        consumer_offsets.delete(state, key, consumer)
+        return ErrorCode.NONE
     group = state.groups.get(key)
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND

@@ -1,6 +1,29 @@
 """Settings of group coordination, with Kafka's defaults where Kafka has the setting."""
 
+import enum
 from dataclasses import dataclass
+
+
+class MigrationPolicy(enum.Enum):
+    """Whether groups change between the classic and the consumer protocol while members run.
+
+    [group.consumer.migration.policy] The values are Kafka's.
+    """
+
+    BIDIRECTIONAL = "bidirectional"
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+    DISABLED = "disabled"
+
+    @property
+    def upgrades(self) -> bool:
+        """Whether a member of the consumer protocol may join a classic group."""
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.UPGRADE)
+
+    @property
+    def downgrades(self) -> bool:
+        """Whether a group becomes classic again when its last such member is gone."""
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.DOWNGRADE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +40,15 @@ class GroupConfig:
     """A new member that waits longer than this in JoinGroup is removed (Kafka: 5 min)."""
     group_size_max: int = 2**31 - 1
     """[group.max.size] No limit by default; `members_max` limits all groups together."""
+    consumer_session_timeout_ms: int = 45_000
+    """[group.consumer.session.timeout.ms]"""
+    consumer_heartbeat_interval_ms: int = 5_000
+    """[group.consumer.heartbeat.interval.ms]"""
+    consumer_group_size_max: int = 2**31 - 1
+    """[group.consumer.max.size]"""
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    """[group.consumer.assignors] The first is the default."""
+    migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     pending_members_max: int = 10_000
     """Member ids of one group that were handed out (KIP-394) and not used yet."""
     groups_max: int = 100_000

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from highwater.model.transactions import TransactionMarker
 from highwater.partition.coordinator.core.values import Producer
+from highwater.partition.groups.consumer import durable as consumer
 from highwater.partition.groups.core.pending_offsets import PendingOffsets
 from highwater.partition.groups.core.values import GroupKey
 
@@ -106,17 +107,18 @@ class TransactionEnd(NamedTuple):
     marker: TransactionMarker
 
 
-Record = GroupRecord | OffsetRecord | PendingOffset | TransactionEnd
+Record = GroupRecord | OffsetRecord | PendingOffset | TransactionEnd | consumer.ConsumerRecord
 
 
 class DurableState:
-    """Group images and committed offsets of one shard."""
+    """Classic groups' images, consumer groups, and committed offsets of one shard."""
 
-    __slots__ = ("images", "offset_count", "offsets", "pending")
+    __slots__ = ("consumer_groups", "images", "offset_count", "offsets", "pending")
 
     def __init__(self) -> None:
         """Start empty."""
         self.images: dict[GroupKey, GroupImage] = {}
+        self.consumer_groups: consumer.ConsumerGroups = {}
         self.offsets: dict[GroupKey, dict[tuple[str, int], CommittedOffset]] = {}
         self.offset_count = 0
         self.pending: PendingOffsets[CommittedOffset] = PendingOffsets()
@@ -141,6 +143,9 @@ class DurableState:
             ):
                 self._replay_offset(OffsetRecord(key, *slot, value))
             return
+        if not isinstance(record, OffsetRecord):
+            consumer.replay(self.consumer_groups, record)
+            return
         self.pending.supersede(record.key, (record.topic, record.partition))
         self._replay_offset(record)
 
@@ -161,6 +166,7 @@ class DurableState:
         """Copy the state, so that later records do not change the copy; values are immutable."""
         copy = DurableState()
         copy.images = self.images.copy()
+        copy.consumer_groups = {key: group.copy() for key, group in self.consumer_groups.items()}
         copy.offsets = {key: offsets.copy() for key, offsets in self.offsets.items()}
         copy.offset_count = self.offset_count
         copy.pending = self.pending.copy()
@@ -170,6 +176,8 @@ class DurableState:
         """The shortest list of records that leads to this state."""
         for key, image in self.images.items():
             yield GroupRecord(key, image)
+        for key, group in self.consumer_groups.items():
+            yield from consumer.records_of(key, group)
         for key, offsets in self.offsets.items():
             for (topic, partition), value in offsets.items():
                 yield OffsetRecord(key, topic, partition, value)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from highwater.partition.groups.consumer import invariants as consumer_invariants
 from highwater.partition.groups.core.group import ClassicGroup
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
 from highwater.partition.groups.core.state import (
@@ -34,11 +35,13 @@ def check(shard: GroupCoordinatorShard) -> None:
     for key in durable.images:
         assert key in shard.groups, "a written group is in memory"
     for key in (*durable.offsets, *durable.pending.groups()):
-        assert key in shard.groups
+        assert key in shard.groups or key in durable.consumer_groups
     slots = Counter((key, slot) for _, key, slot, _ in durable.pending.entries())
     assert {key for key, _ in slots} == set(durable.pending.groups())
     for key, slot in slots:
         assert durable.pending.is_unstable(key, slot)
+    assert durable.consumer_groups.keys().isdisjoint(shard.groups), "a group of both types"
+    consumer_invariants.check(durable.consumer_groups)
 
 
 def _check_members(group: ClassicGroup) -> None:

@@ -6,6 +6,7 @@
   of topics that a stable group no longer reads, expire a retention time after their commit.
 * With `require_stable` (v7), offsets that an open transaction may change are UNSTABLE_OFFSET_COMMIT
   (see `transactional`).
+* Members of consumer groups are fenced by their epochs (`consumer_offsets`).
 
 Kafka: OffsetMetadataManager.java, `ClassicGroup.validateOffsetCommit`.
 """
@@ -14,7 +15,7 @@ from collections.abc import Iterable
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.coordinator.core.values import Moment
-from highwater.partition.groups.core import rebalance
+from highwater.partition.groups.core import consumer_offsets, rebalance
 from highwater.partition.groups.core.durable import (
     CommittedOffset,
     GroupRecord,
@@ -42,7 +43,8 @@ def commit_offsets(state: ShardState, request: CommitRequest, now: Moment) -> li
     if error is not ErrorCode.NONE:
         return [error] * len(request.offsets)
     if group is None:
-        group = rebalance.create_group(state, request.key, now.wall_ms)
+        if request.key not in state.durable.consumer_groups:
+            group = rebalance.create_group(state, request.key, now.wall_ms)
     elif request.generation >= 0:
         state.restart_session(group.members[request.member_id], now)
     expire_ms = -1
@@ -58,7 +60,8 @@ def commit_offsets(state: ShardState, request: CommitRequest, now: Moment) -> li
         value = CommittedOffset(offset, leader_epoch, metadata, now.wall_ms, expire_ms)
         state.apply(OffsetRecord(request.key, topic, partition, value))
         errors.append(ErrorCode.NONE)
-    state.forget_if_unused(group, now.wall_ms)
+    if group is not None:
+        state.forget_if_unused(group, now.wall_ms)
     return errors
 
 
@@ -66,9 +69,12 @@ def _validate_commit(
     state: ShardState, group: ClassicGroup | None, request: CommitRequest
 ) -> ErrorCode:
     """NONE if this client may commit for the group now, otherwise the error."""
+    consumer = state.durable.consumer_groups.get(request.key)
+    if consumer is not None:
+        return consumer_offsets.validate_commit(consumer, request)
     if group is None:
         if request.generation >= 0:
-            if request.names_missing_group:
+            if request.knows_member_epochs:
                 return ErrorCode.GROUP_ID_NOT_FOUND
             return ErrorCode.ILLEGAL_GENERATION
         full = len(state.groups) >= state.config.groups_max
@@ -133,13 +139,16 @@ def delete_offsets(
     state: ShardState, key: GroupKey, slots: Iterable[tuple[str, int]], now: Moment
 ) -> tuple[ErrorCode, list[ErrorCode]]:
     """Delete single offsets; return the call's error and one error per slot."""
-    group = state.groups.get(key)
-    if group is None:
+    group, consumer = state.groups.get(key), state.durable.consumer_groups.get(key)
+    if consumer is not None:
+        topics: frozenset[str] | None = consumer.subscribed_topics()
+    elif group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND, []
-    if group.state is not EMPTY and group.protocol_type != "consumer":
+    elif group.state is not EMPTY and group.protocol_type != "consumer":
         # Only the consumer protocol's metadata says which topics the group reads.
         return ErrorCode.NON_EMPTY_GROUP, []
-    topics = subscribed_topics(group)
+    else:
+        topics = subscribed_topics(group)
     errors = []
     for topic, partition in slots:
         if is_subscribed(topics, topic):
@@ -150,7 +159,8 @@ def delete_offsets(
         ):
             state.apply(OffsetRecord(key, topic, partition, None))
         errors.append(ErrorCode.NONE)
-    state.forget_if_unused(group, now.wall_ms)
+    if group is not None:
+        state.forget_if_unused(group, now.wall_ms)
     return ErrorCode.NONE, errors
 
 

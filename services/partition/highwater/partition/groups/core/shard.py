@@ -6,36 +6,36 @@ If an append fails, the owner discards the shard and loads it anew.
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId
 from highwater.model.transactions import TransactionMarker
 from highwater.partition.coordinator.core.values import Moment, Producer, Reply
+from highwater.partition.groups.consumer.requests import (
+    DescribedConsumerGroup,
+    HeartbeatRequest,
+    HeartbeatResponse,
+)
 from highwater.partition.groups.core import (
     admin,
+    consumer_offsets,
     joining,
     membership,
     offsets,
     rebalance,
+    restoring,
     syncing,
     transactional,
 )
 from highwater.partition.groups.core.config import GroupConfig
+from highwater.partition.groups.core.consumer_port import ConsumerPort
 from highwater.partition.groups.core.durable import (
     CommittedOffset,
     DurableState,
-    GroupImage,
-    MemberImage,
     Record,
 )
-from highwater.partition.groups.core.group import ClassicGroup, Member
+from highwater.partition.groups.core.group import ClassicGroup
 from highwater.partition.groups.core.shard_state import ShardState
-from highwater.partition.groups.core.state import (
-    COMPLETING_REBALANCE,
-    PREPARING_REBALANCE,
-    STABLE,
-)
 from highwater.partition.groups.core.values import (
     CommitRequest,
     DescribedGroup,
@@ -54,17 +54,22 @@ _SLICE_PAUSE_MS = 10
 class GroupCoordinatorShard:
     """Groups and offsets of one partition; every method returns at once."""
 
-    def __init__(self, config: GroupConfig, new_id: Callable[[], str]) -> None:
-        """`new_id` returns another unique string at each call, for member ids (Kafka: UUIDs)."""
+    def __init__(
+        self,
+        config: GroupConfig,
+        new_id: Callable[[], str],
+        new_consumer: Callable[[ShardState], ConsumerPort],
+    ) -> None:
+        """`new_id` returns another unique string at each call, for member ids (Kafka: UUIDs).
+
+        `new_consumer` makes what handles consumer groups.
+        """
         self._state = ShardState(config, new_id)
+        self._consumer_groups = self._state.durable.consumer_groups
+        self._consumer = new_consumer(self._state)
         self._expiry: Iterator[GroupKey] | None = None
         self._expiry_timer = self._state.new_timer(self._expire_offsets)
         self._active = False
-        # Bound once: heartbeats come thousands of times a second.
-        self.heartbeat: Callable[[GroupKey, int, str, str | None, int], ErrorCode] = partial(
-            membership.heartbeat, self._state
-        )
-        """(key, generation, member_id, instance_id, now_ms) -> error"""
 
     # -- loading ------------------------------------------------------------------------------
 
@@ -79,9 +84,9 @@ class GroupCoordinatorShard:
         self._active = True
         state = self._state
         for key, image in state.durable.images.items():
-            self._restore(key, image, now)
+            restoring.restore_group(state, key, image, now)
         for key in (*state.durable.offsets, *state.durable.pending.groups()):
-            if key not in state.groups:
+            if key not in state.groups and key not in self._consumer_groups:
                 rebalance.create_group(state, key, now.wall_ms)
         for group in list(state.groups.values()):
             if len(group.members) > state.config.group_size_max:
@@ -89,51 +94,45 @@ class GroupCoordinatorShard:
                 rebalance.prepare_rebalance(state, group, now)
         check_ms = state.config.offsets_retention_check_ms
         state.timers.set(self._expiry_timer, now.now_ms + check_ms)
-
-    def _restore(self, key: GroupKey, image: GroupImage, now: Moment) -> None:
-        state = self._state
-        group = rebalance.create_group(state, key, now.wall_ms)
-        group.generation = image.generation
-        group.protocol_type = image.protocol_type or None
-        for stored in image.members:
-            self._restore_member(group, stored, image.protocol or "", now)
-        if image.members:
-            group.transition(PREPARING_REBALANCE, now.wall_ms)
-            group.transition(COMPLETING_REBALANCE, now.wall_ms)
-            group.transition(STABLE, now.wall_ms)
-            group.protocol = image.protocol or ""
-            if image.leader in group.members:
-                group.leader = image.leader
-        group.state_since_ms = image.state_since_ms
-
-    def _restore_member(
-        self, group: ClassicGroup, stored: MemberImage, protocol: str, now: Moment
-    ) -> None:
-        state = self._state
-        member = Member(
-            member_id=stored.member_id,
-            instance_id=stored.instance_id,
-            client_id=stored.client_id,
-            client_host=stored.client_host,
-            rebalance_timeout_ms=stored.rebalance_timeout_ms,
-            session_timeout_ms=stored.session_timeout_ms,
-            protocols=((protocol, stored.subscription),),
-            session=state.new_timer(
-                lambda later: rebalance.expire_member(state, group, member, later)
-            ),
-        )
-        state.add_member(group, member, group.protocol_type or "")
-        state.restart_session(member, now)
+        self._consumer.activate(now)
 
     # -- handlers -----------------------------------------------------------------------------
 
     def join_group(self, request: JoinRequest, token: object, now: Moment) -> None:
         """Join; the reply comes through `take_replies`, now or later."""
+        group = self._consumer.takes_join(request)
+        if group is not None:
+            self._consumer.join_group(group, request, token, now)
+            return
         joining.join_group(self._state, request, token, now)
 
     def sync_group(self, request: SyncRequest, token: object, now: Moment) -> None:
         """Sync; the reply comes through `take_replies`, now or later."""
+        group = self._consumer_groups.get(request.key)
+        if group is not None:
+            self._consumer.sync_group(group, request, token, now)
+            return
         syncing.sync_group(self._state, request, token, now)
+
+    def heartbeat(
+        self,
+        key: GroupKey,
+        generation: int,
+        member_id: str,
+        instance_id: str | None,
+        now_ms: int,
+    ) -> ErrorCode:
+        """Heartbeat of the classic protocol; it writes nothing."""
+        group = self._consumer_groups.get(key)
+        if group is not None:
+            return self._consumer.classic_heartbeat(
+                key, group, generation, member_id, instance_id, now_ms
+            )
+        return membership.heartbeat(self._state, key, generation, member_id, instance_id, now_ms)
+
+    def consumer_heartbeat(self, request: HeartbeatRequest, now: Moment) -> HeartbeatResponse:
+        """Heartbeat of the consumer protocol (KIP-848)."""
+        return self._consumer.heartbeat(request, now)
 
     def forget_call(self, token: object, now: Moment) -> None:
         """Forget a parked call whose client has disconnected."""
@@ -143,6 +142,10 @@ class GroupCoordinatorShard:
         self, key: GroupKey, leaving: tuple[LeavingMember, ...], now: Moment
     ) -> tuple[ErrorCode, list[ErrorCode]]:
         """Remove members; return the call's error and one error per member."""
+        group = self._consumer_groups.get(key)
+        if group is not None:
+            errors = self._consumer.leave_group(key, group, leaving, now)
+            return ErrorCode.NONE, errors
         return membership.leave_group(self._state, key, leaving, now)
 
     def commit_offsets(self, request: CommitRequest, now: Moment) -> list[ErrorCode]:
@@ -163,6 +166,13 @@ class GroupCoordinatorShard:
         """Whether an open transaction may change the committed offset."""
         return self._state.durable.pending.is_unstable(key, (topic, partition))
 
+    def validate_fetch(self, key: GroupKey, member_id: str | None, epoch: int) -> ErrorCode:
+        """Whether a client that names this member and epoch may fetch the group's offsets."""
+        group = self._consumer_groups.get(key)
+        if group is None:
+            return ErrorCode.NONE
+        return consumer_offsets.validate_fetch(group, member_id, epoch)
+
     def committed_offset(self, key: GroupKey, topic: str, partition: int) -> CommittedOffset | None:
         """The committed offset of one partition, or None."""
         return offsets.committed_offset(self._state, key, topic, partition)
@@ -181,11 +191,16 @@ class GroupCoordinatorShard:
         self, instance: InstanceId, states: list[str], types: list[str]
     ) -> Iterator[ListedGroup]:
         """The instance's groups in these states and of these types; empty lists mean all."""
-        return admin.list_groups(self._state, instance, states, types)
+        yield from admin.list_groups(self._state, instance, states, types)
+        yield from self._consumer.list_groups(instance, states, types)
 
     def describe_group(self, key: GroupKey) -> DescribedGroup | None:
-        """The group, or None."""
+        """The classic group, or None."""
         return admin.describe_group(self._state, key)
+
+    def describe_consumer_group(self, key: GroupKey) -> DescribedConsumerGroup | None:
+        """The consumer group, or None."""
+        return self._consumer.describe(key)
 
     def delete_group(self, key: GroupKey, now: Moment) -> ErrorCode:
         """Delete an empty group with its offsets."""
@@ -197,6 +212,10 @@ class GroupCoordinatorShard:
         keys = dict.fromkeys([*durable.offsets, *durable.pending.groups()])
         for key in [key for key in keys if key.instance == instance]:
             offsets.delete_topics(self._state, key, topics, now)
+
+    def topics_changed(self, now: Moment) -> None:
+        """Topics that groups may read came, went, grew, or have other racks."""
+        self._consumer.topics_changed(now)
 
     # -- time ---------------------------------------------------------------------------------
 
@@ -212,7 +231,7 @@ class GroupCoordinatorShard:
         """Do one slice of the retention check."""
         state = self._state
         if self._expiry is None:
-            self._expiry = iter(list(state.groups))
+            self._expiry = iter([*state.groups, *self._consumer_groups])
         for _ in range(state.config.expiry_groups_per_slice):
             key = next(self._expiry, None)
             if key is None:
@@ -221,8 +240,11 @@ class GroupCoordinatorShard:
                 state.timers.set(self._expiry_timer, now.now_ms + check_ms)
                 return
             group = state.groups.get(key)
+            consumer = self._consumer_groups.get(key)
             if group is not None:
                 offsets.expire_offsets(state, group, now)
+            elif consumer is not None:
+                consumer_offsets.expire(state, key, consumer, now)
         state.timers.set(self._expiry_timer, now.now_ms + _SLICE_PAUSE_MS)
 
     # -- for the owner ------------------------------------------------------------------------

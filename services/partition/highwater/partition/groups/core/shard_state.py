@@ -155,9 +155,23 @@ class ShardState:
 
     # -- groups -------------------------------------------------------------------------------
 
+    def dissolve(self, group: ClassicGroup, error: ErrorCode, wall_ms: int) -> None:
+        """Remove a group and its members from memory; calls that wait are answered with `error`."""
+        for member in list(group.members.values()):
+            self.timers.cancel(member.session)
+            join = JoinResponse(error=error, member_id=member.member_id)
+            self.answer_join(group, member, join)
+            self.answer_sync(member, SyncResponse(error=error), after_commit=False)
+            group.remove(member.member_id)
+            self.metadata_bytes -= member.metadata_bytes
+        self._forget(group, wall_ms)
+
     def kill(self, group: ClassicGroup, wall_ms: int) -> None:
         """Remove an empty group from memory."""
         assert group.state is EMPTY
+        self._forget(group, wall_ms)
+
+    def _forget(self, group: ClassicGroup, wall_ms: int) -> None:
         for timer in group.pending_members.values():
             self.timers.cancel(timer)
         group.pending_members.clear()

@@ -8,14 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from highwater.kafka.error_codes import ErrorCode
-from highwater.model.ids import InstanceId
-
-
-class GroupKey(NamedTuple):
-    """A group id is unique within its instance."""
-
-    instance: InstanceId
-    group_id: str
+from highwater.partition.groups.key import GroupKey as GroupKey  # noqa: PLC0414 - part of these values.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,8 +106,8 @@ class CommitRequest:
     retention_ms: int
     """-1 for the broker's setting; OffsetCommit v2-4 can carry another value."""
     offsets: tuple[OffsetToCommit, ...]
-    names_missing_group: bool = False
-    """Whether the client understands GROUP_ID_NOT_FOUND (OffsetCommit v9 on)."""
+    knows_member_epochs: bool = False
+    """OffsetCommit v9+: the client knows of consumer groups, and understands GROUP_ID_NOT_FOUND."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +117,7 @@ class ListedGroup:
     group_id: str
     protocol_type: str
     state: str
+    group_type: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """ListGroups v0-5 (key 16).
 
-* v4 filters by state (KIP-518), v5 by type (KIP-848); every group here is "classic".
+* v4 filters by state (KIP-518), v5 by type (KIP-848): "classic" or "consumer".
 * The answer covers the partitions that this node leads, as in Kafka. While one of them is being
   loaded, it has COORDINATOR_LOAD_IN_PROGRESS beside the groups that are known.
 """
@@ -15,7 +15,6 @@ from highwater.kafka.messages.list_groups import (
     decode_request,
     encode_response,
 )
-from highwater.partition.groups.core.admin import GROUP_TYPE
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
 
 
@@ -30,7 +29,7 @@ def handle(
             group_id=group.group_id,
             protocol_type=group.protocol_type,
             group_state=group.state,
-            group_type=GROUP_TYPE,
+            group_type=group.group_type,
         )
         for shard in shards
         for group in shard.list_groups(

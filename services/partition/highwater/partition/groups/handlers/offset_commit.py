@@ -1,7 +1,8 @@
 """OffsetCommit v2-9 (key 8).
 
 * v2-4 have a retention time of their own; v6 adds the leader epoch, v7 the instance id.
-* v9 answers GROUP_ID_NOT_FOUND to a member of a group that does not exist, instead of
+* v9 has the member epoch of a consumer group (KIP-848), which fences members that are behind with
+  STALE_MEMBER_EPOCH. It answers GROUP_ID_NOT_FOUND to a member of a group that does not exist, instead of
   ILLEGAL_GENERATION.
 * The gateway checks whether the topics exist, and turns v10 (topic ids) into v9.
 """
@@ -22,7 +23,7 @@ from highwater.partition.groups.core.values import (
     OffsetToCommit,
 )
 
-_NAMES_MISSING_GROUP_FROM = 9
+_MEMBER_EPOCHS_FROM = 9
 
 
 def handle(shard: GroupCoordinatorShard, call: CoordinatorCall, now: Moment) -> bytes:
@@ -47,7 +48,7 @@ def handle(shard: GroupCoordinatorShard, call: CoordinatorCall, now: Moment) -> 
         instance_id=body.group_instance_id,
         retention_ms=body.retention_time_ms,
         offsets=offsets,
-        names_missing_group=version >= _NAMES_MISSING_GROUP_FROM,
+        knows_member_epochs=version >= _MEMBER_EPOCHS_FROM,
     )
     errors = iter(shard.commit_offsets(request, now))
     topics = [

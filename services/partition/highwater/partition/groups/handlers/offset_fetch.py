@@ -3,7 +3,8 @@
 * v1 names topics; from v2 on, null topics mean all topics with committed offsets.
 * v8 asks for several groups at once, each with its own error. If the coordinator of a group is
   not here, the error makes the client look for it.
-* v9's member id and epoch matter only for groups of the new protocol (KIP-848).
+* v9's member id and epoch are those of a consumer group (KIP-848): a member that is behind gets
+  STALE_MEMBER_EPOCH.
 * Without a committed offset: offset -1, epoch -1, empty metadata, no error; also if there is no
   such group.
 * v7's require_stable: an offset that an open transaction may change is UNSTABLE_OFFSET_COMMIT, and
@@ -49,12 +50,16 @@ def handle(
             if isinstance(shard, ErrorCode):
                 groups.append(_group_error(asked.group_id, shard))
                 continue
+            key = GroupKey(call.instance, asked.group_id)
+            error = shard.validate_fetch(key, asked.member_id, asked.member_epoch)
+            if error is not ErrorCode.NONE:
+                groups.append(_group_error(asked.group_id, error))
+                continue
             names = (
                 None
                 if asked.topics is None
                 else [(t.name, t.partition_indexes) for t in asked.topics]
             )
-            key = GroupKey(call.instance, asked.group_id)
             found = _find(shard, key, names, stable=body.require_stable)
             groups.append(_group(asked.group_id, found))
         return encode_response(OffsetFetchResponse(groups=groups), version)

@@ -1,0 +1,83 @@
+"""What the handlers of a shard's consumer groups share."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.groups.consumer.assignors.types import Assignor
+from highwater.partition.groups.consumer.durable import (
+    ConsumerGroups,
+    ConsumerRecord,
+    GroupEpoch,
+    GroupEpochRecord,
+    SubscriptionMetadataRecord,
+)
+from highwater.partition.groups.consumer.group import ConsumerGroup
+from highwater.partition.groups.consumer.topics import Topics, metadata_hash, subscribed
+from highwater.partition.groups.consumer_core.timers import MemberTimers
+from highwater.partition.groups.core.config import GroupConfig
+from highwater.partition.groups.core.shard_state import ShardState
+from highwater.partition.groups.core.values import GroupKey
+
+EPOCH_MAX = 2**31 - 1
+
+
+class Lookup(Protocol):
+    """The look-up of one group's regular expressions; see `refresh`."""
+
+    again: bool
+
+
+class Refusal(Exception):
+    """The request is refused; nothing has changed yet. Ends at the shard's facade."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+class ConsumerState:
+    """The consumer groups of one shard, beside its classic ones; owned by the shard."""
+
+    __slots__ = ("assignors", "lookups", "refresh_timer", "shard", "timers", "topics")
+
+    def __init__(
+        self, shard: ShardState, topics: Topics, assignors: Mapping[str, Assignor]
+    ) -> None:
+        """`assignors` are those that groups may use; the first is the default."""
+        self.shard = shard
+        self.topics = topics
+        self.assignors = assignors
+        self.timers = MemberTimers(shard.timers)
+        self.lookups: dict[GroupKey, Lookup] = {}
+        """Of groups whose regular expressions are being looked up."""
+        self.refresh_timer = shard.new_timer(lambda _: None)
+        """Compares groups with the topics, after these have changed."""
+
+    @property
+    def config(self) -> GroupConfig:
+        """Limits and delays."""
+        return self.shard.config
+
+    @property
+    def groups(self) -> ConsumerGroups:
+        """The groups; only records change them."""
+        return self.shard.durable.consumer_groups
+
+    def apply(self, record: ConsumerRecord) -> None:
+        """Replay a record now and queue it for the append."""
+        self.shard.apply(record)
+
+    def hash_of(self, key: GroupKey, group: ConsumerGroup) -> int:
+        """The hash of the topics that the group reads, as they are now."""
+        names = group.subscribed_topics()
+        return metadata_hash(subscribed(self.topics, key.instance, names).values())
+
+    def bump_epoch(self, key: GroupKey, group: ConsumerGroup) -> None:
+        """Begin the group's next epoch; its target assignment follows with the next heartbeat."""
+        assert group.epoch < EPOCH_MAX
+        if group.subscription_metadata is not None:
+            self.apply(SubscriptionMetadataRecord(key, None))
+        value = GroupEpoch(group.epoch + 1, self.hash_of(key, group))
+        self.apply(GroupEpochRecord(key, value))

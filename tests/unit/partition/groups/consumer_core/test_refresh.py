@@ -1,0 +1,162 @@
+"""Groups follow topics: those that they name, and those that match their expressions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.groups.consumer.assignment import NOTHING
+from tests.unit.partition.groups.consumer_dialogue import Consumer, Talk, holding, settle
+from tests.unit.partition.groups.dialogue import NO_DELAY
+from tests.unit.partition.groups.topics import FakeTopics
+
+
+def test_a_grown_topic_begins_an_epoch_without_a_heartbeat() -> None:
+    d = Talk()
+    a = Consumer(d, "a")
+    a.join()
+    d.topics.set("t", 8)
+    d.topics_change()
+    assert d.group().epoch == 2
+    assert a.beat().assignment == holding(t=(0, 1, 2, 3, 4, 5, 6, 7))
+
+
+def test_a_topic_that_is_made_later_is_read() -> None:
+    d = Talk()
+    a = Consumer(d, "a", "later")
+    assert a.join().assignment == NOTHING
+    d.topics.set("later", 2)
+    d.topics_change()
+    assert a.beat().assignment == holding(later=(0, 1))
+
+
+def test_a_deleted_topic_is_taken_away() -> None:
+    d = Talk()
+    a = Consumer(d, "a", "t", "u")
+    a.join()
+    d.topics.delete("u")
+    d.topics_change()
+    assert a.beat().assignment == holding(t=(0, 1, 2, 3, 4, 5))
+
+
+def test_other_topics_change_nothing() -> None:
+    d = Talk()
+    Consumer(d, "a").join()
+    written = len(d.log)
+    d.topics.set("other", 2)
+    d.topics_change()
+    assert len(d.log) == written
+
+
+def test_all_of_many_groups_follow() -> None:
+    d = Talk(config=replace(NO_DELAY, expiry_groups_per_slice=2))
+    names = [f"g{number}" for number in range(7)]
+    for name in names:
+        d.send(
+            "a",
+            0,
+            group=name,
+            rebalance_timeout_ms=1,
+            topic_names=frozenset({"t"}),
+            owned=NOTHING,
+        )
+    d.topics.set("t", 8)
+    d.topics_change()
+    assert [d.group(name).epoch for name in names] == [2] * 7
+
+
+def test_a_restart_finds_topics_that_changed_meanwhile() -> None:
+    d = Talk()
+    Consumer(d, "a").join()
+    d.topics.set("t", 8)
+    d.restart()
+    d.wait(100)
+    assert d.group().epoch == 2
+
+
+def test_an_expression_is_looked_up_and_follows_new_topics() -> None:
+    d = Talk(topics=FakeTopics(apple=1, pear=1))
+    a = Consumer(d, "a", topic_regex="a.*")
+    assert a.join().assignment == NOTHING
+    d.wait(10)
+    assert d.group().regexes["a.*"].topics == {"apple"}
+    assert a.beat().assignment == holding(apple=(0,))
+    d.topics.set("apricot", 1)
+    d.topics_change()
+    assert a.beat().assignment == holding(apple=(0,), apricot=(0,))
+    d.topics.delete("apple")
+    d.topics_change()
+    assert a.beat().assignment == holding(apricot=(0,))
+
+
+def test_thousands_of_topics_are_looked_through_in_steps() -> None:
+    d = Talk(topics=FakeTopics(**{f"t{number}": 1 for number in range(1_200)}))
+    a = Consumer(d, "a", topic_regex="t1.0")
+    a.join()
+    d.shard.expire(d.moment)
+    assert not d.group().regexes
+    d.wait(10)
+    assert len(d.group().regexes["t1.0"].topics) == 10
+
+
+def test_names_and_an_expression_add_up() -> None:
+    d = Talk()
+    a = Consumer(d, "a", "t", topic_regex="u")
+    a.join()
+    d.wait(10)
+    assert a.beat().assignment == holding(t=(0, 1, 2, 3, 4, 5), u=(0, 1))
+
+
+def test_a_known_expression_needs_no_look_up() -> None:
+    d = Talk()
+    a, b = Consumer(d, "a", topic_regex="t"), Consumer(d, "b", topic_regex="t")
+    a.join()
+    d.wait(10)
+    a.beat()
+    b.join()
+    settle([a, b])
+    assert len(b.partitions["t"]) == 3
+
+
+def test_an_expression_goes_with_its_last_member() -> None:
+    d = Talk()
+    a, b = Consumer(d, "a", topic_regex="t"), Consumer(d, "b", topic_regex="u")
+    a.join()
+    b.join()
+    d.wait(10)
+    assert set(d.group().regexes) == {"t", "u"}
+    b.beat(topic_regex="")
+    assert set(d.group().regexes) == {"t"}
+    a.leave()
+    assert not d.group().regexes
+
+
+def test_a_second_expression_that_comes_during_the_look_up_of_the_first() -> None:
+    d = Talk()
+    a, b = Consumer(d, "a", topic_regex="t"), Consumer(d, "b", topic_regex="u")
+    a.join()
+    b.join()
+    d.wait(10)
+    settle([a, b])
+    assert len(a.partitions["t"]) == 6
+    assert len(b.partitions["u"]) == 2
+
+
+def test_a_group_that_is_deleted_during_a_look_up() -> None:
+    d = Talk()
+    a = Consumer(d, "a", topic_regex="t")
+    a.join()
+    a.leave()
+    key = next(iter(d.shard.durable.consumer_groups))
+    assert d.shard.delete_group(key, d.moment) is ErrorCode.NONE
+    d.wait(10)
+    assert not d.shard.durable.consumer_groups
+
+
+def test_a_look_up_that_was_cut_off_by_a_restart_is_made_again() -> None:
+    d = Talk()
+    a = Consumer(d, "a", topic_regex="t")
+    a.join()
+    d.restart()
+    d.wait(100)
+    assert a.beat().assignment == holding(t=(0, 1, 2, 3, 4, 5))
