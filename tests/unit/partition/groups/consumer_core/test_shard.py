@@ -23,3 +23,17 @@ def test_a_join_with_an_id_leaves_an_empty_consumer_group_alone() -> None:
     a.leave()
     assert d.join("old").error is ErrorCode.UNKNOWN_MEMBER_ID
     assert key("g") in d.shard.durable.consumer_groups
+
+
+def test_offsets_of_an_empty_consumer_group_have_a_group_after_a_join_that_is_refused() -> None:
+    d = Talk()
+    a = Consumer(d, "a")
+    a.join()
+    a.leave()
+    d.commit({("t", 0): 3})
+    assert d.join(session_ms=1).error is ErrorCode.INVALID_SESSION_TIMEOUT
+    assert key("g") not in d.shard.durable.consumer_groups
+    assert d.state() == "Empty"
+    assert d.shard.delete_group(key("g"), d.moment) is ErrorCode.NONE
+    d.settle()
+    assert d.committed("t", 0) is None

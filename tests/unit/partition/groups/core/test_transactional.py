@@ -7,9 +7,14 @@ from highwater.model.transactions import TransactionMarker
 from highwater.partition.coordinator.core.values import Producer
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.core.values import CommitRequest, OffsetToCommit
+from tests.unit.partition.groups.consumer_dialogue import Consumer, Talk
 from tests.unit.partition.groups.dialogue import Dialogue, key
+from tests.unit.partition.groups.embedded_members import Embedded
 
 P = Producer(7, 2)
+EXPIRING = GroupConfig(
+    initial_rebalance_delay_ms=0, offsets_retention_ms=1_000, offsets_retention_check_ms=100
+)
 
 
 def pend(d, slots, *, producer=P, generation=-1, member="", instance=None, group="g"):
@@ -100,10 +105,7 @@ def test_pending_offsets_count_towards_the_limits():
 
 
 def test_a_group_with_pending_offsets_does_not_expire():
-    config = GroupConfig(
-        initial_rebalance_delay_ms=0, offsets_retention_ms=1_000, offsets_retention_check_ms=100
-    )
-    d = Dialogue(config)
+    d = Dialogue(EXPIRING)
     d.commit({("t", 0): 3, ("t", 1): 4})
     pend(d, {("t", 0): 10})
     d.wait(5_000)
@@ -135,3 +137,86 @@ def test_a_deleted_group_has_no_pending_offsets():
     d.settle()
     end(d, committed=True)
     assert d.state() is None
+
+
+def test_members_of_a_consumer_group_name_their_epoch():
+    d = Talk()
+    a, b = Consumer(d, "a"), Embedded(d)
+    a.join()
+    b.join()
+    a.beat()
+    a.beat()
+    assert a.epoch == b.generation == 2
+    assert pend(d, {("t", 0): 1}) == [0], "a producer that names no generation"
+    for member_id in (a.id, b.id):
+        assert pend(d, {("t", 0): 1}, generation=2, member=member_id) == [0]
+        for stale in (1, 3):
+            errors = pend(d, {("t", 0): 1}, generation=stale, member=member_id)
+            assert errors == [ErrorCode.ILLEGAL_GENERATION]
+    assert pend(d, {("t", 0): 1}, generation=2, member="x") == [ErrorCode.UNKNOWN_MEMBER_ID]
+    assert pend(d, {("t", 0): 1}, instance="i") == [ErrorCode.UNKNOWN_MEMBER_ID]
+    assert d.state() is None, "no classic group was made"
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_offsets_of_a_consumer_group_count_with_the_marker_after_a_restart(committed):
+    d = Talk()
+    a = Consumer(d, "a")
+    a.join()
+    pend(d, {("t", 0): 10}, generation=1, member="a")
+    a.leave()
+    d.restart()
+    assert d.shard.is_unstable(key("g"), "t", 0)
+    end(d, committed=committed)
+    d.restart()
+    assert d.committed("t", 0) == (10 if committed else None)
+    assert d.group().epoch == 2
+    assert d.state() is None
+
+
+def test_a_consumer_group_with_pending_offsets_does_not_expire():
+    d = Talk(config=EXPIRING)
+    a = Consumer(d, "a")
+    a.join()
+    a.leave()
+    d.commit({("t", 0): 3, ("t", 1): 4})
+    pend(d, {("t", 0): 10})
+    d.wait(5_000)
+    assert d.committed("t", 0) == 3, "the transaction may be aborted"
+    assert d.committed("t", 1) is None
+    assert d.group().epoch == 2
+    end(d, committed=False)
+    d.wait(5_000)
+    assert not d.shard.durable.consumer_groups
+    assert d.committed("t", 0) is None
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_pending_offsets_stay_when_a_group_changes_its_type(restart):
+    d = Talk()
+    pend(d, {("t", 0): 10})
+    a = Consumer(d, "a")
+    a.join()
+    assert d.state() is None
+    pend(d, {("t", 1): 11}, generation=1, member="a")
+    a.leave()
+    d.new_member()
+    assert d.state() == "PreparingRebalance"
+    if restart:
+        d.restart()
+        assert d.state() == "Empty"
+    assert not d.shard.durable.consumer_groups
+    end(d, committed=True)
+    assert (d.committed("t", 0), d.committed("t", 1)) == (10, 11)
+
+
+def test_a_deleted_consumer_group_has_no_pending_offsets():
+    d = Talk()
+    a = Consumer(d, "a")
+    a.join()
+    a.leave()
+    pend(d, {("t", 0): 10})
+    assert d.shard.delete_group(key("g"), d.moment) == 0
+    d.settle()
+    end(d, committed=True)
+    assert d.committed("t", 0) is None

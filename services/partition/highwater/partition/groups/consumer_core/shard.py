@@ -22,7 +22,7 @@ from highwater.partition.groups.consumer_core import (
     refresh,
 )
 from highwater.partition.groups.consumer_core.state import ConsumerState, Refusal
-from highwater.partition.groups.core import consumer_offsets
+from highwater.partition.groups.core import consumer_offsets, rebalance
 from highwater.partition.groups.core.shard_state import ShardState
 from highwater.partition.groups.core.values import (
     GroupKey,
@@ -77,16 +77,20 @@ class ConsumerShard:
 
     # -- members of the classic protocol ------------------------------------------------------
 
-    def takes_join(self, request: JoinRequest) -> ConsumerGroup | None:
+    def takes_join(self, request: JoinRequest, now: Moment) -> ConsumerGroup | None:
         """The consumer group that a JoinGroup is for; None if it is for a classic group.
 
-        An empty consumer group gives way to a new classic one; its offsets stay.
+        An empty consumer group gives way to a new classic one, which has its offsets even if the
+        request is refused then.
         """
-        group = self.groups.get(request.key)
+        key, shard = request.key, self.state.shard
+        group = self.groups.get(key)
         if group is None or group.members:
             return group
         if not request.member_id:
-            consumer_offsets.delete(self.state.shard, request.key, group)
+            consumer_offsets.delete(shard, key, group)
+            if key in shard.durable.offsets or key in shard.durable.pending:
+                rebalance.create_group(shard, key, now.wall_ms)
         return None
 
     def join_group(

@@ -29,6 +29,23 @@ def validate_commit(group: ConsumerGroup, request: CommitRequest) -> ErrorCode:
     return _validate_epoch(member, request.generation)
 
 
+def validate_pending(group: ConsumerGroup, request: CommitRequest) -> ErrorCode:
+    """NONE if a producer may commit for the group in its transaction now, otherwise the error.
+
+    One that names neither member nor epoch always may. TxnOffsetCommit has no code for a stale epoch
+    (`OffsetMetadataManager.validateTransactionalOffsetCommit`).
+    """
+    if request.generation < 0 and not group.members:
+        return ErrorCode.NONE
+    if request.generation == -1 and not request.member_id and request.instance_id is None:
+        return ErrorCode.NONE
+    member = group.members.get(request.member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    is_current = request.generation == member.current.epoch
+    return ErrorCode.NONE if is_current else ErrorCode.ILLEGAL_GENERATION
+
+
 def validate_fetch(group: ConsumerGroup, member_id: str | None, epoch: int) -> ErrorCode:
     """NONE if this client may fetch offsets; one that names neither member nor epoch always may."""
     if member_id is None and epoch < 0:
@@ -48,12 +65,14 @@ def _validate_epoch(member: ConsumerMember, epoch: int) -> ErrorCode:
 def expire(state: ShardState, key: GroupKey, group: ConsumerGroup, now: Moment) -> None:
     """Delete offsets of topics that nobody reads, a retention time after their commit.
 
-    An empty group without offsets goes, too.
+    An empty group without offsets goes, too. What an open transaction may change stays.
     """
     topics = group.subscribed_topics()
-    is_used = bool(group.members)
+    pending = state.durable.pending
+    is_used = bool(group.members) or key in pending
     for (topic, partition), value in list(state.durable.offsets.get(key, {}).items()):
-        if topic not in topics and _is_expired(state, value, now.wall_ms):
+        is_read = topic in topics or pending.is_unstable(key, (topic, partition))
+        if not is_read and _is_expired(state, value, now.wall_ms):
             state.apply(OffsetRecord(key, topic, partition, None))
         else:
             is_used = True

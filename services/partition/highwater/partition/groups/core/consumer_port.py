@@ -46,7 +46,7 @@ class ConsumerPort(Protocol):
         """The group, or None."""
         ...
 
-    def takes_join(self, request: JoinRequest) -> ConsumerGroup | None:
+    def takes_join(self, request: JoinRequest, now: Moment) -> ConsumerGroup | None:
         """The group that a JoinGroup is for; None if it is for a classic group."""
         ...
 

@@ -100,7 +100,7 @@ class GroupCoordinatorShard:
 
     def join_group(self, request: JoinRequest, token: object, now: Moment) -> None:
         """Join; the reply comes through `take_replies`, now or later."""
-        group = self._consumer.takes_join(request)
+        group = self._consumer.takes_join(request, now)
         if group is not None:
             self._consumer.join_group(group, request, token, now)
             return

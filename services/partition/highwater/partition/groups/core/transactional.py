@@ -2,8 +2,8 @@
 
 * Offsets of an open transaction are pending: OffsetFetch with require_stable (v7) answers
   UNSTABLE_OFFSET_COMMIT for them, and without it the offset that was committed before.
-* v3 on, the group's generation and member fence former members; without them, or before v3, any
-  producer may commit for the group.
+* v3 on, the group's generation (or the epoch of a consumer group's member) and member fence former
+  members; without them, or before v3, any producer may commit for the group.
 * A group with pending offsets does not expire.
 
 Kafka: OffsetMetadataManager.java (`commitTransactionalOffset`, `replayEndTransactionMarker`).
@@ -12,7 +12,7 @@ Kafka: OffsetMetadataManager.java (`commitTransactionalOffset`, `replayEndTransa
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.transactions import TransactionMarker
 from highwater.partition.coordinator.core.values import Moment, Producer
-from highwater.partition.groups.core import offsets, rebalance
+from highwater.partition.groups.core import consumer_offsets, offsets, rebalance
 from highwater.partition.groups.core.durable import (
     CommittedOffset,
     OffsetRecord,
@@ -29,14 +29,18 @@ def commit_pending(
     state: ShardState, request: CommitRequest, producer: Producer, now: Moment
 ) -> list[ErrorCode]:
     """Note the offsets until the marker; return one error per entry of `request.offsets`."""
-    group = state.groups.get(request.key)
-    error = _validate(state, group, request)
+    group, consumer = state.groups.get(request.key), state.durable.consumer_groups.get(request.key)
+    if consumer is None:
+        error = _validate(state, group, request)
+    else:
+        error = consumer_offsets.validate_pending(consumer, request)
     if error is ErrorCode.NONE:
         error = offsets.validate_size(state, request)
     if error is not ErrorCode.NONE:
         return [error] * len(request.offsets)
     if group is None:
-        group = rebalance.create_group(state, request.key, now.wall_ms)
+        if consumer is None:
+            group = rebalance.create_group(state, request.key, now.wall_ms)
     elif request.generation >= 0 and request.member_id:
         state.restart_session(group.members[request.member_id], now)
     metadata_max = state.config.offset_metadata_bytes_max
@@ -48,7 +52,8 @@ def commit_pending(
         value = CommittedOffset(offset, leader_epoch, metadata, now.wall_ms)
         state.apply(PendingOffset(producer, OffsetRecord(request.key, topic, partition, value)))
         errors.append(ErrorCode.NONE)
-    state.forget_if_unused(group, now.wall_ms)
+    if group is not None:
+        state.forget_if_unused(group, now.wall_ms)
     return errors
 
 

@@ -1,7 +1,7 @@
 """TxnOffsetCommit v0-5 (key 28).
 
 * v2 adds the leader epoch; v3 the group's generation, member id and instance id (KIP-447), which
-  are not judged if they are missing.
+  are not judged if they are missing. Members of consumer groups name their epoch as the generation.
 * v5 says that the client takes part in KIP-890: whether the group is in the transaction is found
   out before this call, as for a batch of records.
 * The gateway checks whether the topics exist.
