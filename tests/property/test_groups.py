@@ -239,7 +239,9 @@ def check_prefixes(d: Dialogue, prefixes: int = 8) -> None:
     step = max(len(d.log) // prefixes, 1)
     for length in range(0, len(d.log) + 1, step):
         shard = GroupCoordinatorShard(
-            d.config, lambda: "x", lambda state: ConsumerShard(state, d.topics, ASSIGNORS)
+            d.config,
+            lambda: "x",
+            lambda state: ConsumerShard(state, d.topics, ASSIGNORS, d.configs.of),
         )
         for record in d.log[:length]:
             shard.replay(record)

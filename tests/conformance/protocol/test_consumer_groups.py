@@ -14,14 +14,22 @@ from highwater.kafka.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatRequestTopicPartitions,
 )
+from highwater.kafka.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+)
 from highwater.kafka.messages.metadata import MetadataRequest, MetadataRequestMetadataRequestTopic
 from tests.conformance.protocol.test_groups import find_coordinator
 from tests.conformance.topics import make_topic
 from tests.support.cluster import Cluster
+from tests.support.process import wait_until
 from tests.support.wire import RawConnection, only
 
 VERSION = 1
 METADATA_VERSION = 12
+INTERVAL_CONFIG = "consumer.heartbeat.interval.ms"
+GROUP_RESOURCE, SET, DELETE = 32, 0, 1
 
 
 class Coordinator:
@@ -124,3 +132,31 @@ def test_refused_requests(coordinator: Coordinator, topic: str) -> None:
     assert coordinator.join("", topic).error_message == "MemberId can't be empty."
     assert coordinator.beat("m", 1).error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert coordinator.describe().error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def _configure(connection: RawConnection, group: str, operation: int, value: str | None) -> None:
+    config = IncrementalAlterConfigsRequestAlterableConfig(INTERVAL_CONFIG, operation, value)
+    resource = IncrementalAlterConfigsRequestAlterConfigsResource(GROUP_RESOURCE, group, [config])
+    answer = connection.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+    assert only(answer.responses).error_code == ErrorCode.NONE
+
+
+@pytest.mark.usefixtures("topic_id")
+def test_a_group_has_the_heartbeat_interval_of_its_config(
+    cluster: Cluster, coordinator: Coordinator, topic: str
+) -> None:
+    member = str(uuid.uuid4())
+    assert coordinator.join(member, topic).heartbeat_interval_ms == 5_000
+
+    def has_interval(interval_ms: int) -> bool:
+        told: int = coordinator.beat(member, 1).heartbeat_interval_ms
+        return told == interval_ms
+
+    with RawConnection.to(cluster.bootstrap) as connection:
+        _configure(connection, coordinator.group, SET, "6000")
+        try:
+            wait_until(lambda: has_interval(6_000), timeout_s=10.0, what="the group's interval")
+        finally:
+            _configure(connection, coordinator.group, DELETE, None)
+    wait_until(lambda: has_interval(5_000), timeout_s=10.0, what="the broker's interval")
+    coordinator.beat(member, -1)

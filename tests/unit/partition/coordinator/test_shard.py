@@ -3,16 +3,19 @@ import pytest
 from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.coordinator.shard import Captured, Shard
 from highwater.partition.groups.consumer.assignors.registry import ASSIGNORS
+from highwater.partition.groups.consumer.group_configs import ImageGroupConfigs
 from highwater.partition.groups.consumer.topics import ImageTopics
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.kind import group_kind
 from tests.unit.partition.coordinator.counter import CounterShard
 
-
-@pytest.mark.parametrize(
-    "shard",
-    [CounterShard(), group_kind(GroupConfig(), lambda: "x", ImageTopics(), ASSIGNORS).new_shard()],
+CONFIG = GroupConfig()
+KIND = group_kind(
+    CONFIG, lambda: "x", ImageTopics(), ASSIGNORS, ImageGroupConfigs(CONFIG.consumer_bounds).of
 )
+
+
+@pytest.mark.parametrize("shard", [CounterShard(), KIND.new_shard()])
 def test_shards_have_all_that_a_host_asks_for(shard):
     asked = [name for name in vars(Shard) if not name.startswith("_")]
     assert len(asked) >= 9

@@ -8,6 +8,7 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.consumer.assignors.registry import ASSIGNORS
+from highwater.partition.groups.consumer.group_configs import ImageGroupConfigs
 from highwater.partition.groups.consumer_core.shard import ConsumerShard
 from highwater.partition.groups.core import invariants
 from highwater.partition.groups.core.config import GroupConfig
@@ -70,6 +71,7 @@ class Dialogue:
     ) -> None:
         self.config = config
         self.topics = topics or FakeTopics()
+        self.configs = ImageGroupConfigs(config.consumer_bounds)
         self.now_ms = 0
         self.log: list[Record] = [] if log is None else log
         self._ids = itertools.count(1)
@@ -83,7 +85,7 @@ class Dialogue:
         shard = GroupCoordinatorShard(
             self.config,
             lambda: f"id{next(self._ids)}",
-            lambda state: ConsumerShard(state, self.topics, ASSIGNORS),
+            lambda state: ConsumerShard(state, self.topics, ASSIGNORS, self.configs.of),
         )
         for record in log:
             shard.replay(record)

@@ -2,6 +2,7 @@ from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.partition.coordinator.core.values import Producer
 from highwater.partition.coordinator.snapshot import decode_snapshot, encode_snapshot
 from highwater.partition.groups.consumer.assignors.registry import ASSIGNORS
+from highwater.partition.groups.consumer.group_configs import ImageGroupConfigs
 from highwater.partition.groups.consumer.topics import ImageTopics
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.core.durable import (
@@ -19,6 +20,11 @@ from highwater.partition.groups.kind import (
 from tests.unit.partition.coordinator.memory_log import TOPIC_ID, place_of
 from tests.unit.partition.groups.dialogue import Dialogue
 
+CONFIG = GroupConfig()
+KIND = group_kind(
+    CONFIG, lambda: "x", ImageTopics(), ASSIGNORS, ImageGroupConfigs(CONFIG.consumer_bounds).of
+)
+
 
 def encoded(state: DurableState, last_epoch: int, offset: int) -> bytes:
     return encode_snapshot(
@@ -32,10 +38,7 @@ def encoded(state: DurableState, last_epoch: int, offset: int) -> bytes:
 
 
 def test_names_of_log_events():
-    assert (
-        group_kind(GroupConfig(), lambda: "x", ImageTopics(), ASSIGNORS).event("shard_loaded")
-        == "group_shard_loaded"
-    )
+    assert KIND.event("shard_loaded") == "group_shard_loaded"
 
 
 def test_snapshot_holds_the_state_its_epoch_and_its_offset():

@@ -1,3 +1,4 @@
+from highwater.model.group_config import Bounds
 from highwater.partition.config import PartitionConfig
 from highwater.partition.groups.core.config import GroupConfig, MigrationPolicy
 from highwater.partition.node.group_settings import group_config
@@ -14,7 +15,10 @@ def test_settings_reach_the_coordinator() -> None:
         group_max_session_timeout_ms=3,
         group_max_size=4,
         group_consumer_session_timeout_ms=46_000,
+        group_consumer_min_session_timeout_ms=30_000,
         group_consumer_heartbeat_interval_ms=6_000,
+        group_consumer_min_heartbeat_interval_ms=5_500,
+        group_consumer_max_heartbeat_interval_ms=20_000,
         group_consumer_max_size=8,
         group_consumer_assignors=("range",),
         group_consumer_migration_policy="upgrade",
@@ -27,8 +31,10 @@ def test_settings_reach_the_coordinator() -> None:
         session_timeout_ms_min=2,
         session_timeout_ms_max=3,
         group_size_max=4,
-        consumer_session_timeout_ms=46_000,
-        consumer_heartbeat_interval_ms=6_000,
+        consumer_bounds={
+            "consumer.heartbeat.interval.ms": Bounds(default=6_000, low=5_500, high=20_000),
+            "consumer.session.timeout.ms": Bounds(default=46_000, low=30_000, high=60_000),
+        },
         consumer_group_size_max=8,
         consumer_assignors=("range",),
         migration_policy=MigrationPolicy.UPGRADE,

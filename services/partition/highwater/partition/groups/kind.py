@@ -6,6 +6,7 @@ from typing import Final
 from highwater.partition.coordinator.kind import CoordinatorKind
 from highwater.partition.coordinator.records import RecordCodec, TransactionalRecords
 from highwater.partition.groups.consumer.assignors.types import Assignor
+from highwater.partition.groups.consumer.group_configs import ConfigOf
 from highwater.partition.groups.consumer.topics import Topics
 from highwater.partition.groups.consumer_core.shard import ConsumerShard
 from highwater.partition.groups.core.config import GroupConfig
@@ -34,12 +35,13 @@ def group_kind(
     new_id: Callable[[], str],
     topics: Topics,
     assignors: Mapping[str, Assignor],
+    config_of: ConfigOf,
 ) -> GroupKind:
     """For the arguments see `GroupCoordinatorShard` and `ConsumerState`."""
     return CoordinatorKind(
         name="group",
         new_shard=lambda: GroupCoordinatorShard(
-            config, new_id, lambda state: ConsumerShard(state, topics, assignors)
+            config, new_id, lambda state: ConsumerShard(state, topics, assignors, config_of)
         ),
         hosted=lambda shard: shard,
         codec=GROUP_RECORDS,

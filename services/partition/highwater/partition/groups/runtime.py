@@ -25,6 +25,7 @@ from highwater.partition.coordinator.log_port import CoordinatorLog
 from highwater.partition.coordinator.shard_host import HostSettings
 from highwater.partition.coordinator.snapshot import SnapshotStore
 from highwater.partition.groups.consumer.assignors.registry import ASSIGNORS
+from highwater.partition.groups.consumer.group_configs import ImageGroupConfigs
 from highwater.partition.groups.consumer.topics import ImageTopics
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
@@ -92,11 +93,12 @@ class GroupCoordinator:
         """`partitions` is the topic's partition count, which never changes."""
         self._clock = clock
         self._log = log
-        self._topics = ImageTopics()
         config = config or GroupConfig()
+        self._topics = ImageTopics()
+        self._configs = ImageGroupConfigs(config.consumer_bounds)
         assignors = {name: ASSIGNORS[name] for name in config.consumer_assignors}
         self._hosts = ShardHosts(
-            group_kind(config, new_id, self._topics, assignors),
+            group_kind(config, new_id, self._topics, assignors, self._configs.of),
             log=log,
             snapshots=snapshots,
             clock=clock,
@@ -214,6 +216,7 @@ class GroupCoordinator:
 
     def follow(self, image: ClusterImage) -> None:
         """Takes a newer image; consumer groups whose topics changed begin a new epoch soon."""
+        self._configs.follow(image)
         if self._topics.follow(image):
             self._hosts.for_each("topics_changed", lambda shard, now: shard.topics_changed(now))
 

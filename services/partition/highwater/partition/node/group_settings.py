@@ -1,7 +1,9 @@
 """Translates a node's settings into its group coordinator's configuration."""
 
+from highwater.model.group_config import bounds_of
 from highwater.partition.config import PartitionConfig
 from highwater.partition.groups.core.config import GroupConfig, MigrationPolicy
+from highwater.partition.node.static_configs import static_configs
 
 
 def group_config(config: PartitionConfig) -> GroupConfig:
@@ -11,8 +13,7 @@ def group_config(config: PartitionConfig) -> GroupConfig:
         session_timeout_ms_min=config.group_min_session_timeout_ms,
         session_timeout_ms_max=config.group_max_session_timeout_ms,
         group_size_max=config.group_max_size,
-        consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
-        consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+        consumer_bounds=bounds_of(static_configs(config)),
         consumer_group_size_max=config.group_consumer_max_size,
         consumer_assignors=config.group_consumer_assignors,
         migration_policy=MigrationPolicy(config.group_consumer_migration_policy),

@@ -30,7 +30,9 @@ def test_an_assignor_that_is_gone_gives_way_to_the_default() -> None:
     shard = GroupCoordinatorShard(
         d.config,
         lambda: "x",
-        lambda state: ConsumerShard(state, d.topics, {"uniform": ASSIGNORS["uniform"]}),
+        lambda state: ConsumerShard(
+            state, d.topics, {"uniform": ASSIGNORS["uniform"]}, d.configs.of
+        ),
     )
     for record in d.log:
         shard.replay(record)

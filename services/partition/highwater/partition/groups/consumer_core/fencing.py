@@ -119,7 +119,7 @@ def restart_session(
     """Begin the member's session anew."""
     classic = member.metadata.classic
     session_ms = (
-        state.config.consumer_session_timeout_ms if classic is None else classic.session_timeout_ms
+        state.config_of(key).session_timeout_ms if classic is None else classic.session_timeout_ms
     )
     state.timers.set(
         key,

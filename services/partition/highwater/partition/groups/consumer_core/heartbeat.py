@@ -70,7 +70,7 @@ def heartbeat(state: ConsumerState, request: HeartbeatRequest, now: Moment) -> H
     return HeartbeatResponse(
         member_id=member.member_id,
         epoch=member.current.epoch,
-        interval_ms=state.config.consumer_heartbeat_interval_ms,
+        interval_ms=state.config_of(key).heartbeat_interval_ms,
         assignment=member.current.assigned if tells else None,
     )
 

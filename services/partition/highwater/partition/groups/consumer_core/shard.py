@@ -7,6 +7,7 @@ from highwater.model.ids import InstanceId
 from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.consumer.assignors.types import Assignor
 from highwater.partition.groups.consumer.group import ConsumerGroup
+from highwater.partition.groups.consumer.group_configs import ConfigOf
 from highwater.partition.groups.consumer.requests import (
     DescribedConsumerGroup,
     HeartbeatRequest,
@@ -39,10 +40,14 @@ class ConsumerShard:
     """Handlers of consumer groups; where they raise Refusal, this answers with its code."""
 
     def __init__(
-        self, shard: ShardState, topics: Topics, assignors: Mapping[str, Assignor]
+        self,
+        shard: ShardState,
+        topics: Topics,
+        assignors: Mapping[str, Assignor],
+        config_of: ConfigOf,
     ) -> None:
         """See `ConsumerState`."""
-        self.state = ConsumerState(shard, topics, assignors)
+        self.state = ConsumerState(shard, topics, assignors, config_of)
         self.groups = self.state.groups
 
     def activate(self, now: Moment) -> None:

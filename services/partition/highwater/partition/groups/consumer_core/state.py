@@ -13,6 +13,7 @@ from highwater.partition.groups.consumer.durable import (
     SubscriptionMetadataRecord,
 )
 from highwater.partition.groups.consumer.group import ConsumerGroup
+from highwater.partition.groups.consumer.group_configs import ConfigOf
 from highwater.partition.groups.consumer.topics import Topics, metadata_hash, subscribed
 from highwater.partition.groups.consumer_core.timers import MemberTimers
 from highwater.partition.groups.core.config import GroupConfig
@@ -40,15 +41,21 @@ class Refusal(Exception):
 class ConsumerState:
     """The consumer groups of one shard, beside its classic ones; owned by the shard."""
 
-    __slots__ = ("assignors", "lookups", "refresh_timer", "shard", "timers", "topics")
+    __slots__ = ("assignors", "config_of", "lookups", "refresh_timer", "shard", "timers", "topics")
 
     def __init__(
-        self, shard: ShardState, topics: Topics, assignors: Mapping[str, Assignor]
+        self,
+        shard: ShardState,
+        topics: Topics,
+        assignors: Mapping[str, Assignor],
+        config_of: ConfigOf,
     ) -> None:
         """`assignors` are those that groups may use; the first is the default."""
         self.shard = shard
         self.topics = topics
         self.assignors = assignors
+        self.config_of = config_of
+        """What may differ from group to group."""
         self.timers = MemberTimers(shard.timers)
         self.lookups: dict[GroupKey, Lookup] = {}
         """Of groups whose regular expressions are being looked up."""
@@ -57,7 +64,7 @@ class ConsumerState:
 
     @property
     def config(self) -> GroupConfig:
-        """Limits and delays."""
+        """Limits and delays of all groups."""
         return self.shard.config
 
     @property

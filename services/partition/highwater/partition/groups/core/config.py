@@ -1,7 +1,9 @@
 """Settings of group coordination, with Kafka's defaults where Kafka has the setting."""
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from highwater.model.group_config import GroupBounds, bounds_of
 
 
 class MigrationPolicy(enum.Enum):
@@ -40,10 +42,8 @@ class GroupConfig:
     """A new member that waits longer than this in JoinGroup is removed (Kafka: 5 min)."""
     group_size_max: int = 2**31 - 1
     """[group.max.size] No limit by default; `members_max` limits all groups together."""
-    consumer_session_timeout_ms: int = 45_000
-    """[group.consumer.session.timeout.ms]"""
-    consumer_heartbeat_interval_ms: int = 5_000
-    """[group.consumer.heartbeat.interval.ms]"""
+    consumer_bounds: GroupBounds = field(default_factory=lambda: bounds_of({}))
+    """[group.consumer.session.timeout.ms, group.consumer.heartbeat.interval.ms, .min. and .max.]"""
     consumer_group_size_max: int = 2**31 - 1
     """[group.consumer.max.size]"""
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
