@@ -78,8 +78,10 @@ def held(answer: Any) -> dict[bytes, list[int]]:
 
 
 def test_partitions_move_from_one_member_to_another(
-    coordinator: Coordinator, topic: str, topic_id: bytes
+    cluster: Cluster, coordinator: Coordinator, topic: str, topic_id: bytes
 ) -> None:
+    if cluster.mode == "kafka":
+        pytest.skip("targets follow up to group.consumer.assignment.interval.ms later")
     one, two = str(uuid.uuid4()), str(uuid.uuid4())
     first = coordinator.join(one, topic)
     assert (first.error_code, first.member_id, first.member_epoch) == (0, one, 1)
@@ -146,10 +148,11 @@ def test_a_group_has_the_heartbeat_interval_of_its_config(
     cluster: Cluster, coordinator: Coordinator, topic: str
 ) -> None:
     member = str(uuid.uuid4())
-    assert coordinator.join(member, topic).heartbeat_interval_ms == 5_000
+    joined = coordinator.join(member, topic)
+    assert joined.heartbeat_interval_ms == 5_000
 
     def has_interval(interval_ms: int) -> bool:
-        told: int = coordinator.beat(member, 1).heartbeat_interval_ms
+        told: int = coordinator.beat(member, joined.member_epoch).heartbeat_interval_ms
         return told == interval_ms
 
     with RawConnection.to(cluster.bootstrap) as connection:
