@@ -1,5 +1,7 @@
 """Transactions at a leader: what is accepted, and what a read_committed consumer gets when."""
 
+import asyncio
+
 import pytest
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
@@ -55,7 +57,7 @@ def latest(node, isolation_level):
         topic_id=TOPIC, partition=0, current_leader_epoch=-1, timestamp=LATEST
     )
     request = pb.ListOffsetsRequest(isolation_level=isolation_level, partitions=[asked])
-    return queries.list_offsets(request).results[0].offset
+    return asyncio.run(queries.list_offsets(request)).results[0].offset
 
 
 # ---- appends ----
