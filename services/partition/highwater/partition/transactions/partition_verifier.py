@@ -127,15 +127,15 @@ class PartitionVerifier:
         self, node: NodeId, sent: dict[_Key, _Partitions], error_code: int, body: bytes
     ) -> None:
         self._busy.discard(node)
-        if self._queues:
-            self._schedule()
+        behind: dict[_Key, _Partitions] = {}
         if error_code == ErrorCode.NETWORK_EXCEPTION:
             # What waits behind would wait for the same node, and producers can send again.
-            for done in _waiting(self._queues.pop(node, {})):
-                done(error_code)
+            behind = self._queues.pop(node, {})
+        if self._queues:
+            self._schedule()
         codes = None if error_code else _codes(body, sent)
         if codes is None:
-            for done in _waiting(sent):
+            for done in [*_waiting(sent), *_waiting(behind)]:
                 done(error_code or ErrorCode.UNKNOWN_SERVER_ERROR)
             return
         for partitions, found in zip(sent.values(), codes, strict=True):
