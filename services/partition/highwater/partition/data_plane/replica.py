@@ -105,6 +105,7 @@ class PartitionReplica(ReplicaRole):
     def _stopped_leading(self, error_code: int) -> None:
         super()._stopped_leading(error_code)
         self.answers.leader_gone(error_code)
+        self.log.producers.states.verifications.clear()
         if self.verified is not None:
             self.verified.leader_gone()
 

@@ -137,7 +137,6 @@ class VerifiedAppends:
 
     def leader_gone(self) -> None:
         """Answers all groups, each producer's in their order."""
-        self._replica.log.producers.states.verifications.clear()
         queues, self._queues = self._queues, {}
         for waiting in queues.values():
             groups, waiting.groups = waiting.groups, deque()

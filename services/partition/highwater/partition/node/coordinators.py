@@ -59,6 +59,15 @@ class NodeCoordinators:
     ) -> None:
         """`find_target` finds who takes markers of partitions that this node leads."""
         self._group_partitions = group_metadata_partitions
+        self.calls = NodeCalls(channels)
+        """To other nodes."""
+        self._verifier_link = VerifierLink(
+            node_id=node_id, submit=self.submit, calls=self.calls, tasks=tasks
+        )
+        self.verifier = PartitionVerifier(
+            self._verifier_link, call_soon=asyncio.get_running_loop().call_soon
+        )
+        """Asks any node's coordinator on behalf of this node's partitions."""
         group_log = DataPlaneLog(plane)
         self.groups = GroupCoordinator(
             log=group_log,
@@ -67,20 +76,12 @@ class NodeCoordinators:
             clock=clock,
             logger=log,
             config=group_config(config),
+            verifier=self.verifier,
         )
-        self.calls = NodeCalls(channels)
-        """To other nodes."""
         self._producer_ids = ReadyProducerIds(allocator, tasks, log)
         self._markers = MarkerLink(
             node_id=node_id, find_target=find_target, calls=self.calls, tasks=tasks
         )
-        self._verifier_link = VerifierLink(
-            node_id=node_id, submit=self.submit, calls=self.calls, tasks=tasks
-        )
-        self.verifier = PartitionVerifier(
-            self._verifier_link, call_soon=asyncio.get_running_loop().call_soon
-        )
-        """Asks any node's coordinator on behalf of this node's partitions."""
         self._state_log = DataPlaneLog(plane)
         self.transactions = TransactionCoordinator(
             log=self._state_log,
