@@ -236,5 +236,5 @@ def test_transactions_command(cluster: Cluster, topic: str) -> None:
 
 
 def transactions(cluster: Cluster, *arguments: str) -> str:
-    """What `kafka-transactions.sh` prints."""
+    """What the command prints."""
     return java_tool(TRANSACTIONS, "--bootstrap-server", cluster.bootstrap, *arguments).stdout

@@ -41,7 +41,7 @@ async def node():
     tasks = TaskOwner(lambda name, error: None)
     made = NodeCoordinators(
         PartitionConfig(),
-        plane=SimpleNamespace(replicas={}),
+        plane=SimpleNamespace(replicas={}, marker_targets={}),
         node_id=lambda: 1,
         find_target=lambda _topic_id, _partition: None,
         channels=None,

@@ -10,6 +10,7 @@ from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.ids import InstanceId, LeaderEpoch, NodeId
 from highwater.model.steps import finish
 from highwater.partition.core.leader_epochs import LeaderEpochCache
+from highwater.partition.core.producers import ProducerStates
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.node.replicas import Replicas
@@ -37,6 +38,7 @@ class Logs:
             log_end_offset=0,
             stored_high_watermark=0,
             epochs=SimpleNamespace(cache=LeaderEpochCache(), begin=lambda _epoch: None),
+            producers=SimpleNamespace(states=ProducerStates()),
             rotten=False,
         )
         return cast(PartitionLog, empty), 0

@@ -37,8 +37,14 @@ class Node:
         self.groups, self.transactions = Coordinator(), Coordinator()
         self.group_log, self.state_log = SimpleNamespace(topic=None), SimpleNamespace(topic=None)
         self.asked_for_ids = 0
+        self.marker_targets = {}
         self.roles = CoordinatorRoles(
-            self.group_log, self.groups, self.state_log, self.transactions, self.needs_ids
+            self.group_log,
+            self.groups,
+            self.state_log,
+            self.transactions,
+            self.needs_ids,
+            self.marker_targets,
         )
 
     def needs_ids(self):
@@ -67,6 +73,7 @@ def test_coordinator_of_each_topic(topic, who):
     assert node.group_log.topic is (topic if who == "groups" else None)
     assert node.state_log.topic is (topic if who == "transactions" else None)
     assert node.asked_for_ids == (who == "transactions")
+    assert node.marker_targets == ({topic.topic_id: node.groups} if who == "groups" else {})
 
 
 def test_groups_drop_offsets_of_their_instances_deleted_topics():

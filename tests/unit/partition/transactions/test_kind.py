@@ -30,14 +30,14 @@ def test_a_snapshot_holds_the_state():
     d.add(d.begin())
     data = encode_snapshot(
         d.shard.capture(),
-        TRANSACTION_RECORDS.encode,
+        TRANSACTION_RECORDS,
         SNAPSHOT_MAGIC,
         last_epoch=7,
         offset=9,
         place=place_of(3),
     )
     copy = DurableState()
-    for key, value in decode_snapshot(data, b"HWTS").records():
+    for _, (key, value) in decode_snapshot(data, b"HWTS").records():
         copy.replay(TRANSACTION_RECORDS.decode(key, value))
     assert copy.images == d.shard.images
 

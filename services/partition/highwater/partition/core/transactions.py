@@ -35,6 +35,11 @@ class AbortedTransaction:
     """Where the log is stable when this marker is committed: no transaction that overlaps a range
     before it comes behind this entry."""
 
+    @property
+    def as_told(self) -> tuple[int, int]:
+        """What a consumer gets of it: (producer id, first offset)."""
+        return self.producer_id, self.first_offset
+
 
 class Transactions:
     """Of one log. It lives as long as `ProducerStates`, which tell it of batches and markers in the

@@ -363,16 +363,14 @@ class PartitionReplica(ReplicaRole):
         if committed:
             result.aborted_transactions = []
             readable_end = stable
-        if asked.last_fetched_epoch >= 0:
-            diverging = self._diverging(asked, result)
-            if diverging is not None:
-                return diverging
+        if asked.last_fetched_epoch >= 0 and (cut := self._diverging(asked, result)) is not None:
+            return cut
         if offset > extent.end_offset:
             return FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE)
         if offset >= high_watermark and high_watermark < core.epoch_start_offset:
             # An earlier leader may have returned a higher one, and it must not go back (KIP-207).
             return FetchedPartition(ErrorCode.OFFSET_NOT_AVAILABLE)
-        if committed and transactions.seen and not transactions.is_known(high_watermark):
+        if committed and not transactions.is_known(high_watermark):
             return FetchedPartition(ErrorCode.OFFSET_NOT_AVAILABLE)
         if offset >= readable_end or (max_bytes <= 0 and not first):
             return result
@@ -391,15 +389,12 @@ class PartitionReplica(ReplicaRole):
             copied_bytes_max=copied_bytes_max,
         )
         if found is not None:
-            data = found.data
-            result.records = SegmentRange(found, self.log_dir) if data is None else data
-            result.nbytes = found.length
-            result.next_offset = found.next_offset
             if committed and transactions.seen:
                 aborted = log.transactions.aborted(offset, found.next_offset)
-                result.aborted_transactions = [
-                    (one.producer_id, one.first_offset) for one in aborted
-                ]
+                result.aborted_transactions = [one.as_told for one in aborted]
+            result.records = found.data or SegmentRange(found, self.log_dir)
+            result.nbytes = found.length
+            result.next_offset = found.next_offset
         return result
 
     def _diverging(
