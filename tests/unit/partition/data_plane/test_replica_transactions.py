@@ -73,6 +73,21 @@ def test_a_transaction_that_nobody_has_verified_is_refused(node, replica):
     assert producer.write(known=False).codes == {0: ErrorCode.INVALID_TXN_STATE}
 
 
+def test_batches_of_a_transaction_without_its_id_are_refused(node, replica):
+    producer = Producer(node)
+    producer.write()
+    batch = make_batch(
+        timestamps=(node.clock.now_ms,),
+        producer_id=producer.producer_id,
+        producer_epoch=0,
+        base_sequence=1,
+        transactional=True,
+    )
+    refused = {0: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
+    assert node.append(batch).codes == refused, "although the transaction is open"
+    assert replica.log.log_end_offset == 1
+
+
 def test_ordinary_batches_of_a_producer_in_a_transaction_are_refused(node, replica):
     producer = Producer(node)
     producer.write()
