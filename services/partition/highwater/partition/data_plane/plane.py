@@ -16,7 +16,7 @@ from highwater.model.transactions import MarkerTarget, TransactionVerifier
 from highwater.partition.data_plane.node_group import MarkerGroup
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.data_plane.replica_role import unknown
-from highwater.partition.data_plane.verified_appends import AppendVerification
+from highwater.partition.data_plane.verified_appends import AppendVerification, VerifiedAppends
 from highwater.partition.data_plane.waiters import FetchWait
 from highwater.partition.storage.errors import (
     CorruptIndexError,
@@ -121,12 +121,17 @@ class DataPlane:
             group.fail(unknown(replica.storage_error, str(error)))
 
     def _waits(self, replica: PartitionReplica, group: AppendGroup) -> bool:
-        verification = self._verification
-        return verification is not None and verification.takes(replica, group)
+        verified = replica.verified
+        if verified is None:
+            if self._verification is None:
+                return False
+            append = partial(self.append_late, replica)
+            verified = replica.verified = VerifiedAppends(replica, self._verification, append)
+        return verified.takes(group)
 
     def verify_by(self, verifier: TransactionVerifier) -> None:
         """Before this, no client's transaction begins here."""
-        self._verification = AppendVerification(verifier, self._call_later, self.append_late)
+        self._verification = AppendVerification(verifier, self._call_later)
 
     def append_marker(self, group: MarkerGroup) -> None:
         """Appends a transaction's marker; the group is completed once, now or when committed."""

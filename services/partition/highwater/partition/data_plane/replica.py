@@ -61,6 +61,7 @@ class PartitionReplica(ReplicaRole):
 
     __slots__ = (
         "_on_log_failure",
+        "_verifications",
         "answers",
         "conversions",
         "policy",
@@ -80,6 +81,7 @@ class PartitionReplica(ReplicaRole):
         super().__init__(**place)
         self.port: ReplicationPort[PartitionReplica] = Alone() if port is None else port
         self.policy = policy
+        self._verifications = self.log.producers.states.verifications
         self._on_log_failure = on_log_failure
         self.answers = AppendAnswers(self, append=self._append_queued)
         """Answers the groups that `append` was given."""
@@ -109,7 +111,7 @@ class PartitionReplica(ReplicaRole):
     def _stopped_leading(self, error_code: int) -> None:
         super()._stopped_leading(error_code)
         self.answers.leader_gone(error_code)
-        self.log.producers.states.verifications.clear()
+        self._verifications.clear()
         if self.verified is not None:
             self.verified.leader_gone()
 

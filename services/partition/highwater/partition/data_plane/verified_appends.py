@@ -20,7 +20,7 @@ Sources: Kafka's `ReplicaManager.handleProduceAppend`, `AddPartitionsToTxnManage
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from highwater.hop.append import AppendGroup, Failure, TransactionalWrite
 from highwater.kafka.error_codes import ErrorCode
@@ -35,9 +35,7 @@ from highwater.model.time import CallLater
 from highwater.model.transactions import PartitionWriter, TransactionVerifier
 from highwater.partition.core.producers import last_sequence
 from highwater.partition.core.verifications import Verification, produce_error
-
-if TYPE_CHECKING:
-    from highwater.partition.data_plane.replica import PartitionReplica
+from highwater.partition.data_plane.replica_role import ReplicaRole
 
 GROUPS_MAX: Final = 4096
 """That wait at one partition."""
@@ -58,26 +56,12 @@ _Writer = tuple[int, int]
 class AppendVerification:
     """Of one data plane: the way to coordinators, and how much waits for them."""
 
-    __slots__ = ("append", "call_later", "nbytes", "verifier")
+    __slots__ = ("call_later", "nbytes", "verifier")
 
-    def __init__(
-        self,
-        verifier: TransactionVerifier,
-        call_later: CallLater,
-        append: "Callable[[PartitionReplica, AppendGroup], None]",
-    ) -> None:
-        """`append` gives a group to its replica, and raises nothing."""
+    def __init__(self, verifier: TransactionVerifier, call_later: CallLater) -> None:
         self.verifier = verifier
         self.call_later = call_later
-        self.append = append
         self.nbytes = 0
-
-    def takes(self, replica: "PartitionReplica", group: AppendGroup) -> bool:
-        """True if the group waits, or was refused; False if it is to be appended now."""
-        verified = replica.verified
-        if verified is None:
-            verified = replica.verified = VerifiedAppends(replica, self)
-        return verified.takes(group)
 
 
 class _Waiting:
@@ -98,11 +82,18 @@ class _Waiting:
 class VerifiedAppends:
     """See the module. Made with the replica's first transactional group; lives as long as it."""
 
-    __slots__ = ("_count", "_looks", "_node", "_queues", "_replica")
+    __slots__ = ("_append", "_count", "_looks", "_node", "_queues", "_replica")
 
-    def __init__(self, replica: "PartitionReplica", node: AppendVerification) -> None:
+    def __init__(
+        self,
+        replica: ReplicaRole,
+        node: AppendVerification,
+        append: Callable[[AppendGroup], None],
+    ) -> None:
+        """`append` gives a group to the replica, and raises nothing."""
         self._replica = replica
         self._node = node
+        self._append = append
         self._queues: dict[str, _Waiting] = {}
         self._count = 0
         self._looks = False
@@ -198,7 +189,7 @@ class VerifiedAppends:
             self._leave(group)
             waiting.asked_for = None
             if not missing or not _refuse(group, refused):
-                self._node.append(self._replica, group)
+                self._append(group)
         if self._queues.get(name) is waiting:
             del self._queues[name]
 
