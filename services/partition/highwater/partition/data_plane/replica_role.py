@@ -185,6 +185,7 @@ class ReplicaRole:
                 self.ask_port(effect.StopFollowing())
                 self.log.epochs.begin(wanted.leader_epoch)
                 self._catching_up = True
+                self._look_again()
             case effect.BeginEpochBehind():
                 self._begin_epoch_behind(wanted)
             case effect.StopLeading():
@@ -199,6 +200,7 @@ class ReplicaRole:
                 self._log_cut()
             case effect.AdvanceLogStart():
                 self.log.advance_start(wanted.offset)
+                self._look_again()
 
     def _begin_epoch_behind(self, wanted: effect.BeginEpochBehind) -> None:
         """Raises LogDirFailure."""
@@ -207,6 +209,11 @@ class ReplicaRole:
         if wanted.leader_epoch != NO_EPOCH:
             epochs.begin(wanted.leader_epoch)
             self._catching_up = True
+
+    def _look_again(self) -> None:
+        """Lets fetches see a new leader epoch, or a new log start offset."""
+        if self.waiters.fetches:
+            self.waiters.caught_up()
 
     def _log_cut(self) -> None:
         log = self.log
