@@ -208,11 +208,12 @@ def stable(node):
 
 def test_a_high_watermark_that_moves_into_a_group_is_told(client, node):
     """The rest of the group may be missing for long, if a follower has stopped."""
-    node.append(make_batch(), partition=2)
-    client.set.update(2, ask(1, 2))
-    assert client.fetch(max_wait_ms=0).told == {2: (0, 1, 0)}
     replica = node.plane.replicas[ask(0).topic_id, 2]
     image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 9), isr=(1, 9))
+    node.append(make_batch(), partition=2, acks=1)
+    follower_fetched(replica, 9, 1)
+    client.set.update(2, ask(1, 2))
+    assert client.fetch(max_wait_ms=0).told == {2: (0, 1, 0)}
     client.fetch()
     node.append(make_batch(), make_batch(), partition=2, acks=1)
     follower_fetched(replica, 9, 2)
