@@ -106,8 +106,8 @@ def test_an_unknown_topic(connection: RawConnection, topic: str) -> None:
         pytest.param(batch([b"a"], control=True), ErrorCode.INVALID_RECORD, id="control batch"),
         pytest.param(
             patched(batch([b"a"], producer=(5, 0), sequence=0), _ATTRIBUTES_AT, ">h", 0x10),
-            ErrorCode.INVALID_TXN_STATE,
-            id="of a transaction that was not begun",
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            id="transactional, and no transactional id",
         ),
         pytest.param(
             patched(batch([b"a"]), _LAST_OFFSET_DELTA_AT, ">i", 7),

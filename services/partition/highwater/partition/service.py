@@ -104,6 +104,7 @@ class PartitionService:
         self.static_configs = static_configs(config)
         self._client = ControllerClient(endpoints)
         self.coordinators = self._make_coordinators(group_metadata_partitions)
+        self.plane.verify_by(self.coordinators.verifier)
         wanted = config.acks_1_needs_session
         self._session = ControllerSession(clock.monotonic_ms) if wanted else None
         self.replication = self._make_replication()

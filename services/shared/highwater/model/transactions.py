@@ -1,4 +1,6 @@
-"""Nouns of transactions (KIP-98) that partition nodes share: markers, and who takes them."""
+"""Nouns of transactions (KIP-98, KIP-890) that partition nodes share: markers, and who takes them;
+writers, and who verifies them.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,5 +35,30 @@ class MarkerTarget(Protocol):
 
         `leader_epoch` is the one in which this node leads. `done(error_code)` is called once, on the
         loop, now or later: 0 when the marker is committed, else Kafka's code.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionWriter:
+    """A producer that writes to a partition within a transaction."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    topic: str
+    partition: int
+    adds_partition: bool
+    """Whether the partition is to be added to the transaction, or has to be in it."""
+
+
+class TransactionVerifier(Protocol):
+    """Asks transaction coordinators on behalf of the partitions that this node leads."""
+
+    def verify(self, writer: PartitionWriter, done: Callable[[int], None]) -> None:
+        """Whether the partition is in the producer's open transaction, after it was perhaps added.
+
+        Never raises. `done(error_code)` is called once, on the loop: 0 if it is, else Kafka's code of
+        AddPartitionsToTxn, NETWORK_EXCEPTION if the coordinator did not answer.
         """
         ...

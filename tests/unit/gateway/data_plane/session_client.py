@@ -44,16 +44,26 @@ class SessionWorld(World):
     def use(self, connection):
         self.session, self.wire = connection
 
-    def ask(self, version, session_id, epoch, offsets=(), *, forget=(), topic="orders", **fields):
+    def ask(
+        self,
+        version,
+        session_id,
+        epoch,
+        offsets=(),
+        *,
+        forget=(),
+        topic="orders",
+        topic_id=None,
+        **fields,
+    ):
         """Send a Fetch for {partition: offset} of a topic."""
         by_id = version >= 13
-        name, topic_id = ("", topic_id_of(topic)) if by_id else (topic, bytes(16))
+        name, topic_id = ("", topic_id or topic_id_of(topic)) if by_id else (topic, bytes(16))
         asked = [
             fetch.FetchRequestFetchPartition(partition=p, fetch_offset=o, partition_max_bytes=1000)
             for p, o in dict(offsets).items()
         ]
         request = fetch.FetchRequest(
-            max_wait_ms=500,
             min_bytes=1,
             max_bytes=1 << 20,
             session_id=session_id,
@@ -62,7 +72,7 @@ class SessionWorld(World):
             forgotten_topics_data=[fetch.FetchRequestForgottenTopic(name, topic_id, list(forget))]
             if forget
             else [],
-            **fields,
+            **{"max_wait_ms": 500, **fields},
         )
         header = encode_request_header(fetch.API_KEY, version, 5, "client")
         self.send(bytearray(header + fetch.encode_request(request, version)))

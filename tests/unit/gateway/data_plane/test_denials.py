@@ -12,7 +12,7 @@ from highwater.gateway.routing.client import ClientInfo, Peer
 from highwater.gateway.routing.table import RoutingTable
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import fetch, produce
-from highwater.kafka.records.batch import ATTRIBUTES_AT, TRANSACTIONAL_BIT
+from highwater.kafka.records.batch import ATTRIBUTES_AT, MAGIC, MAGIC_AT, TRANSACTIONAL_BIT
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import ANONYMOUS, AllowAll, Requester, Resource, ResourceType
 from highwater.model.ids import DEFAULT_INSTANCE
@@ -34,6 +34,7 @@ ID_DENIED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 def batch(attributes=0):
     header = bytearray(61)
+    header[MAGIC_AT] = MAGIC
     header[ATTRIBUTES_AT + 1] = attributes
     return header
 

@@ -43,7 +43,8 @@ class Link:
     def __init__(self):
         self.batches = []
 
-    def append(self, route, acks, batch, nbytes, sink, index, deadline_ms):
+    def append(self, route, acks, batch, nbytes, sink, index, deadline_ms, transaction=None):
+        assert transaction is None
         assert nbytes == len(batch)
         assert not memoryview(batch).readonly  # A leader in this process writes the offset into it.
         self.batches.append((route.partition, bytes(batch), deadline_ms, sink, index))

@@ -6,7 +6,7 @@ from highwater.gateway.data_plane.produce_path import ProducePath
 from highwater.gateway.routing.client import ClientInfo
 from highwater.hop.append import Failure, TransactionalWrite
 from highwater.kafka.error_codes import ErrorCode
-from highwater.kafka.records.batch import ATTRIBUTES_AT, TRANSACTIONAL_BIT
+from highwater.kafka.records.batch import ATTRIBUTES_AT, MAGIC, MAGIC_AT, TRANSACTIONAL_BIT
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import Resource, ResourceType
 from tests.unit.gateway.core.shape_frames import produce_frame
@@ -24,6 +24,7 @@ def w():
 
 def transactional(nbytes=70, bits=TRANSACTIONAL_BIT):
     records = bytearray(nbytes)
+    records[MAGIC_AT] = MAGIC
     records[ATTRIBUTES_AT + 1] = bits
     return bytes(records)
 

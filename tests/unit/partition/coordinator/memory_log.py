@@ -16,6 +16,7 @@ from highwater.kafka.records.builder import end_transaction_marker
 from highwater.model.ids import TopicId
 from highwater.model.transactions import TransactionMarker
 from highwater.partition.coordinator.log_port import LogPlace
+from highwater.partition.core.verifications import Verification, Verifications
 
 TOPIC_ID = TopicId(b"consumer offsets")
 
@@ -43,6 +44,9 @@ class MemoryLog:
         self.in_call = in_call
         """Call back inside `append` instead of in the next turn."""
         self.producer_epochs: dict[int, int] = {}
+        self.open: set[tuple[int, int]] = set()
+        """Producers and their epochs in open transactions."""
+        self.verifications = Verifications()
         self.refused_markers = 0
         """The code of `refuse_marker`."""
         self.fail_with = 0
@@ -95,6 +99,24 @@ class MemoryLog:
     def refuse_producer(self, partition: int, producer_id: int, producer_epoch: int) -> int:
         old = producer_epoch < self.producer_epochs.get(producer_id, -1)
         return ErrorCode.INVALID_PRODUCER_EPOCH if old else 0
+
+    def in_transaction(self, partition: int, producer_id: int, producer_epoch: int) -> bool:
+        return (producer_id, producer_epoch) in self.open
+
+    def ask_verification(
+        self, partition: int, producer_id: int, producer_epoch: int
+    ) -> Verification:
+        return self.verifications.asked(producer_id, producer_epoch, -1)
+
+    def grant_verification(
+        self, partition: int, producer_id: int, verification: Verification
+    ) -> bool:
+        return self.verifications.grant(producer_id, verification)
+
+    def end_verification(self, partition: int, marker: TransactionMarker) -> None:
+        self.verifications.ended(
+            marker.producer_id, marker.producer_epoch, strict=marker.transaction_version >= 2
+        )
 
     def refuse_marker(self, partition: int, marker: TransactionMarker) -> int:
         return self.refused_markers

@@ -13,6 +13,8 @@ from collections.abc import Callable
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.records.batch import RecordBatchView, set_base_offset_and_epoch
+from highwater.kafka.records.builder import end_transaction_marker
+from highwater.model.transactions import TransactionMarker
 from highwater.partition.coordinator.log_port import LogPlace
 from tests.unit.partition.coordinator.memory_log import place_of
 
@@ -57,6 +59,28 @@ class NodeLog:
         self.batches.append(bytes(data))
         self.waiting.append((self.log_end_offset(partition), base, on_committed))
         self.advance()
+
+    def append_marker(
+        self,
+        partition: int,
+        leader_epoch: int,
+        marker: TransactionMarker,
+        on_committed: Callable[[int, int], None],
+    ) -> None:
+        batch = end_transaction_marker(
+            commit=marker.committed,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            coordinator_epoch=marker.coordinator_epoch,
+            timestamp_ms=0,
+        )
+        self.append(partition, leader_epoch, batch, on_committed)
+
+    def refuse_producer(self, partition: int, producer_id: int, producer_epoch: int) -> int:
+        return 0
+
+    def refuse_marker(self, partition: int, marker: TransactionMarker) -> int:
+        return 0
 
     def refusal(self, partition: int, leader_epoch: int) -> int:
         if not self.leading or leader_epoch != self.epoch:

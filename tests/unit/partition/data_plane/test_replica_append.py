@@ -54,9 +54,9 @@ REFUSED = {
         ErrorCode.INVALID_RECORD,
     ),
     "control": (resealed(good(), 21, ">h", 0x20), ErrorCode.INVALID_RECORD),
-    "of an unknown transaction": (
+    "of a transaction without its id": (
         make_batch(producer_id=5, producer_epoch=0, base_sequence=0, transactional=True),
-        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     ),
     "transactional control": (resealed(good(), 21, ">h", 0x30), ErrorCode.INVALID_RECORD),
     "stamped by the client": (resealed(good(), 21, ">h", 0x08), ErrorCode.INVALID_TIMESTAMP),

@@ -1,5 +1,7 @@
 """Transactions at a leader: what is accepted, and what a read_committed consumer gets when."""
 
+import asyncio
+
 import pytest
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
@@ -55,7 +57,7 @@ def latest(node, isolation_level):
         topic_id=TOPIC, partition=0, current_leader_epoch=-1, timestamp=LATEST
     )
     request = pb.ListOffsetsRequest(isolation_level=isolation_level, partitions=[asked])
-    return queries.list_offsets(request).results[0].offset
+    return asyncio.run(queries.list_offsets(request)).results[0].offset
 
 
 # ---- appends ----
@@ -69,6 +71,21 @@ def test_a_transaction_that_nobody_has_verified_is_refused(node, replica):
     assert producer.write(known=False).codes == {0: 0}, "it is open here"
     assert producer.end(commit=True) == [0]
     assert producer.write(known=False).codes == {0: ErrorCode.INVALID_TXN_STATE}
+
+
+def test_batches_of_a_transaction_without_its_id_are_refused(node, replica):
+    producer = Producer(node)
+    producer.write()
+    batch = make_batch(
+        timestamps=(node.clock.now_ms,),
+        producer_id=producer.producer_id,
+        producer_epoch=0,
+        base_sequence=1,
+        transactional=True,
+    )
+    refused = {0: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
+    assert node.append(batch).codes == refused, "although the transaction is open"
+    assert replica.log.log_end_offset == 1
 
 
 def test_ordinary_batches_of_a_producer_in_a_transaction_are_refused(node, replica):

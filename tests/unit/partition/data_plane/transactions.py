@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from highwater.hop.append import TransactionalWrite
 from highwater.model.transactions import TransactionMarker
+from highwater.partition.core.producers import ProducerStates
 from highwater.partition.data_plane.markers import MarkerWriter
 from tests.support.log_batches import make_batch
 from tests.unit.hop.sinks import TOPIC, Sink
@@ -30,11 +31,24 @@ class Producer:
             transactional=transactional,
         )
         group, sink = self.node.group(batch, acks=acks)
-        group.transaction = WRITE if known else None
+        if transactional:
+            group.transaction = WRITE
+        if known and transactional:
+            self.grant()
         self.node.plane.append([group])
         if sink.codes.get(0) == 0:
             self.sequence += records
         return sink
+
+    def grant(self) -> None:
+        """The coordinator knows of the transaction."""
+        verifications = self.states.verifications
+        asked = verifications.asked(self.producer_id, self.epoch, self.sequence)
+        assert verifications.grant(self.producer_id, asked)
+
+    @property
+    def states(self) -> ProducerStates:
+        return self.node.plane.replicas[TOPIC, 0].log.producers.states
 
     def end(
         self,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.registry import request_codec
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
+from highwater.model.transactions import PartitionWriter
 from highwater.partition.coordinator.shard_host import HostSettings, HostState
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.runtime import GroupCoordinator
@@ -23,6 +25,19 @@ def is_active(coordinator: GroupCoordinator, partition: int) -> bool:
     """Whether the partition is loaded and serves calls."""
     host = coordinator._hosts.by_partition.get(partition)
     return host is not None and host.state is HostState.ACTIVE
+
+
+class Verifier:
+    """A transaction coordinator that answers at once, unless the test does."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[PartitionWriter, Callable[[int], None]]] = []
+        self.answers = True
+
+    def verify(self, writer: PartitionWriter, done: Callable[[int], None]) -> None:
+        self.asked.append((writer, done))
+        if self.answers:
+            done(0)
 
 
 class Sent:
@@ -70,6 +85,7 @@ class Node:
     ) -> None:
         self.log = log or MemoryLog()
         self.snapshots = snapshots or MemorySnapshots()
+        self.verifier = Verifier()
         ids = itertools.count(1)
         self.coordinator = GroupCoordinator(
             log=self.log,
@@ -78,6 +94,7 @@ class Node:
             clock=clock or SystemClock(),
             logger=logger or silent_logger(),
             config=config,
+            verifier=self.verifier,
             settings=settings,
             new_id=lambda: f"id{next(ids)}",
             default_instance_only=default_instance_only,

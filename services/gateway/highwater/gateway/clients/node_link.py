@@ -182,8 +182,12 @@ class GrpcNodeLink:
     async def write_txn_markers(
         self, request: pb.WriteTxnMarkersRequest, timeout_s: float
     ) -> pb.WriteTxnMarkersResponse:
-        """Answers in the order of the request; raises UnreachableError."""
-        return await self._call("WriteTxnMarkers", request, pb.WriteTxnMarkersResponse, timeout_s)
+        """Answers in the order of the request; raises UnreachableError, and markers may have been
+        written all the same: a second one could end the producer's next transaction.
+        """
+        return await self._call(
+            "WriteTxnMarkers", request, pb.WriteTxnMarkersResponse, timeout_s, idempotent=False
+        )
 
     async def describe_log_dirs(
         self, request: pb.DescribeLogDirsRequest, timeout_s: float

@@ -13,7 +13,7 @@ from highwater.hop.append import Batch, Failure
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.fetch import FetchRequest
 from highwater.kafka.messages.produce import ProduceRequest
-from highwater.kafka.records.batch import ATTRIBUTES_AT, TRANSACTIONAL_BIT
+from highwater.kafka.records.batch import ATTRIBUTES_AT, MAGIC, MAGIC_AT, TRANSACTIONAL_BIT
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import (
     Authorizer,
@@ -81,6 +81,7 @@ def has_transactional_records(request: ProduceRequest) -> bool:
     return any(
         isinstance(data.records, Batch)
         and len(data.records) > low_byte_at
+        and data.records[MAGIC_AT] == MAGIC
         and data.records[low_byte_at] & TRANSACTIONAL_BIT
         for topic in request.topic_data
         for data in topic.partition_data

@@ -18,7 +18,13 @@ from highwater.model.ids import TopicId
 from highwater.model.transactions import TransactionMarker
 from highwater.partition.coordinator.log_port import LogPlace
 from highwater.partition.core.leader_epochs import NO_EPOCH
-from highwater.partition.core.producers import ACCEPT
+from highwater.partition.core.producers import (
+    ACCEPT,
+    NO_SEQUENCE,
+    STRICT_EPOCHS_FROM,
+    ProducerStates,
+)
+from highwater.partition.core.verifications import Verification
 from highwater.partition.data_plane.node_group import MarkerGroup, NodeGroup
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
@@ -117,6 +123,37 @@ class DataPlaneLog:
         """The code with which a batch of this producer's transaction would fail, 0 if it would not."""
         states = self._replica(partition).log.producers.states
         return _code(states.check_epoch(producer_id, producer_epoch))
+
+    def in_transaction(self, partition: int, producer_id: int, producer_epoch: int) -> bool:
+        """Whether the producer has a transaction open in the log, in this epoch."""
+        return self._producers(partition).in_transaction(producer_id, producer_epoch)
+
+    def ask_verification(
+        self, partition: int, producer_id: int, producer_epoch: int
+    ) -> Verification:
+        """See `Verifications.asked`; what is written has no sequence."""
+        verifications = self._producers(partition).verifications
+        return verifications.asked(producer_id, producer_epoch, NO_SEQUENCE)
+
+    def grant_verification(
+        self, partition: int, producer_id: int, verification: Verification
+    ) -> bool:
+        """See `Verifications.grant`."""
+        replica = self._find(partition)
+        if replica is None:
+            return False
+        return replica.log.producers.states.verifications.grant(producer_id, verification)
+
+    def end_verification(self, partition: int, marker: TransactionMarker) -> None:
+        """See `Verifications.ended`."""
+        self._producers(partition).verifications.ended(
+            marker.producer_id,
+            marker.producer_epoch,
+            strict=marker.transaction_version >= STRICT_EPOCHS_FROM,
+        )
+
+    def _producers(self, partition: int) -> ProducerStates:
+        return self._replica(partition).log.producers.states
 
     def refuse_marker(self, partition: int, marker: TransactionMarker) -> int:
         """The code with which this marker would fail, 0 if it would not."""

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from highwater.model.ids import TopicId
 from highwater.model.transactions import TransactionMarker
+from highwater.partition.core.verifications import Verification
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +60,26 @@ class CoordinatorLog(Protocol):
         """The error code with which `append` would fail because of the producer of a batch in a
         transaction: INVALID_PRODUCER_EPOCH; 0 if it would not.
         """
+        ...
+
+    def in_transaction(self, partition: int, producer_id: int, producer_epoch: int) -> bool:
+        """Whether the producer has a transaction open in the log, in this epoch."""
+        ...
+
+    def ask_verification(
+        self, partition: int, producer_id: int, producer_epoch: int
+    ) -> Verification:
+        """The transaction coordinator is asked for the producer."""
+        ...
+
+    def grant_verification(
+        self, partition: int, producer_id: int, verification: Verification
+    ) -> bool:
+        """It has agreed; False if a marker or the end of the leadership came before."""
+        ...
+
+    def end_verification(self, partition: int, marker: TransactionMarker) -> None:
+        """A marker is about to be appended."""
         ...
 
     def refuse_marker(self, partition: int, marker: TransactionMarker) -> int:

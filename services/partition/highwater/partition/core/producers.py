@@ -41,6 +41,7 @@ from highwater.partition.core.producer_entry import (
 )
 from highwater.partition.core.producer_generations import ProducerGenerations
 from highwater.partition.core.transactions import AbortedTransaction, Transactions
+from highwater.partition.core.verifications import Verifications
 
 ACCEPT: Final = -1
 """`ProducerStates.check`: the batch is new and in order."""
@@ -96,7 +97,7 @@ class ProducerStates:
     `append` is hot path: one lookup, one entry packed.
     """
 
-    __slots__ = ("_known", "_limit", "_open", "budget", "evicted", "transactions")
+    __slots__ = ("_known", "_limit", "_open", "budget", "evicted", "transactions", "verifications")
 
     def __init__(self, limit: int = PER_PARTITION_DEFAULT) -> None:
         """`limit` is the number of producers beyond which the longest silent one is evicted."""
@@ -105,6 +106,7 @@ class ProducerStates:
         self._limit = limit
         self.transactions = Transactions()
         self._open = self.transactions.open
+        self.verifications = Verifications()
         self.budget: ProducerBudget | None = None
         self.evicted = 0
         """Producers that were forgotten because there were too many."""
@@ -162,9 +164,10 @@ class ProducerStates:
     ) -> int:
         """As `append`, for a batch of a transaction, which it begins if the producer has none open.
 
-        Only if `may_begin` it may do so, or go on with one in a newer epoch: the coordinator knows
-        of it (KIP-890). Otherwise INVALID_TXN_STATE, as in Kafka's `UnifiedLog.append`. Offsets that
-        a group coordinator writes have no sequence (-1): only their epoch is judged.
+        Only if `may_begin` it may do so, or go on with one in a newer epoch, or if the coordinator
+        has granted it (`verifications`). Otherwise INVALID_TXN_STATE, as in Kafka's
+        `UnifiedLog.append`. Offsets that a group coordinator writes have no sequence (-1): only
+        their epoch is judged.
         """
         last = last_sequence(base_sequence, last_offset_delta)
         if base_sequence == NO_SEQUENCE:
@@ -174,8 +177,11 @@ class ProducerStates:
         if verdict >= 0:
             return verdict
         if not may_begin and not self.in_transaction(producer_id, epoch):
-            return INVALID_TXN_STATE
+            refused = self.verifications.refuse(producer_id, epoch, base_sequence)
+            if refused:
+                return -refused
         if verdict == ACCEPT:
+            self.verifications.begun(producer_id)
             self.record_append(
                 producer_id, epoch, last, base_offset, last_offset_delta, timestamp,
                 transactional=True,
@@ -361,6 +367,7 @@ class ProducerStates:
             self.budget.changed(-len(self._known))
         self._known.clear()
         self.transactions.clear()
+        self.verifications.clear()
 
     def packed(self) -> list[bytes]:
         """Every producer's batches, oldest first, as entries one behind another: what a snapshot is

@@ -12,11 +12,12 @@ from highwater.hop.fetch import READ_COMMITTED, FetchedPartition, FetchSet, Fetc
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId, TopicId
 from highwater.model.time import CallLater
-from highwater.model.transactions import MarkerTarget
+from highwater.model.transactions import MarkerTarget, TransactionVerifier
 from highwater.partition.data_plane.fetch_sets import ServedSet
 from highwater.partition.data_plane.node_group import MarkerGroup
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.data_plane.replica_role import unknown
+from highwater.partition.data_plane.verified_appends import AppendVerification, VerifiedAppends
 from highwater.partition.data_plane.waiters import FetchWait
 from highwater.partition.storage.errors import (
     CorruptIndexError,
@@ -75,6 +76,7 @@ class DataPlane:
         self.replicas: dict[tuple[TopicId, int], PartitionReplica] = {}
         self.marker_targets: dict[TopicId, MarkerTarget] = {}
         """Who writes the markers of transactions in topics whose records are a coordinator's."""
+        self._verification: AppendVerification | None = None
         self._call_later = call_later
         self._on_bug = on_bug
         self._on_damage = on_damage
@@ -99,7 +101,8 @@ class DataPlane:
                 group.fail(self._no_replica(group))
             else:
                 try:
-                    replica.append(group)
+                    if group.transaction is None or not self._waits(replica, group):
+                        replica.append(group)
                 except Exception as error:  # noqa: BLE001 - one partition's bug, not the node's.
                     self._append_broke(replica, group, error)
 
@@ -118,6 +121,19 @@ class DataPlane:
         if not group.completed:
             group.fail(unknown(replica.storage_error, str(error)))
 
+    def _waits(self, replica: PartitionReplica, group: AppendGroup) -> bool:
+        verified = replica.verified
+        if verified is None:
+            if self._verification is None:
+                return False
+            append = partial(self.append_late, replica)
+            verified = replica.verified = VerifiedAppends(replica, self._verification, append)
+        return verified.takes(group)
+
+    def verify_by(self, verifier: TransactionVerifier) -> None:
+        """Before this, no client's transaction begins here."""
+        self._verification = AppendVerification(verifier, self._call_later)
+
     def append_marker(self, group: MarkerGroup) -> None:
         """Appends a transaction's marker; the group is completed once, now or when committed."""
         replica = self.replicas.get((group.topic_id, group.partition))
@@ -127,10 +143,7 @@ class DataPlane:
         try:
             replica.append_marker(group)
         except Exception as error:  # noqa: BLE001 - as in `append`.
-            replica.fail()
-            self._on_bug(replica, error)
-            if not group.completed:
-                group.fail(unknown(replica.storage_error, str(error)))
+            self._append_broke(replica, group, error)
 
     def _no_replica(self, group: AppendGroup) -> Failure:
         """The failure of a group that came to the wrong node.

@@ -32,7 +32,7 @@ from highwater.kafka.records.compression import Compression
 from highwater.kafka.records.record import RECORD_SIZE_MIN
 from highwater.partition.core import replica_effects as effect
 from highwater.partition.core import replica_events as on
-from highwater.partition.core.producers import ACCEPT
+from highwater.partition.core.producers import ACCEPT, STRICT_EPOCHS_FROM
 from highwater.partition.core.succession import have_all
 from highwater.partition.data_plane.append_answers import AppendAnswers
 from highwater.partition.data_plane.conversions import Conversions
@@ -43,11 +43,14 @@ from highwater.partition.data_plane.ranges import SegmentRange
 from highwater.partition.data_plane.refusals import verdict_on
 from highwater.partition.data_plane.replica_role import ReplicaPlace, ReplicaRole
 from highwater.partition.data_plane.replication_port import Alone, ReplicationPort
+from highwater.partition.data_plane.verified_appends import VerifiedAppends
 from highwater.partition.data_plane.waiters import CommitWait
 from highwater.partition.storage.errors import LogDirFailure, StorageError
 from highwater.partition.storage.log.append_info import LogAppendInfo
 
 _FORBIDDEN_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT
+_NO_TRANSACTIONAL_ID = -int(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+"""Nobody was asked whether the client may write in a transaction; as in Kafka's `KafkaApis`."""
 _COMPRESSION_MAX = int(Compression.ZSTD)
 """A plain number: to compare with the enumeration's member takes four times as long."""
 _unpack_header = BATCH_HEADER.unpack_from
@@ -58,10 +61,12 @@ class PartitionReplica(ReplicaRole):
 
     __slots__ = (
         "_on_log_failure",
+        "_verifications",
         "answers",
         "conversions",
         "policy",
         "port",
+        "verified",
     )
 
     def __init__(
@@ -76,11 +81,14 @@ class PartitionReplica(ReplicaRole):
         super().__init__(**place)
         self.port: ReplicationPort[PartitionReplica] = Alone() if port is None else port
         self.policy = policy
+        self._verifications = self.log.producers.states.verifications
         self._on_log_failure = on_log_failure
         self.answers = AppendAnswers(self, append=self._append_queued)
         """Answers the groups that `append` was given."""
         self.conversions: Conversions | None = None
         """Set once the topic had a compression.type of its own."""
+        self.verified: VerifiedAppends | None = None
+        """Set once a transaction's group came: those that wait for the coordinator."""
 
     # ---- role ----
 
@@ -103,6 +111,9 @@ class PartitionReplica(ReplicaRole):
     def _stopped_leading(self, error_code: int) -> None:
         super()._stopped_leading(error_code)
         self.answers.leader_gone(error_code)
+        self._verifications.clear()
+        if self.verified is not None:
+            self.verified.leader_gone()
 
     def resign(self) -> bool:
         """See `ReplicaRole`. Not while groups wait for a stalled disk: others would overtake."""
@@ -215,10 +226,14 @@ class PartitionReplica(ReplicaRole):
             if failure is None and pid >= 0:
                 states = log.producers.states
                 if attributes & TRANSACTIONAL_BIT:
-                    known = states.append_transactional(
-                        pid, header[10], header[11], last_delta, offset, timestamp,
-                        may_begin=group.transaction is not None or isinstance(group, NodeGroup),
-                    )  # fmt: skip
+                    of_node = isinstance(group, NodeGroup)
+                    if group.transaction is None and not of_node:
+                        known = _NO_TRANSACTIONAL_ID
+                    else:
+                        known = states.append_transactional(
+                            pid, header[10], header[11], last_delta, offset, timestamp,
+                            may_begin=of_node,
+                        )  # fmt: skip
                 else:
                     known = states.append(
                         pid, header[10], header[11], last_delta, offset, timestamp
@@ -298,6 +313,11 @@ class PartitionReplica(ReplicaRole):
         batch = marker_batch(marker, offset, epoch, now_ms)
         if self.policy.log_append_time:
             restamp_log_append_time(batch, 0, len(batch), now_ms)
+        states.verifications.ended(
+            marker.producer_id,
+            marker.producer_epoch,
+            strict=marker.transaction_version >= STRICT_EPOCHS_FROM,
+        )
         ended = states.record_marker(
             marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, offset, now_ms
         )

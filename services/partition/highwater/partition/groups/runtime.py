@@ -13,10 +13,11 @@ from typing import Final
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.errors import DecodeError
 from highwater.model.ids import InstanceId
 from highwater.model.partitioning import coordinator_partition
 from highwater.model.time import Clock
-from highwater.model.transactions import TransactionMarker
+from highwater.model.transactions import TransactionMarker, TransactionVerifier
 from highwater.partition.coordinator.calls import Handler, ShardCalls, ShardOf
 from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.coordinator.hosts import ShardHosts
@@ -41,6 +42,7 @@ from highwater.partition.groups.handlers import (
     txn_offset_commit,
 )
 from highwater.partition.groups.kind import group_kind
+from highwater.partition.groups.offset_verification import OffsetVerification
 from highwater.runtime.logging import Logger
 
 _HANDLERS: Final[dict[int, Handler[GroupCoordinatorShard]]] = {
@@ -82,10 +84,12 @@ class GroupCoordinator:
         settings: HostSettings | None = None,
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
         default_instance_only: bool = True,
+        verifier: TransactionVerifier,
     ) -> None:
         """`partitions` is the topic's partition count, which never changes."""
         self._clock = clock
         self._log = log
+        self._verification = OffsetVerification(log, verifier)
         self._hosts = ShardHosts(
             group_kind(config or GroupConfig(), new_id),
             log=log,
@@ -127,7 +131,7 @@ class GroupCoordinator:
         elif key in _HANDLERS:
             calls.one_key(call, _HANDLERS[key])
         elif key == ApiKey.TXN_OFFSET_COMMIT:
-            calls.one_key(call, self._commit_in_transaction)
+            self._submit_in_transaction(call)
         elif key == ApiKey.LIST_GROUPS:
             calls.all_shards(call, self._list_groups)
         else:
@@ -136,6 +140,28 @@ class GroupCoordinator:
     def cancel(self, call: CoordinatorCall) -> None:
         """The client is gone: forget its parked call and answer nothing."""
         self._hosts.cancel(call)
+
+    def _submit_in_transaction(self, call: CoordinatorCall) -> None:
+        """Verifies the transaction before the call is handled, where it is not open already."""
+        host = self._hosts.by_partition.get(call.partition)
+        if host is not None and not isinstance(host.shard, ErrorCode):
+            try:
+                body = txn_offset_commit.decode(call)
+            except DecodeError:
+                body = None  # Answered as for any other call.
+            if body is not None and self._verification.asks(
+                call, body, partial(self._verified, call)
+            ):
+                return
+        self._calls.one_key(call, self._commit_in_transaction)
+
+    def _verified(self, call: CoordinatorCall, error_code: int) -> None:
+        if call.cancelled:
+            return
+        if error_code:
+            self._calls.one_key(call, partial(_refuse_in_transaction, error_code))
+        else:
+            self._calls.one_key(call, self._commit_in_transaction)
 
     def _commit_in_transaction(
         self, shard: GroupCoordinatorShard, call: CoordinatorCall, now: Moment
@@ -190,14 +216,21 @@ class GroupCoordinator:
         if code:
             done(code)
             return
+        self._verification.marker_decided(partition, marker)
         try:
             shard.end_transaction(marker, host.moment())
             host.settle()
         except Exception as error:  # noqa: BLE001 - a bug costs the shard a reload, not the node.
             host.crash("a transaction marker", error)
+            self._verification.marker_done(partition, marker)
             done(ErrorCode.UNKNOWN_SERVER_ERROR)
             return
-        host.after_commit(lambda error: done(_marker_error(error)))
+
+        def ended(error: int) -> None:
+            self._verification.marker_done(partition, marker)
+            done(_marker_error(error))
+
+        host.after_commit(ended)
 
     # -- for the rest of the node -------------------------------------------------------------
 
@@ -236,6 +269,12 @@ class GroupCoordinator:
             shards_active=active,
             shards_loading=len(self._hosts.by_partition) - active,
         )
+
+
+def _refuse_in_transaction(
+    error_code: int, _shard: GroupCoordinatorShard, call: CoordinatorCall, _now: Moment
+) -> bytes:
+    return txn_offset_commit.refuse(txn_offset_commit.decode(call), call.api_version, error_code)
 
 
 def _marker_error(error: int) -> int:

@@ -1,5 +1,6 @@
 """The coordinators of a node, put together: of groups and of transactions."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Final
 
@@ -21,8 +22,10 @@ from highwater.partition.node.marker_link import FindTarget, MarkerLink
 from highwater.partition.node.node_calls import NodeCalls
 from highwater.partition.node.roles import CoordinatorRoles
 from highwater.partition.node.transaction_settings import transaction_config
+from highwater.partition.node.verifier_link import VerifierLink
 from highwater.partition.transactions.core.image import TopicPartition
 from highwater.partition.transactions.kind import SNAPSHOT_FILE_NAME as TRANSACTION_SNAPSHOT
+from highwater.partition.transactions.partition_verifier import PartitionVerifier
 from highwater.partition.transactions.runtime import TRANSACTION_APIS, TransactionCoordinator
 from highwater.runtime.logging import Logger
 from highwater.runtime.tasks import TaskOwner
@@ -56,6 +59,15 @@ class NodeCoordinators:
     ) -> None:
         """`find_target` finds who takes markers of partitions that this node leads."""
         self._group_partitions = group_metadata_partitions
+        self.calls = NodeCalls(channels)
+        """To other nodes."""
+        self._verifier_link = VerifierLink(
+            node_id=node_id, submit=self.submit, calls=self.calls, tasks=tasks
+        )
+        self.verifier = PartitionVerifier(
+            self._verifier_link, call_soon=asyncio.get_running_loop().call_soon
+        )
+        """Asks any node's coordinator on behalf of this node's partitions."""
         group_log = DataPlaneLog(plane)
         self.groups = GroupCoordinator(
             log=group_log,
@@ -64,9 +76,8 @@ class NodeCoordinators:
             clock=clock,
             logger=log,
             config=group_config(config),
+            verifier=self.verifier,
         )
-        self.calls = NodeCalls(channels)
-        """To other nodes."""
         self._producer_ids = ReadyProducerIds(allocator, tasks, log)
         self._markers = MarkerLink(
             node_id=node_id, find_target=find_target, calls=self.calls, tasks=tasks
@@ -127,6 +138,7 @@ class NodeCoordinators:
         """Before the node takes its roles in an image: what these may need to know of it."""
         self.calls.image_changed(image)
         self._markers.image_changed(image)
+        self._verifier_link.image_changed(image)
 
     def after_image(self) -> None:
         """The node has its roles: what waits for leaders of partitions goes on."""

@@ -1,0 +1,100 @@
+"""The way of verifications to transaction coordinators: in process, or by a call between nodes."""
+
+from collections.abc import Callable
+from typing import Final
+
+from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.hop.coordinator import CoordinatorCall
+from highwater.kafka.api_keys import ApiKey
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.cluster import ClusterImage
+from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, TRANSACTION_STATE_TOPIC, NodeId
+from highwater.model.partitioning import coordinator_partition
+from highwater.partition.node.node_calls import NodeCalls
+from highwater.partition.transactions.partition_verifier import VERSION
+from highwater.runtime.tasks import TaskOwner
+
+TIMEOUT_S: Final = 5.0
+"""Far above what a commit takes. Kafka's is request.timeout.ms, 30 s; but here the next request to that
+node waits for this one, and producers send again."""
+
+EACH_ITS_OWN: Final = -1
+"""As a call's partition: each transactional id has its own."""
+
+
+class VerifierLink:
+    """A `CoordinatorFinder` on the node's own view of the cluster; used on its loop."""
+
+    def __init__(
+        self,
+        *,
+        node_id: Callable[[], int],
+        submit: Callable[[CoordinatorCall], None],
+        calls: NodeCalls,
+        tasks: TaskOwner,
+    ) -> None:
+        """`node_id` is this node's, which it knows once it is registered; `submit` gives a call to this
+        node's coordinator.
+        """
+        self._node_id = node_id
+        self._submit = submit
+        self._calls = calls
+        self._tasks = tasks
+        self._image: ClusterImage | None = None
+
+    def image_changed(self, image: ClusterImage) -> None:
+        """Take the leaders."""
+        self._image = image
+
+    def find(self, transactional_id: str) -> NodeId:
+        """See `CoordinatorFinder`."""
+        image = self._image
+        topic = None if image is None else image.topic(TRANSACTION_STATE_TOPIC, DEFAULT_INSTANCE)
+        if topic is None or not topic.partitions:
+            return NO_NODE
+        number = coordinator_partition(transactional_id, len(topic.partitions))
+        return topic.partitions[number].leader
+
+    def send(self, node: NodeId, body: bytes, done: Callable[[int, bytes], None]) -> None:
+        """See `CoordinatorFinder`."""
+        if node == self._node_id():
+            self._submit(
+                CoordinatorCall(
+                    api_key=ApiKey.ADD_PARTITIONS_TO_TXN,
+                    api_version=VERSION,
+                    instance=DEFAULT_INSTANCE,
+                    client_id="",
+                    client_host="",
+                    body=body,
+                    partition=EACH_ITS_OWN,
+                    deadline_ms=int(TIMEOUT_S * 1000),
+                    reply=done,
+                )
+            )
+        else:
+            self._tasks.start(self._call(node, body, done), name=f"txn-verifications-{node}")
+
+    async def _call(self, node: NodeId, body: bytes, done: Callable[[int, bytes], None]) -> None:
+        error_code: int = ErrorCode.NETWORK_EXCEPTION
+        found = b""
+        try:
+            answer = await self._calls.call(
+                node,
+                "CoordinateOne",
+                pb.CoordinatorCall(
+                    api_key=ApiKey.ADD_PARTITIONS_TO_TXN,
+                    api_version=VERSION,
+                    instance=DEFAULT_INSTANCE,
+                    body=body,
+                    coordinator_partition=EACH_ITS_OWN,
+                    deadline_ms=int(TIMEOUT_S * 1000),
+                ),
+                serialize=pb.CoordinatorCall.SerializeToString,
+                deserialize=pb.CoordinatorReply.FromString,
+                timeout_s=TIMEOUT_S,
+            )
+            if answer is not None:
+                error_code, found = answer.error_code, answer.body
+        finally:
+            # Also when the node stops: its groups then get an answer.
+            done(error_code, found)

@@ -1,0 +1,185 @@
+"""Asks transaction coordinators whether partitions are in a transaction, or to add them (KIP-890;
+Kafka: `AddPartitionsToTxnManager`).
+
+Each node has at most one request under way, and what gathers meanwhile goes with the next one. Who
+coordinates is looked up once, when the question comes: an answer from the wrong node makes clients send
+their batch again.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, NamedTuple, Protocol
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.errors import DecodeError
+from highwater.kafka.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    decode_response,
+    encode_request,
+)
+from highwater.kafka.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequestAddPartitionsToTxnTopic as RequestTopic,
+)
+from highwater.kafka.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequestAddPartitionsToTxnTransaction as RequestTransaction,
+)
+from highwater.model.ids import NO_NODE, NodeId
+from highwater.model.transactions import PartitionWriter
+
+VERSION: Final = 5
+"""Of AddPartitionsToTxn: knows TRANSACTION_ABORTABLE."""
+REQUEST_WRITERS_MAX: Final = 5_000
+"""Of one request, and a few milliseconds of the loop at its other end."""
+
+Done = Callable[[int], None]
+
+
+class CoordinatorFinder(Protocol):
+    """The way to the coordinators of transactions."""
+
+    def find(self, transactional_id: str) -> NodeId:
+        """The node that coordinates it; -1 while there is none."""
+        ...
+
+    def send(self, node: NodeId, body: bytes, done: Callable[[int, bytes], None]) -> None:
+        """Sends the body of an AddPartitionsToTxn of `VERSION`; never raises.
+
+        `done` is called once, on the loop, now or later: with 0 and the body of the response, or with
+        Kafka's error code; NETWORK_EXCEPTION if the node gave no answer.
+        """
+        ...
+
+
+class _Key(NamedTuple):
+    """One transaction of a request."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    adds_partition: bool
+
+
+_Partitions = dict[tuple[str, int], list[Done]]
+"""By topic and partition, who asks."""
+
+
+class PartitionVerifier:
+    """A `TransactionVerifier` of one node; used on its loop."""
+
+    def __init__(
+        self,
+        coordinators: CoordinatorFinder,
+        *,
+        call_soon: Callable[[Callable[[], None]], object],
+    ) -> None:
+        self._coordinators = coordinators
+        self._call_soon = call_soon
+        self._queues: dict[NodeId, dict[_Key, _Partitions]] = {}
+        self._busy: set[NodeId] = set()
+        self._scheduled = False
+
+    def verify(self, writer: PartitionWriter, done: Done) -> None:
+        """See `TransactionVerifier`; answers in a later turn."""
+        node = self._coordinators.find(writer.transactional_id)
+        queue = self._queues.setdefault(node, {})
+        key = _Key(
+            writer.transactional_id,
+            writer.producer_id,
+            writer.producer_epoch,
+            writer.adds_partition,
+        )
+        partitions = queue.setdefault(key, {})
+        partitions.setdefault((writer.topic, writer.partition), []).append(done)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        for done in _waiting(self._queues.pop(NO_NODE, {})):
+            done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        for node in [node for node in self._queues if node not in self._busy]:
+            self._send(node)
+
+    def _send(self, node: NodeId) -> None:
+        queue = self._queues.pop(node)
+        sent: dict[_Key, _Partitions] = {}
+        count = 0
+        while queue and count < REQUEST_WRITERS_MAX:
+            key = next(iter(queue))
+            sent[key] = queue.pop(key)
+            count += len(sent[key])
+        if queue:
+            self._queues[node] = queue
+        self._busy.add(node)
+        body = encode_request(
+            AddPartitionsToTxnRequest(
+                transactions=[_transaction(key, wanted) for key, wanted in sent.items()]
+            ),
+            VERSION,
+        )
+        self._coordinators.send(node, bytes(body), partial(self._answered, node, sent))
+
+    def _answered(
+        self, node: NodeId, sent: dict[_Key, _Partitions], error_code: int, body: bytes
+    ) -> None:
+        self._busy.discard(node)
+        behind: dict[_Key, _Partitions] = {}
+        if error_code == ErrorCode.NETWORK_EXCEPTION:
+            # What waits behind would wait for the same node, and producers can send again.
+            behind = self._queues.pop(node, {})
+        if self._queues:
+            self._schedule()
+        codes = None if error_code else _codes(body, sent)
+        if codes is None:
+            for done in [*_waiting(sent), *_waiting(behind)]:
+                done(error_code or ErrorCode.UNKNOWN_SERVER_ERROR)
+            return
+        for partitions, found in zip(sent.values(), codes, strict=True):
+            for partition, waiting in partitions.items():
+                for done in waiting:
+                    done(found.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR))
+
+
+def _waiting(queue: dict[_Key, _Partitions]) -> list[Done]:
+    return [done for partitions in queue.values() for all_ in partitions.values() for done in all_]
+
+
+def _transaction(key: _Key, partitions: _Partitions) -> RequestTransaction:
+    topics: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+    return RequestTransaction(
+        transactional_id=key.transactional_id,
+        producer_id=key.producer_id,
+        producer_epoch=key.producer_epoch,
+        verify_only=not key.adds_partition,
+        topics=[RequestTopic(name=name, partitions=found) for name, found in topics.items()],
+    )
+
+
+def _codes(
+    body: bytes, sent: dict[_Key, _Partitions]
+) -> Sequence[dict[tuple[str, int], int]] | None:
+    """By topic and partition, the error code, for each transaction of a request, whose order the
+    response has; None if the response is another's.
+    """
+    try:
+        response = decode_response(body, 0, VERSION)
+    except DecodeError:
+        return None
+    results = response.results_by_transaction
+    names = [result.transactional_id for result in results]
+    if response.error_code or names != [key.transactional_id for key in sent]:
+        return None
+    return [
+        {
+            (topic.name, one.partition_index): one.partition_error_code
+            for topic in result.topic_results
+            for one in topic.results_by_partition
+        }
+        for result in results
+    ]

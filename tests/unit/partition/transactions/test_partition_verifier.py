@@ -1,0 +1,189 @@
+"""Questions to coordinators: batched, one request at a time for a node, each answered once."""
+
+import pytest
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnResponse,
+    decode_request,
+    encode_response,
+)
+from highwater.kafka.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnResponseAddPartitionsToTxnPartitionResult as PartitionResult,
+)
+from highwater.kafka.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnResponseAddPartitionsToTxnResult as TransactionResult,
+)
+from highwater.kafka.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnResponseAddPartitionsToTxnTopicResult as TopicResult,
+)
+from highwater.model.ids import NO_NODE, NodeId
+from highwater.model.transactions import PartitionWriter
+from highwater.partition.transactions import partition_verifier as module
+from highwater.partition.transactions.partition_verifier import VERSION, PartitionVerifier
+
+
+def response(request, code_of):
+    return encode_response(
+        AddPartitionsToTxnResponse(
+            results_by_transaction=[
+                TransactionResult(
+                    transactional_id=transaction.transactional_id,
+                    topic_results=[
+                        TopicResult(
+                            name=topic.name,
+                            results_by_partition=[
+                                PartitionResult(
+                                    partition_index=number,
+                                    partition_error_code=code_of(transaction, number),
+                                )
+                                for number in topic.partitions
+                            ],
+                        )
+                        for topic in transaction.topics
+                    ],
+                )
+                for transaction in request.transactions
+            ]
+        ),
+        VERSION,
+    )
+
+
+class Fixture:
+    """Two nodes coordinate: ids that begin with "b" are node 2's, with "?" nobody's."""
+
+    def __init__(self) -> None:
+        self.turns: list = []
+        self.sent: list = []
+        self.told: list = []
+        self.verifier = PartitionVerifier(self, call_soon=self.turns.append)
+
+    def find(self, transactional_id):
+        return {"b": NodeId(2), "?": NO_NODE}.get(transactional_id[0], NodeId(1))
+
+    def send(self, node, body, done):
+        self.sent.append((node, decode_request(body, 0, VERSION), done))
+
+    def ask(self, name, partition=0, *, adds=True, producer_id=7):
+        writer = PartitionWriter(
+            transactional_id=name,
+            producer_id=producer_id,
+            producer_epoch=3,
+            topic="t",
+            partition=partition,
+            adds_partition=adds,
+        )
+        self.verifier.verify(writer, lambda code: self.told.append((name, partition, code)))
+
+    def turn(self):
+        turns, self.turns[:] = list(self.turns), []
+        for turn in turns:
+            turn()
+
+    def answer(self, code_of=lambda _transaction, _number: 0):
+        _, request, done = self.sent.pop(0)
+        done(0, response(request, code_of))
+
+
+@pytest.fixture
+def f():
+    return Fixture()
+
+
+def test_questions_of_one_turn_are_one_request(f):
+    f.ask("a", 0)
+    f.ask("a", 1)
+    f.ask("a2", 1, adds=False)
+    f.ask("b", 1)
+    assert f.sent == []
+    f.turn()
+    (first, one, _), (second, _, _) = f.sent
+    assert (first, second) == (1, 2)
+    assert [
+        (each.transactional_id, each.producer_id, each.producer_epoch, each.verify_only)
+        for each in one.transactions
+    ] == [("a", 7, 3, False), ("a2", 7, 3, True)]
+    assert [(each.name, list(each.partitions)) for each in one.transactions[0].topics] == [
+        ("t", [0, 1])
+    ]
+    f.answer(lambda _transaction, number: number * ErrorCode.INVALID_TXN_STATE)
+    assert f.told == [("a", 0, 0), ("a", 1, 48), ("a2", 1, 48)]
+
+
+def test_a_node_has_one_request_at_a_time(f):
+    f.ask("a")
+    f.turn()
+    f.ask("a", 1)
+    f.ask("c", 1)
+    f.ask("b", 1)
+    f.turn()
+    assert [node for node, _, _ in f.sent] == [1, 2]
+    f.answer()
+    f.turn()
+    (_, request, _) = f.sent[1]
+    assert [each.transactional_id for each in request.transactions] == ["a", "c"]
+
+
+def test_the_same_question_is_asked_once(f):
+    f.ask("a")
+    f.ask("a")
+    f.ask("a", producer_id=8)
+    f.turn()
+    f.answer(lambda transaction, _: 0 if transaction.producer_id == 7 else 47)
+    assert f.told == [("a", 0, 0), ("a", 0, 0), ("a", 0, 47)]
+
+
+def test_requests_have_a_limit(f, monkeypatch):
+    monkeypatch.setattr(module, "REQUEST_WRITERS_MAX", 2)
+    for number in range(5):
+        f.ask(f"a{number}")
+    f.turn()
+    counts = []
+    while f.sent:
+        counts.append(len(f.sent[0][1].transactions))
+        f.answer()
+        f.turn()
+    assert counts == [2, 2, 1]
+    assert [name for name, _, _ in f.told] == ["a0", "a1", "a2", "a3", "a4"]
+
+
+def test_nobody_coordinates(f):
+    f.ask("?")
+    assert f.told == []
+    f.turn()
+    assert f.told == [("?", 0, ErrorCode.COORDINATOR_NOT_AVAILABLE)]
+    assert f.sent == []
+
+
+def test_a_node_that_does_not_answer(f):
+    f.ask("a")
+    f.turn()
+    f.ask("c")
+    f.sent.pop()[2](ErrorCode.NETWORK_EXCEPTION, b"")
+    assert f.told == [("a", 0, 13), ("c", 0, 13)], "what waited for it, too"
+    f.turn()
+    f.ask("a")
+    f.turn()
+    f.answer()
+    assert f.told[2:] == [("a", 0, 0)]
+
+
+def test_a_refused_request(f):
+    f.ask("a")
+    f.turn()
+    f.ask("c")
+    f.sent.pop()[2](ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, b"")
+    assert f.told == [("a", 0, 14)]
+    f.turn()
+    assert [node for node, _, _ in f.sent] == [1]
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"\xff" * 9, encode_response(AddPartitionsToTxnResponse(), VERSION)]
+)
+def test_an_answer_that_is_none(f, body):
+    f.ask("a")
+    f.turn()
+    f.sent.pop()[2](0, bytes(body))
+    assert f.told == [("a", 0, ErrorCode.UNKNOWN_SERVER_ERROR)]
