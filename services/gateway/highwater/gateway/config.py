@@ -148,7 +148,20 @@ class GatewayConfig(ServiceSettings):
         default=256 << 20,
         ge=1 << 20,
         description="unanswered request bytes of all connections; partly received requests hold "
-        "at most a quarter, replies that clients have not read another quarter",
+        "at most a quarter, replies that clients have not read another quarter, fetch sessions an "
+        "eighth",
+    )
+    fetch_sessions_max: int = Field(
+        default=1000,
+        ge=0,
+        description="max.incremental.fetch.session.cache.slots; with 0, clients name all partitions "
+        "in each Fetch",
+    )
+    fetch_session_eviction_s: float = Field(
+        default=120,
+        ge=0,
+        description="min.incremental.fetch.session.eviction.ms, in seconds: how long a fetch session "
+        "is safe from larger ones, and may rest, while others want its place",
     )
     held_produce_bytes_max: int = Field(
         default=64 << 20,

@@ -6,6 +6,7 @@ in this order: links, routes over them, ports for new nodes.
 
 import asyncio
 import contextlib
+import random
 import socket
 import time
 from contextlib import AsyncExitStack
@@ -18,10 +19,12 @@ from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.gateway.clients.node_link import GrpcNodeLink
 from highwater.gateway.config import GatewayConfig
 from highwater.gateway.core.budget import MemoryBudget
+from highwater.gateway.core.fetch_session_cache import FetchSessionCache
 from highwater.gateway.core.meters import RequestMeters
 from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.data_plane.fetch_path import FetchPath
+from highwater.gateway.data_plane.fetch_sessions import FetchSessions, end_sets
 from highwater.gateway.data_plane.follow_image import ImageFollower
 from highwater.gateway.data_plane.held_produce import HeldProduce
 from highwater.gateway.data_plane.old_fetch import OldFetchPath
@@ -115,6 +118,13 @@ class GatewayService:
         self._node_id = NO_NODE
         self._ports: PortBlocks
         self._budget = MemoryBudget(config.memory_budget_bytes)
+        self._fetch_sessions = FetchSessionCache[NodeLink](
+            slots=config.fetch_sessions_max,
+            eviction_ms=int(config.fetch_session_eviction_s * 1000),
+            budget=self._budget,
+            new_id=random.randint,
+            ended=end_sets,
+        )
         self._stack = AsyncExitStack()
         self._registering = False
         self._expirer: asyncio.TimerHandle
@@ -269,10 +279,11 @@ class GatewayService:
 
     def _make_paths(self, authorizer: Authorizer) -> tuple[ProducePath, FetchPath]:
         """The paths of Produce and Fetch; those that know old formats have threads."""
+        sessions = FetchSessions(authorizer, self._fetch_sessions)
         if not self._config.old_message_formats:
-            return ProducePath(authorizer), FetchPath(authorizer)
+            return ProducePath(authorizer), FetchPath(authorizer, sessions)
         produce = OldProducePath(authorizer, self._budget)
-        fetch = OldFetchPath(authorizer, self._budget)
+        fetch = OldFetchPath(authorizer, sessions, self._budget)
         self._stack.callback(produce.close)
         self._stack.callback(fetch.close)
         return produce, fetch
@@ -297,6 +308,22 @@ class GatewayService:
         )
         readings.gauge(
             "reply_bytes_held", "Bytes of replies that wait for clients.", lambda: budget.replies
+        )
+        sessions = self._fetch_sessions
+        readings.gauge(
+            "incremental_fetch_sessions",
+            "Fetch sessions (Kafka: NumIncrementalFetchSessions).",
+            lambda: len(sessions),
+        )
+        readings.gauge(
+            "incremental_fetch_partitions_cached",
+            "Partitions of fetch sessions (Kafka: NumIncrementalFetchPartitionsCached).",
+            lambda: sessions.partitions,
+        )
+        readings.counter(
+            "incremental_fetch_session_evictions",
+            "Fetch sessions that made room for others (Kafka: IncrementalFetchSessionEvictions).",
+            lambda: sessions.evictions,
         )
         readings.counter(
             "begun_requests_given_up",

@@ -25,6 +25,84 @@ class FetchPartition(NamedTuple):
     max_bytes: int
 
 
+class SetChanges(NamedTuple):
+    """What a fetch of a set has to tell the node first."""
+
+    anew: bool
+    """The node knows nothing of the set, or has to forget what it knows."""
+    missed: bool
+    """The answer before did not reach the client: what it told is to be told again."""
+    places: list[int]
+    """Partitions that are new, or asked for in another way; what is asked is in `FetchSet.asked`."""
+    dropped: list[int]
+
+
+class FetchSet:
+    """The partitions of a fetch session that one node leads: kept at both ends, so that a fetch names
+    only those that have changed (KIP-227, between gateway and node).
+
+    The gateway's end says what is asked (`update`, `drop`). Whoever serves a fetch takes the changes
+    since the last one (`changes`), and keeps in `at_node` or under `set_id` what it knows of the set.
+    A place is the number of a partition in its set, and never used again. The set lives as long as
+    its fetch session needs the node, or at a node until its gateway ends it.
+    """
+
+    __slots__ = ("_changed", "_dropped", "_known_by", "asked", "at_node", "set_id", "taken")
+
+    def __init__(self) -> None:
+        self.asked: dict[int, FetchPartition] = {}
+        """All partitions of the set, by place."""
+        self.at_node: object | None = None
+        """The node's own state, where the node is in this process."""
+        self.set_id = 0
+        """The number of the set on its stream, where the node is not."""
+        self.taken = True
+        """False from the start of a fetch until its answer is taken."""
+        self._changed: dict[int, None] = {}
+        self._dropped: list[int] = []
+        self._known_by: object | None = None
+
+    def update(self, place: int, asked: FetchPartition) -> None:
+        """Adds a partition, or changes what is asked of it."""
+        self.asked[place] = asked
+        if self._known_by is not None:
+            self._changed[place] = None
+
+    def drop(self, place: int) -> None:
+        """Removes a partition."""
+        del self.asked[place]
+        if self._known_by is not None:
+            self._changed.pop(place, None)
+            self._dropped.append(place)
+
+    def forget(self) -> None:
+        """The node may not know what it was told; the next fetch tells everything."""
+        self._changed.clear()
+        self._dropped = []
+        self._known_by = None
+
+    def restart(self) -> None:
+        """Removes all partitions; the set is then as a new one."""
+        self.asked.clear()
+        self.forget()
+
+    def known_by(self, by: object) -> bool:
+        """True if `by` has served a fetch of the set, so it has to hear of the set's end."""
+        return self._known_by is by
+
+    def changes(self, by: object) -> SetChanges:
+        """What to tell `by`, the stream or data plane that serves the fetch; it is told then."""
+        if self._known_by is by:
+            told = SetChanges(False, not self.taken, list(self._changed), self._dropped)
+        else:
+            told = SetChanges(True, False, list(self.asked), [])
+            self._known_by = by
+        self.taken = False
+        self._changed.clear()
+        self._dropped = []
+        return told
+
+
 class FileRange(Protocol):
     """Record batches in a segment file; the sender calls `release` once."""
 
@@ -111,15 +189,20 @@ class FetchWork:
     the node's `cancel_fetch` has set `cancelled` before. Waiting ends when `min_bytes` are
     available, when any partition has an error, or after `max_wait_ms`.
 
+    With a `fetch_set` it asks for the set's partitions, and `partitions` is empty. `results` are then
+    parallel to `answered`: the places of those partitions that may have changed.
+
     Records of a partition of up to `copied_bytes_max` bytes are returned as bytes while there is
     `memory`; without one, records stay in files.
     """
 
     __slots__ = (
+        "answered",
         "call_id",
         "cancelled",
         "copied_bytes_max",
         "done",
+        "fetch_set",
         "instance",
         "isolation_level",
         "max_bytes",
@@ -143,6 +226,7 @@ class FetchWork:
         isolation_level: int,
         done: "Callable[[FetchWork], None]",
         memory: ReplyMemory | None = None,
+        fetch_set: FetchSet | None = None,
     ) -> None:
         self.instance = instance
         self.partitions = partitions
@@ -152,6 +236,8 @@ class FetchWork:
         self.isolation_level = isolation_level
         self.done = done
         self.memory = memory
+        self.fetch_set = fetch_set
+        self.answered: list[int] = []
         self.copied_bytes_max = SMALL_RANGE
         self.results: list[FetchedPartition] = []
         self.cancelled = False
@@ -171,10 +257,16 @@ class FetchWork:
             isolation_level=self.isolation_level,
             done=done,
             memory=self.memory,
+            fetch_set=self.fetch_set,
         )
 
 
 def answer_away(work: FetchWork) -> None:
     """Answers a fetch whose node is away: clients refresh their metadata and fetch again."""
-    work.results = [FetchedPartition(ErrorCode.NOT_LEADER_OR_FOLLOWER) for _ in work.partitions]
+    asked = work.partitions
+    if work.fetch_set is not None:
+        work.fetch_set.forget()
+        work.answered = list(work.fetch_set.asked)
+        asked = list(work.fetch_set.asked.values())
+    work.results = [FetchedPartition(ErrorCode.NOT_LEADER_OR_FOLLOWER) for _ in asked]
     work.done(work)

@@ -7,6 +7,7 @@ array per field, would cost more than the fetch itself.
 import os
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from struct import Struct
 from typing import Final, cast
 
@@ -19,6 +20,7 @@ from highwater.hop.fetch import (
     SMALL_RANGE,
     FetchedPartition,
     FetchPartition,
+    FetchSet,
     FetchWork,
     FileRange,
     NamedRange,
@@ -36,11 +38,14 @@ PIECE_BYTES: Final = 1 << 20
 # partition_service.proto describes the columns.
 _CALL: Final = Struct("<QiIiiiB")
 _ASKED: Final = Struct("<Iiiqii")
+_SET: Final = Struct("<IQIB")
+_ANEW: Final = 1
+_MISSED: Final = 2
 _ANSWER: Final = Struct("<QiiIB")
 _RESULT: Final = Struct("<hqqqI")
 _REFERENCE: Final = Struct("<IIQ")
 
-_MALFORMED: Final = (DecodeError, IndexError, ValueError, struct.error)
+_MALFORMED: Final = (DecodeError, IndexError, KeyError, ValueError, struct.error)
 
 
 def encode_request(
@@ -48,17 +53,34 @@ def encode_request(
     cancelled: Sequence[int],
     references: bool,
     copied_bytes_max: int = 0,
+    *,
+    stream: object = None,
+    ended_sets: Sequence[int] = (),
 ) -> bytes:
-    """Encodes one message; every work has its `call_id`."""
+    """Encodes one message; every work has its `call_id`, and its set a `set_id`.
+
+    `stream` stands for what the other end of this stream knows of fetch sets.
+    """
     topics: dict[TopicId, int] = {}
     instances: dict[InstanceId, int] = {}
     calls: list[bytes] = []
     asked: list[bytes] = []
+    sets: list[bytes] = []
+    places: list[int] = []
     for work in works:
+        partitions = work.partitions
+        fetch_set = work.fetch_set
+        if fetch_set is not None:
+            told = fetch_set.changes(stream)
+            flags = _ANEW * told.anew + _MISSED * told.missed
+            sets.append(_SET.pack(len(calls), fetch_set.set_id, len(told.dropped), flags))
+            places += told.places
+            places += told.dropped
+            partitions = [fetch_set.asked[place] for place in told.places]
         calls.append(
             _CALL.pack(
                 work.call_id,
-                len(work.partitions),
+                len(partitions),
                 instances.setdefault(work.instance, len(instances)),
                 work.max_wait_ms,
                 work.min_bytes,
@@ -66,7 +88,7 @@ def encode_request(
                 work.isolation_level,
             )
         )
-        for topic_id, *others in work.partitions:
+        for topic_id, *others in partitions:
             asked.append(_ASKED.pack(topics.setdefault(topic_id, len(topics)), *others))
     return pb.FetchRequest(
         calls=b"".join(calls),
@@ -76,7 +98,18 @@ def encode_request(
         cancelled_call_ids=cancelled,
         accepts_references=references,
         copied_bytes_max=copied_bytes_max,
+        sets=b"".join(sets),
+        places=_pack_places(places),
+        ended_sets=ended_sets,
     ).SerializeToString()
+
+
+def _pack_places(places: Sequence[int]) -> bytes:
+    return struct.pack(f"<{len(places)}I", *places)
+
+
+def _unpack_places(packed: bytes) -> tuple[int, ...]:
+    return struct.unpack(f"<{len(packed) // 4}I", packed)
 
 
 def decode_request(message: Message) -> pb.FetchRequest:
@@ -88,11 +121,15 @@ def decode_request(message: Message) -> pb.FetchRequest:
 
 
 def works_of(
-    request: pb.FetchRequest, done: Callable[[FetchWork], None], memory: ReplyMemory | None = None
+    request: pb.FetchRequest,
+    done: Callable[[FetchWork], None],
+    memory: ReplyMemory | None = None,
+    known_sets: dict[int, FetchSet] | None = None,
 ) -> list[FetchWork]:
     """The fetches of a decoded request. Raises HopFramingError.
 
-    Small records are read into `memory` if the peer takes them as bytes.
+    Small records are read into `memory` if the peer takes them as bytes. `known_sets` are the
+    stream's fetch sets by number, which the request may change.
     """
     copied_bytes_max = min(request.copied_bytes_max, SMALL_RANGE)
     if not copied_bytes_max:
@@ -125,11 +162,37 @@ def works_of(
             at += len(work.partitions)
             if len(work.partitions) != count:
                 raise ValueError(f"call {call_id} asks for {count} partitions")
+        if request.sets:
+            _change_sets(request, works, {} if known_sets is None else known_sets)
     except _MALFORMED as error:
         raise HopFramingError(f"a fetch message's rows do not fit together: {error}") from error
     if at != len(asked):
         raise HopFramingError(f"{len(asked)} partitions for calls that ask for {at}")
     return works
+
+
+def _change_sets(
+    request: pb.FetchRequest, works: Sequence[FetchWork], known_sets: dict[int, FetchSet]
+) -> None:
+    """Gives the works their sets, as they are asked for now."""
+    places = iter(_unpack_places(request.places))
+    for index, set_id, dropped, flags in _SET.iter_unpack(request.sets):
+        work = works[index]
+        if flags & _ANEW:
+            fetch_set = known_sets.setdefault(set_id, FetchSet())
+            fetch_set.restart()
+        else:
+            fetch_set = known_sets[set_id]
+        fetch_set.taken = not flags & _MISSED
+        changed = list(islice(places, len(work.partitions)))
+        for place, asked in zip(changed, work.partitions, strict=True):
+            fetch_set.update(place, asked)
+        for place in islice(places, dropped):
+            fetch_set.drop(place)
+        work.partitions = []
+        work.fetch_set = fetch_set
+    if next(places, None) is not None:
+        raise ValueError("more places than partitions")
 
 
 class ResponseWriter:
@@ -148,6 +211,7 @@ class ResponseWriter:
     def _new_message(self) -> None:
         self._answers: list[bytes] = []
         self._results: list[bytes] = []
+        self._places: list[int] = []
         self._references: list[bytes] = []
         self._files: dict[tuple[int, int], tuple[int, pb.SegmentFile]] = {}
         self._details: list[pb.FetchPartitionDetail] = []
@@ -159,6 +223,9 @@ class ResponseWriter:
         results = work.results
         records: list[Buffer] = []
         index = len(self._results)
+        if work.fetch_set is not None:
+            self._places += [0] * (index - len(self._places))
+            self._places += work.answered
         for result in results:
             nbytes = result.nbytes
             if nbytes:
@@ -226,6 +293,8 @@ class ResponseWriter:
             self._end_message(0)
 
     def _end_message(self, begun_messages: int) -> None:
+        if self._places:
+            self._places += [0] * (len(self._results) - len(self._places))
         header = pb.FetchResponse(
             header_bytes=PLACEHOLDER,
             answers=b"".join(self._answers),
@@ -234,6 +303,7 @@ class ResponseWriter:
             files=[file for _, file in self._files.values()],
             details=self._details,
             begun_messages=begun_messages,
+            places=_pack_places(self._places),
         )
         self._messages.append(frame(header.SerializeToString(), self._payload, self._nbytes))
         self._new_message()
@@ -270,7 +340,16 @@ def _detail(index: int, result: FetchedPartition) -> pb.FetchPartitionDetail:
 class Answer:
     """One answer, or a piece of one, from a message."""
 
-    __slots__ = ("call_id", "carried", "done", "payload", "references", "results", "throttle_ms")
+    __slots__ = (
+        "call_id",
+        "carried",
+        "done",
+        "payload",
+        "places",
+        "references",
+        "results",
+        "throttle_ms",
+    )
 
     def __init__(
         self,
@@ -286,6 +365,8 @@ class Answer:
         self.payload = payload
         self.done = done
         self.throttle_ms = throttle_ms
+        self.places: list[int] = []
+        """The places of results in their fetch set, if they are of one."""
         self.references: list[tuple[FetchedPartition, pb.SegmentFile, int]] = []
         """Results with the files and positions of their records."""
         self.carried = results
@@ -329,6 +410,8 @@ def parse_response(message: Message) -> tuple[list[Answer], int]:
             _apply_detail(results[detail.index], detail)
         if header.references:
             _spread_references(header, answers)
+        if header.places:
+            _spread_places(header, answers)
     except _MALFORMED as error:
         raise HopFramingError(f"malformed FetchResponse: {error}") from error
     return answers, header.begun_messages
@@ -361,6 +444,16 @@ def _apply_detail(result: FetchedPartition, detail: pb.FetchPartitionDetail) -> 
         result.aborted_transactions = [
             (a.producer_id, a.first_offset) for a in detail.aborted_transactions
         ]
+
+
+def _spread_places(header: pb.FetchResponse, answers: list[Answer]) -> None:
+    places = _unpack_places(header.places)
+    at = 0
+    for answer in answers:
+        answer.places = list(places[at : at + len(answer.results)])
+        at += len(answer.results)
+    if at != len(places):
+        raise ValueError(f"{len(places)} places of {at} partitions")
 
 
 def _spread_references(header: pb.FetchResponse, answers: list[Answer]) -> None:

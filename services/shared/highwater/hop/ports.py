@@ -5,7 +5,7 @@ from typing import Protocol
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.hop.append import AppendRoute, AppendSink, Batch, TransactionalWrite
 from highwater.hop.coordinator import CoordinatorCall
-from highwater.hop.fetch import FetchWork
+from highwater.hop.fetch import FetchSet, FetchWork
 from highwater.model.ids import NodeId
 
 
@@ -41,6 +41,10 @@ class NodeLink(ProduceTarget, Protocol):
 
     def cancel_fetch(self, work: FetchWork) -> None:
         """Forgets a fetch whose client has disconnected."""
+        ...
+
+    def end_fetch_set(self, fetch_set: FetchSet) -> None:
+        """Lets the node forget a set that nobody will fetch again; no fetch of it is under way."""
         ...
 
     def submit(self, call: CoordinatorCall) -> None:

@@ -2,13 +2,16 @@
 
 import time
 from contextlib import contextmanager
+from itertools import count
 
 from highwater.gateway.core.budget import MemoryBudget
+from highwater.gateway.core.fetch_session_cache import FetchSessionCache
 from highwater.gateway.core.meters import RequestMeters
 from highwater.gateway.core.session import Session
 from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.data_plane.fetch_path import FetchPath
+from highwater.gateway.data_plane.fetch_sessions import FetchSessions, end_sets
 from highwater.gateway.routing.client import ClientInfo, Peer
 from highwater.gateway.routing.table import RoutingTable
 from highwater.kafka.framing import encode_request_header
@@ -19,9 +22,28 @@ from tests.support.controller_images import image_of, topic_state
 from tests.unit.gateway.core.session_world import Wire
 
 
+def session_cache(budget, *, slots=0, eviction_ms=120_000):
+    """A cache of fetch sessions with ids 1, 2, and so on."""
+    ids = count(1)
+    return FetchSessionCache(
+        slots=slots,
+        eviction_ms=eviction_ms,
+        budget=budget,
+        new_id=lambda _first, _last: next(ids),
+        ended=end_sets,
+    )
+
+
+def fetch_path(budget=None, *, cache=None, authorizer=None):
+    """A Fetch path with sessions of this cache; without one, there is no room for sessions."""
+    authorizer = authorizer or AllowAll()
+    cache = session_cache(budget) if cache is None else cache
+    return FetchPath(authorizer, FetchSessions(authorizer, cache))
+
+
 class Link:
     def __init__(self):
-        self.works, self.cancelled = [], []
+        self.works, self.cancelled, self.ended = [], [], []
 
     def fetch(self, work):
         self.works.append(work)
@@ -29,6 +51,11 @@ class Link:
     def cancel_fetch(self, work):
         work.cancelled = True
         self.cancelled.append(work)
+
+    def end_fetch_set(self, fetch_set):
+        if fetch_set.known_by(self):
+            self.ended.append(fetch_set)
+        fetch_set.forget()
 
     def answer(self, *results):
         work = self.works.pop(0)
@@ -54,7 +81,12 @@ class World:
         client = ClientInfo(peer, routing.topics_of(DEFAULT_INSTANCE))
         self.session = Session(shared=self.shared, handler=self, wire=self.wire, client=client)
         self.wire.session = self.session
-        self.fetch = FetchPath(AllowAll()).start
+        self.authorize(AllowAll())
+
+    def authorize(self, authorizer, **settings):
+        """Begin a Fetch path without sessions, which asks this authorizer."""
+        self.cache = session_cache(self.shared.budget, **settings)
+        self.fetch = fetch_path(cache=self.cache, authorizer=authorizer).start
 
     def send(self, frame):
         data = len(frame).to_bytes(4, "big") + frame

@@ -10,7 +10,6 @@ from highwater.gateway.data_plane.fetch_encoding import (
     encode_parts,
     partition_data,
     read_small,
-    session_not_found,
 )
 from highwater.gateway.routing.current_leader import CurrentLeader
 from highwater.hop.fetch import SMALL_RANGE, FetchedPartition
@@ -104,9 +103,3 @@ def test_sparse_fields():
     assert (data.diverging_epoch.epoch, data.diverging_epoch.end_offset) == (3, 44)
     [aborted] = data.aborted_transactions
     assert (aborted.producer_id, aborted.first_offset) == (8, 9)
-
-
-@pytest.mark.parametrize("version", [7, 11, 12])
-def test_an_unknown_fetch_session(version):
-    response = decoded([session_not_found(version, 77)], version)
-    assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from highwater.gateway.data_plane.fetch_path import RESPONSE_BYTES_MAX, FetchPath
+from highwater.gateway.core.fetch_limits import RESPONSE_BYTES_MAX
 from highwater.hop.fetch import SMALL_RANGE, FetchedPartition, FetchWork
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.framing import encode_request_header
@@ -319,7 +319,7 @@ def test_every_failed_partition_is_counted_by_its_code(w):
 @VERSIONS
 def test_a_denied_topic_is_refused_each_time_and_no_node_is_asked(w, version):
     authorizer = DenySome((AclOperation.READ, a_topic("orders")), (AclOperation.READ, a_topic("x")))
-    w.fetch = FetchPath(authorizer).start
+    w.authorize(authorizer)
     # An unknown id has no name to be asked for (`test_fetch_path_by_id`).
     names = ["orders", "orders", "x"] if version < 13 else ["orders", "orders", "orders"]
     for n, name in enumerate(names):
@@ -333,7 +333,7 @@ def test_a_denied_topic_is_refused_each_time_and_no_node_is_asked(w, version):
 @VERSIONS
 def test_an_allowed_topic_is_asked_for_once(w, version):
     authorizer = DenySome()
-    w.fetch = FetchPath(authorizer).start
+    w.authorize(authorizer)
     for n in range(3):
         w.send(fetch_frame(version, correlation_id=n, fetch_offset=50 + n))
         w.links[1].answer(FetchedPartition(0, 60, 60, 0))
@@ -342,7 +342,7 @@ def test_an_allowed_topic_is_asked_for_once(w, version):
 
 
 def test_what_is_allowed_in_the_same_request_is_fetched(w):
-    w.fetch = FetchPath(DenySome((AclOperation.READ, a_topic("hidden")))).start
+    w.authorize(DenySome((AclOperation.READ, a_topic("hidden"))))
     request = fetch.FetchRequest(
         max_wait_ms=500,
         min_bytes=1,

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from highwater.gateway.data_plane.fetch_path import FetchPath
 from highwater.hop.fetch import FetchedPartition
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.framing import encode_request_header
@@ -174,7 +173,7 @@ def test_a_follower_is_refused(w, version):
 
 @pytest.mark.parametrize("version", [12, 13])
 def test_a_topic_that_may_not_be_read(w, version):
-    w.fetch = FetchPath(DenySome((AclOperation.READ, a_topic("orders")))).start
+    w.authorize(DenySome((AclOperation.READ, a_topic("orders"))))
     for _ in range(2):
         w.send(fetch_frame(version))
         assert w.reply(version)[1] == [(0, ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1, b"")]

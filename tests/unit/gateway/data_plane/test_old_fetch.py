@@ -11,6 +11,7 @@ from highwater.gateway.core.session import Session
 from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.data_plane.fetch_path import FetchPath
+from highwater.gateway.data_plane.fetch_sessions import FetchSessions
 from highwater.gateway.data_plane.old_fetch import RESPONSE_SHARE, ROUNDS_MAX, OldFetchPath
 from highwater.gateway.routing.client import ClientInfo, Peer
 from highwater.gateway.routing.table import RoutingTable
@@ -25,7 +26,7 @@ from highwater.model.authorization import AllowAll
 from highwater.model.ids import DEFAULT_INSTANCE
 from tests.support.controller_images import image_of, topic_state
 from tests.unit.gateway.core.session_world import Wire
-from tests.unit.gateway.data_plane.fetch_world import Link
+from tests.unit.gateway.data_plane.fetch_world import Link, session_cache
 
 OLD = pytest.mark.parametrize("version", [0, 1, 2, 3])
 BUDGET = 64 << 20
@@ -52,7 +53,10 @@ class World:
         self.wire.session = self.session
         self.wire.unmute_after = lambda ms: None
         self.failed = []
-        self.path = path(AllowAll(), self.budget) if path is OldFetchPath else path(AllowAll())
+        authorizer = AllowAll()
+        sessions = FetchSessions(authorizer, session_cache(self.budget))
+        budget = [self.budget] if path is OldFetchPath else []
+        self.path = path(authorizer, sessions, *budget)
         self.fetch = self.path.start
 
     def reply_failed(self, session, error):

@@ -4,12 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from highwater.gateway.data_plane.fetch_path import FetchPath
 from highwater.gateway.data_plane.produce_path import ProducePath
 from highwater.gateway.requests.requests import Requests
 from highwater.model.authorization import AllowAll
 from highwater.runtime.log_limit import REPEAT_MS
 from tests.unit.gateway.core.session_world import World
+from tests.unit.gateway.data_plane.fetch_world import fetch_path
 from tests.unit.gateway.handlers.fakes import FakeBackend
 
 
@@ -36,7 +36,7 @@ def test_refusals_close_each_connection_and_are_logged_once_a_minute(frame):
     meters = world.shared.meters
     requests = Requests(
         produce=ProducePath(AllowAll()),
-        fetch=FetchPath(AllowAll()),
+        fetch=fetch_path(world.shared.budget),
         backend=backend,
         meters=meters,
         tasks=Tasks(),
@@ -73,7 +73,7 @@ def test_a_bug_in_an_answer_ends_its_connection_and_gives_back_its_memory(monkey
     peer.session.client = SimpleNamespace(peer=None)
     peer.session.handler = Requests(
         produce=ProducePath(AllowAll()),
-        fetch=FetchPath(AllowAll()),
+        fetch=fetch_path(world.shared.budget),
         backend=FakeBackend(),
         meters=meters,
         tasks=Tasks(),
@@ -93,7 +93,7 @@ def test_a_reply_that_fails_ends_its_connection_and_is_counted():
     meters = world.shared.meters
     requests = Requests(
         produce=ProducePath(AllowAll()),
-        fetch=FetchPath(AllowAll()),
+        fetch=fetch_path(world.shared.budget),
         backend=FakeBackend(),
         meters=meters,
         tasks=Tasks(),

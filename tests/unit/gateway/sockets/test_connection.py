@@ -8,7 +8,7 @@ from highwater.gateway.core.meters import RequestMeters
 from highwater.gateway.core.reading import MUTED
 from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.core.turn import Turn
-from highwater.gateway.data_plane.fetch_path import FetchReply
+from highwater.gateway.data_plane.fetch_path import WholeFetch
 from highwater.gateway.routing.client import ClientInfo, Peer
 from highwater.gateway.routing.table import InstanceTopics
 from highwater.gateway.sockets.connection import Connection
@@ -46,7 +46,7 @@ class FetchHandler:
                 )
             ]
         )
-        reply = FetchReply(session, len(frame), 4, 1, asked, 1)
+        reply = WholeFetch(session, len(frame), 4, 1, asked, None)
         session.expect(reply)
         work = FetchWork(
             instance=DEFAULT_INSTANCE,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from highwater.gateway.core.budget import MemoryBudget
-from highwater.hop.fetch import SMALL_RANGE, FetchWork, answer_away
+from highwater.hop.fetch import SMALL_RANGE, FetchSet, FetchWork, answer_away
 from highwater.hop.fetch_codec import Answer, encode_request, parse_response
 from highwater.hop.framing import HopFramingError, Parts
 from highwater.hop.segment_files import SegmentFiles, StaleReferenceError
@@ -61,6 +61,10 @@ class FetchStream:
         self._files = files
         self._queue: deque[FetchWork] = deque()
         self._cancelled: list[int] = []
+        self._ended_sets: list[int] = []
+        self._last_set_id = 0
+        self._incarnation = object()
+        """What the node knows of fetch sets, which it forgets when the stream breaks."""
         self._waiting: dict[int, FetchWork] = {}
         self._pieces: dict[int, tuple[Answer, list[memoryview]]] = {}
         self._last_id = 0
@@ -74,7 +78,7 @@ class FetchStream:
     def fetch(self, work: FetchWork) -> None:
         """Queues a fetch; without a stream it is answered at once."""
         if self._fenced or not self.stream.is_open:
-            answer_away(work)
+            self._answer_away(work)
             return
         if not self._files.readable:
             work.max_bytes = min(work.max_bytes, RESPONSE_BYTES_MAX)
@@ -91,6 +95,13 @@ class FetchStream:
             self._cancelled.append(work.call_id)
             self.stream.wake()
 
+    def end_fetch_set(self, fetch_set: FetchSet) -> None:
+        """Tells the node to forget a set, if it knows it."""
+        if fetch_set.known_by(self._incarnation):
+            fetch_set.forget()
+            self._ended_sets.append(fetch_set.set_id)
+            self.stream.wake()
+
     def set_fenced(self, fenced: bool) -> None:
         """Ends all fetches of a node that is fenced: it may hang and never answer."""
         self._fenced = fenced
@@ -104,13 +115,20 @@ class FetchStream:
         self.stream.wake()
         for work in waiting:
             if not work.cancelled:
-                answer_away(work)
+                self._answer_away(work)
+
+    def _answer_away(self, work: FetchWork) -> None:
+        if work.fetch_set is not None:
+            self.end_fetch_set(work.fetch_set)
+        answer_away(work)
 
     def _next_message(self) -> Parts | None:
-        if self._outstanding >= OUTSTANDING_MAX or not (self._queue or self._cancelled):
+        due = self._queue or self._cancelled or self._ended_sets
+        if self._outstanding >= OUTSTANDING_MAX or not due:
             return None
         self._outstanding += 1
         cancelled, self._cancelled = self._cancelled, []
+        ended_sets, self._ended_sets = self._ended_sets, []
         works: list[FetchWork] = []
         readable = self._files.readable
         copied_bytes_max = COPIED_BYTES_MAX if readable else SMALL_RANGE
@@ -123,10 +141,21 @@ class FetchStream:
                 work.call_id = self._last_id
                 self._waiting[work.call_id] = work
                 works.append(work)
+                fetch_set = work.fetch_set
+                if fetch_set is not None and not fetch_set.known_by(self._incarnation):
+                    self._last_set_id += 1
+                    fetch_set.set_id = self._last_set_id
                 if work.memory is None:
                     copied_bytes_max = 0
         self.fetches_sent += len(works)
-        return encode_request(works, cancelled, readable, copied_bytes_max)
+        return encode_request(
+            works,
+            cancelled,
+            readable,
+            copied_bytes_max,
+            stream=self._incarnation,
+            ended_sets=ended_sets,
+        )
 
     def _received(self, message: Message) -> None:
         answers, begun_messages = parse_response(message)
@@ -149,7 +178,13 @@ class FetchStream:
                     self._pieces[answer.call_id] = (first, pieces)
                     continue
                 answer, payload = first, memoryview(b"".join(pieces))
-            if len(answer.results) != len(work.partitions):
+            if work.fetch_set is not None:
+                if not work.fetch_set.asked.keys() >= set(answer.places):
+                    raise HopFramingError(
+                        "an answer for partitions that the fetch set does not have"
+                    )
+                work.answered = answer.places
+            elif len(answer.results) != len(work.partitions):
                 raise HopFramingError(
                     f"{len(answer.results)} results for {len(work.partitions)} partitions"
                 )
@@ -195,7 +230,9 @@ class FetchStream:
         self._pieces.clear()
         self._queue.clear()
         self._cancelled = []
+        self._ended_sets = []
+        self._incarnation = object()
         self._outstanding = 0
         for work in waiting:
             if not work.cancelled:
-                answer_away(work)
+                self._answer_away(work)

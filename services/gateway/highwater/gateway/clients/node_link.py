@@ -18,7 +18,7 @@ from highwater.gateway.core.budget import MemoryBudget
 from highwater.hop.append import AppendOwner
 from highwater.hop.channels import HopChannels
 from highwater.hop.coordinator import CoordinatorCall
-from highwater.hop.fetch import FetchWork
+from highwater.hop.fetch import FetchSet, FetchWork
 from highwater.hop.segment_files import SegmentFiles
 from highwater.hop.settings import HopTransport
 from highwater.hop.transport import path_of
@@ -80,6 +80,7 @@ class GrpcNodeLink:
         self.recall_appends = self._append.recall
         self.fetch: Callable[[FetchWork], None] = self._fetch.fetch
         self.cancel_fetch: Callable[[FetchWork], None] = self._fetch.cancel
+        self.end_fetch_set: Callable[[FetchSet], None] = self._fetch.end_fetch_set
         self.submit: Callable[[CoordinatorCall], None] = self._coordinate.submit
         self.cancel: Callable[[CoordinatorCall], None] = self._coordinate.cancel
 

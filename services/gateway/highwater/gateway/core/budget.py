@@ -9,6 +9,8 @@ BEGUN_SHARE: Final = 4
 BEGUN_MIN: Final = 1 << 20
 REPLIES_SHARE: Final = 4
 """Replies that their clients do not read may hold a quarter."""
+SESSIONS_SHARE: Final = 8
+"""Fetch sessions may hold an eighth."""
 
 
 class BegunFrame(Protocol):
@@ -42,6 +44,8 @@ class MemoryBudget:
         "replies_max",
         "replies_scarce",
         "scarce_at",
+        "sessions",
+        "sessions_max",
         "used",
     )
 
@@ -59,6 +63,9 @@ class MemoryBudget:
         """Bytes of replies that wait to be sent; not in `used`."""
         self.replies_max = limit // REPLIES_SHARE
         self.replies_scarce = False
+        self.sessions = 0
+        """Bytes of fetch sessions, about; not in `used`."""
+        self.sessions_max = limit // SESSIONS_SHARE
         self._on_room: list[Callable[[], None]] = []
         self._begun_by: dict[BegunFrame, int] = {}
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
@@ -110,7 +117,14 @@ class MemoryBudget:
         if self._waiting:
             self._grant()
         else:
-            self.scarce_at = self.limit - self.begun - self.replies
+            self.scarce_at = self.limit - self.begun - self.replies - self.sessions
+
+    def hold_sessions(self, nbytes: int) -> None:
+        """Adds `nbytes`, which may be negative, to the fetch sessions. The caller keeps them small:
+        nothing waits for them.
+        """
+        self.sessions += nbytes
+        self._grant()
 
     def when_replies_fit(self, call: Callable[[], None]) -> None:
         """Calls back once, as soon as replies are no longer scarce of memory."""
@@ -130,7 +144,7 @@ class MemoryBudget:
 
     def _grant(self) -> None:
         waiting = self._waiting
-        room = self.limit - self.begun - self.replies
+        room = self.limit - self.begun - self.replies - self.sessions
         while waiting:
             wanted, granted = waiting[0]
             if self.used + wanted > room and self.used > 0:

@@ -5,11 +5,16 @@ the frame repeats. The reply is packed in one call; the records follow.
 Layouts: Kafka's FetchRequest.json and FetchResponse.json, versions 4 to 18. From version 13 on
 16 bytes of a topic id stand in place of the topic's name, in requests and replies (KIP-516); the
 tagged fields that 15 to 18 add are those of replicas, and otherwise repeat like everything else.
+
+In a fetch session the session epoch differs, too: the shape expects the next one.
 """
 
 from struct import Struct, error
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
+from highwater.gateway.core.empty_fetch import session_epoch_at
+from highwater.gateway.core.fetch_limits import FetchLimits
+from highwater.gateway.core.fetch_session import CachedPartition
 from highwater.hop.fetch import FetchedPartition
 from highwater.kafka.messages.fetch import FetchRequestFetchPartition
 
@@ -40,14 +45,16 @@ class FetchShape(Generic[Topic]):
     """The bytes that repeat, and their meaning."""
 
     __slots__ = (
+        "_after_epoch",
+        "_before_epoch",
         "at",
         "entry",
-        "isolation_level",
-        "max_bytes",
-        "max_wait_ms",
-        "min_bytes",
+        "cached",
+        "limits",
         "name",
         "prefix",
+        "session_epoch",
+        "session_id",
         "size",
         "suffix",
         "topic",
@@ -66,10 +73,25 @@ class FetchShape(Generic[Topic]):
         self.topic = topic
         self.name = b""
         """The topic's name, or its id, as encoded in replies."""
-        self.max_wait_ms = 0
-        self.min_bytes = 0
-        self.max_bytes = 0
-        self.isolation_level = 0
+        self.limits = FetchLimits(0, 0, 0, 0)
+        self.cached: CachedPartition[Any] | None = None
+        """In a session, its only partition."""
+        self.session_id = 0
+        self.session_epoch = NO_EPOCH
+        """That of the frame, or in a session that of the next one."""
+        self._before_epoch = self._after_epoch = b""
+
+    def expect(self, frame: bytearray, session_id: int, epoch: int) -> None:
+        """From now on frames of the session in this epoch match; `frame` was learned from it."""
+        self.session_id = session_id
+        at = session_epoch_at(frame, self.version) - HEADER_AT
+        self._before_epoch, self._after_epoch = self.prefix[:at], self.prefix[at + 4 :]
+        self.expect_epoch(epoch)
+
+    def expect_epoch(self, epoch: int) -> None:
+        """From now on frames in this session epoch match."""
+        self.session_epoch = epoch
+        self.prefix = self._before_epoch + epoch.to_bytes(4, "big") + self._after_epoch
 
 
 def learn(
@@ -165,7 +187,7 @@ def pack_reply(
         body = _PARTITION_12.pack(2, partition, code, *offsets, start, committed, -1)
         records = _uvarint(nbytes + 1)
         size = _HEAD_12.size - 4 + len(name) + len(body) + len(records) + nbytes + len(TAIL_12)
-        head = _HEAD_12.pack(size, correlation_id, 0, throttle_ms, 0, 0, 2)
+        head = _HEAD_12.pack(size, correlation_id, 0, throttle_ms, 0, shape.session_id, 2)
         return head + name + body + records, TAIL_12
     aborted = 0 if committed else -1
     if version >= 11:
@@ -176,7 +198,7 @@ def pack_reply(
         body = _PARTITION_4.pack(1, partition, code, *offsets, aborted, nbytes)
     if version >= 7:
         size = _HEAD_7.size - 4 + len(name) + len(body) + nbytes
-        head = _HEAD_7.pack(size, correlation_id, throttle_ms, 0, 0, 1)
+        head = _HEAD_7.pack(size, correlation_id, throttle_ms, 0, shape.session_id, 1)
     else:
         size = _HEAD_4.size - 4 + len(name) + len(body) + nbytes
         head = _HEAD_4.pack(size, correlation_id, throttle_ms, 1)

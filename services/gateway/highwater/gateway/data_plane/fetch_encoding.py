@@ -13,7 +13,7 @@ from highwater.gateway.routing.current_leader import CurrentLeader, leader_for_e
 from highwater.gateway.routing.table import TopicRoutes
 from highwater.hop.fetch import BUFFERS, SMALL_RANGE, FetchedPartition, FileRange
 from highwater.kafka.error_codes import ErrorCode
-from highwater.kafka.framing import encode_response_header, frame
+from highwater.kafka.framing import encode_response_header
 from highwater.kafka.messages import fetch as codec
 from highwater.kafka.primitives import Buffer
 
@@ -26,26 +26,21 @@ TOPIC_IDS_FROM: Final = 13
 _WOULD_BLOCK: Final = (errno.EAGAIN, errno.EOPNOTSUPP)
 
 
-def session_not_found(version: int, correlation_id: int) -> bytes:
-    """The reply to a fetch in a session that this gateway never gave out."""
-    body = codec.encode_response(
-        codec.FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND), version
-    )
-    return frame(encode_response_header(codec.API_KEY, version, correlation_id), body)
-
-
 def encode_parts(
     version: int,
     correlation_id: int,
     topics: list[codec.FetchResponseFetchableTopicResponse],
     throttle_ms: int,
     leaders: Sequence[CurrentLeader] = (),
+    session_id: int = 0,
 ) -> list[Part]:
     """A whole reply by the generated codec, with file ranges as separate parts.
 
     From version 16 on it has the addresses of `leaders`.
     """
-    response = codec.FetchResponse(throttle_time_ms=throttle_ms, responses=topics)
+    response = codec.FetchResponse(
+        throttle_time_ms=throttle_ms, session_id=session_id, responses=topics
+    )
     if leaders and version >= ENDPOINTS_FROM:
         brokers = {one.broker for one in leaders if one.broker is not None}
         response.node_endpoints = [

@@ -30,7 +30,8 @@ from highwater.gateway.data_plane.conversions import (
     decompressed_bytes_max,
 )
 from highwater.gateway.data_plane.decoding import RequestDecoder
-from highwater.gateway.data_plane.fetch_path import MIN_VERSION, FetchPath, FetchReply
+from highwater.gateway.data_plane.fetch_path import MIN_VERSION, FetchPath, WholeFetch
+from highwater.gateway.data_plane.fetch_sessions import FetchSessions
 from highwater.gateway.routing.client import ClientSession
 from highwater.hop.fetch import BUFFERS, FetchedPartition, FetchWork, FileRange
 from highwater.kafka.error_codes import ErrorCode
@@ -65,7 +66,7 @@ Outcomes = Sequence[DownConverted | OSError]
 """What became of each, in order."""
 
 
-class OldFetchReply(FetchReply):
+class OldFetchReply(WholeFetch):
     """A Fetch of version 0 to 3 in flight: rounds of works at nodes, each followed by a conversion."""
 
     __slots__ = ("_conversions", "_deadline_ms", "_decompressed_bytes_max", "_magic", "_rounds")
@@ -79,8 +80,7 @@ class OldFetchReply(FetchReply):
         request: codec.FetchRequest,
         conversions: Conversions[Outcomes],
     ) -> None:
-        places = sum(len(topic.partitions) for topic in request.topics)
-        super().__init__(session, request_bytes, version, correlation_id, request, places)
+        super().__init__(session, request_bytes, version, correlation_id, request, None)
         self._conversions = conversions
         self._decompressed_bytes_max = decompressed_bytes_max(session.shared.budget)
         self._magic = MAGIC_1 if version >= MAGIC_1_FROM else MAGIC_0
@@ -113,7 +113,7 @@ class OldFetchReply(FetchReply):
         asked = []
         for _, work, places in self.works:
             for place, partition in zip(places, work.partitions, strict=True):
-                result = self._results[place]
+                result = self._results.get(place)
                 if result is not None and result.nbytes:
                     asked.append(
                         Asked(place, partition.fetch_offset, result.records, result.nbytes)
@@ -125,7 +125,6 @@ class OldFetchReply(FetchReply):
         behind: dict[int, int] = {}
         for each, outcome in zip(asked, outcomes, strict=True):
             result = self._results[each.place]
-            assert result is not None
             result.release()
             if isinstance(outcome, OSError):
                 self._results[each.place] = FetchedPartition(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -145,7 +144,7 @@ class OldFetchReply(FetchReply):
 
     def _go_on(self, behind: dict[int, int]) -> None:
         """Fetches again from these offsets, by place; waits only if there is nothing to tell."""
-        found = any(r is not None and (r.nbytes or r.error_code) for r in self._results)
+        found = any(r.nbytes or r.error_code for r in self._results.values())
         wait_ms = 0 if found else max(0, self._deadline_ms - self._now_ms())
         earlier, self.works = self.works, []
         self._wait_ms = 0
@@ -170,13 +169,13 @@ class OldFetchReply(FetchReply):
         self.send()
 
     def _reply(self) -> None:
-        for result in self._results:
-            if result is not None and result.error_code in _NOT_KNOWN:
+        for result in self._results.values():
+            if result.error_code in _NOT_KNOWN:
                 result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         super().finish()
 
     def _broken(self, error: Exception) -> None:
-        self.failed(self._results, error)
+        self.failed(self._results.values(), error)
 
     def _now_ms(self) -> int:
         return self.session.shared.turn.clock_ns() // NS_PER_MS
@@ -187,8 +186,10 @@ class OldFetchPath(FetchPath):
 
     __slots__ = ("_conversions", "_max_bytes")
 
-    def __init__(self, authorizer: Authorizer, budget: MemoryBudget) -> None:
-        super().__init__(authorizer)
+    def __init__(
+        self, authorizer: Authorizer, sessions: FetchSessions, budget: MemoryBudget
+    ) -> None:
+        super().__init__(authorizer, sessions)
         self._conversions: Conversions[Outcomes] = Conversions("old-fetch", budget)
         self._max_bytes = budget.limit // RESPONSE_SHARE
 

@@ -3,9 +3,11 @@
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from highwater.gateway.core.fetch_session import FetchSession
 from highwater.gateway.core.session import Session
 from highwater.gateway.routing.table import InstanceTopics, TopicRoutes
-from highwater.model.authorization import ANONYMOUS, Requester
+from highwater.hop.ports import NodeLink
+from highwater.model.authorization import ANONYMOUS, Principal, Requester
 from highwater.model.ids import InstanceId, NodeId
 from highwater.model.listener_names import DEFAULT_LISTENER
 
@@ -27,7 +29,7 @@ class Peer:
 class ClientInfo:
     """A session's peer; `topics` are those of its instance, kept current."""
 
-    __slots__ = ("instance", "peer", "requester", "told_revision", "topics")
+    __slots__ = ("fetch_session", "instance", "peer", "requester", "told_revision", "topics")
 
     def __init__(self, peer: Peer, topics: InstanceTopics, told_revision: int = -1) -> None:
         self.peer = peer
@@ -36,6 +38,13 @@ class ClientInfo:
         """The image that this client's brokers are of: at its last Metadata, or as it connected."""
         self.instance: InstanceId = peer.instance
         self.topics = topics
+        self.fetch_session: FetchSession[NodeLink] | None = None
+        """The fetch session of the connection's last Fetch, if it was in one."""
+
+    @property
+    def identity(self) -> tuple[Principal, InstanceId]:
+        """Who the client has proven to be, and where: what its fetch sessions belong to."""
+        return self.requester.principal, self.instance
 
     def came_from(self, host: str, port: int) -> None:
         """Takes the client's address, once its socket is known."""

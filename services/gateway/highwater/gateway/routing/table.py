@@ -96,9 +96,11 @@ class InstanceTopics:
     A topic that was made anew under its name has another id: the former one is not found any more.
     """
 
-    __slots__ = ("by_id", "by_name")
+    __slots__ = ("by_id", "by_name", "changes")
 
     def __init__(self) -> None:
+        self.changes = 0
+        """How often a route has changed; who has looked one up may have to look again."""
         self.by_name: dict[bytes, TopicRoutes] = {}
         self.by_id: dict[TopicId, TopicRoutes] = {}
 
@@ -243,6 +245,7 @@ class RoutingTable:
             gone.gone = True
             self._gone.append(topic_id)
             topics = self._instances[gone.state.instance]
+            topics.changes += 1
             del topics.by_id[topic_id]
             if topics.by_name.get(gone.name_bytes) is gone:
                 del topics.by_name[gone.name_bytes]
@@ -258,6 +261,7 @@ class RoutingTable:
                 link = self._link_to(route.leader)
                 if link is not route.link:
                     self._moves.append((route.link, route))
+                    self.topics_of(route.instance).changes += 1
                     route.link = link
                     route.target = self._hold or link
                     if len(self._moves) >= _STEP_MOVES:
@@ -274,6 +278,7 @@ class RoutingTable:
         routes = TopicRoutes(state, partitions, self)
         self._by_id[state.topic_id] = routes
         topics = self.topics_of(state.instance)
+        topics.changes += 1
         topics.by_id[state.topic_id] = routes
         topics.by_name[routes.name_bytes] = routes
 
@@ -283,12 +288,14 @@ class RoutingTable:
         for partition in state.partitions:
             number = partition.partition
             if number >= len(known):
+                self.topics_of(state.instance).changes += 1
                 routes.partitions.append(self._route(state, partition))
             elif known[number] is not partition:
                 old = routes.partitions[number]
                 if (old.leader, old.leader_epoch) != (partition.leader, partition.leader_epoch):
                     route = routes.partitions[number] = self._route(state, partition)
                     self._moves.append((old.link, route))
+                    self.topics_of(state.instance).changes += 1
                     if len(self._moves) >= _STEP_MOVES:
                         yield
         routes.state = state

@@ -8,11 +8,12 @@ from functools import partial
 from typing import Final, Protocol
 
 from highwater.hop.append import AppendGroup, Failure
-from highwater.hop.fetch import READ_COMMITTED, FetchedPartition, FetchWork
+from highwater.hop.fetch import READ_COMMITTED, FetchedPartition, FetchSet, FetchWork
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId, TopicId
 from highwater.model.time import CallLater
 from highwater.model.transactions import MarkerTarget, TransactionVerifier
+from highwater.partition.data_plane.fetch_sets import ServedSet
 from highwater.partition.data_plane.node_group import MarkerGroup
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.data_plane.replica_role import unknown
@@ -168,13 +169,16 @@ class DataPlane:
         records waits, too: that partition gets OFFSET_NOT_AVAILABLE only if the high watermark has
         not caught up by the end of the wait.
         """
+        served: ServedSet | None = None
+        if work.fetch_set is not None:
+            served = ServedSet.begin(work.fetch_set, work.isolation_level, self)
         nbytes, failed = self._read(work, work.max_wait_ms <= 0)
         if (
             failed
             or nbytes >= work.min_bytes
             or work.max_wait_ms <= 0
             or work.throttle_ms
-            or not work.partitions
+            or not (work.partitions if served is None else served.asks)
             or (nbytes and _more_is_there(work))
         ):
             self._answer(work, nbytes)
@@ -192,6 +196,8 @@ class DataPlane:
             wait.places.append(self.replicas[asked.topic_id, asked.partition].waiters)
         for place in wait.places:
             place.fetches[wait] = None
+        if served is not None:
+            served.wait = wait
         wait.timer = self._call_later(work.max_wait_ms / 1000, partial(self._expire, wait))
         work.waiting = wait
         self.waiting_fetches += 1
@@ -203,6 +209,14 @@ class DataPlane:
         if isinstance(wait, FetchWait) and not wait.finished:
             wait.leave()
             self._forget(work, wait)
+
+    def end_fetch_set(self, fetch_set: FetchSet) -> None:
+        """Forgets a set that nobody will fetch again; a fetch of it that waits is answered."""
+        served = fetch_set.at_node
+        if isinstance(served, ServedSet):
+            served.end_wait()
+            served.end()
+            fetch_set.forget()
 
     def _expire(self, wait: FetchWait) -> None:
         if not wait.finished:
@@ -245,6 +259,10 @@ class DataPlane:
 
     def _answer(self, work: FetchWork, nbytes: int) -> None:
         self.fetched_bytes += nbytes
+        if work.fetch_set is not None:
+            served = work.fetch_set.at_node
+            assert isinstance(served, ServedSet)
+            served.answered(work)
         if nbytes and self._meters and (meter := self._meters.get(work.instance)) is not None:
             work.throttle_ms = meter.consumed(nbytes)
         work.done(work)
@@ -252,6 +270,8 @@ class DataPlane:
     def _forget(self, work: FetchWork, wait: FetchWait) -> None:
         self.waiting_fetches -= 1
         work.waiting = None
+        if work.fetch_set is not None and isinstance(work.fetch_set.at_node, ServedSet):
+            work.fetch_set.at_node.wait = None
         if wait.timer is not None:
             wait.timer.cancel()
 
@@ -279,7 +299,12 @@ class DataPlane:
             copied_bytes_max = work.copied_bytes_max
             if work.min_bytes > copied_bytes_max and not last:
                 copied_bytes_max = 0  # It will probably wait, and a waiting fetch holds no bytes.
-        for asked in work.partitions:
+        partitions = work.partitions
+        if work.fetch_set is not None:
+            served = work.fetch_set.at_node
+            assert isinstance(served, ServedSet)
+            partitions = served.to_read(self.replicas)
+        for asked in partitions:
             replica = self.replicas.get((asked.topic_id, asked.partition))
             if replica is None:
                 result = FetchedPartition(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -198,6 +198,7 @@ class ReplicaRole:
                 self.ask_port(effect.StopFollowing())
                 self.log.epochs.begin(wanted.leader_epoch)
                 self._catching_up = True
+                self._look_again()
             case effect.BeginEpochBehind():
                 self._begin_epoch_behind(wanted)
             case effect.StopLeading():
@@ -212,6 +213,7 @@ class ReplicaRole:
                 self._log_cut()
             case effect.AdvanceLogStart():
                 self.log.advance_start(wanted.offset)
+                self._look_again()
 
     def _begin_epoch_behind(self, wanted: effect.BeginEpochBehind) -> None:
         """Raises LogDirFailure."""
@@ -220,6 +222,11 @@ class ReplicaRole:
         if wanted.leader_epoch != NO_EPOCH:
             epochs.begin(wanted.leader_epoch)
             self._catching_up = True
+
+    def _look_again(self) -> None:
+        """Lets fetches see a new leader epoch, or a new log start offset."""
+        if self.waiters.fetches:
+            self.waiters.caught_up()
 
     def _log_cut(self) -> None:
         log = self.log

@@ -63,6 +63,9 @@ class FetchWait:
             place.fetches.pop(self, None)
         self.places.clear()
 
+    def high_watermark_moved(self) -> None:
+        """It has moved, to where the wait has nothing more to read: nothing that ends a fetch's wait."""
+
     def wait_on(self, places: "list[Waiters]", missing_bytes: int) -> None:
         """Waits again, after `leave`."""
         self.finished = False
@@ -107,6 +110,7 @@ class Waiters:
 
     __slots__ = (
         "_last_stable_offset",
+        "_reached",
         "_stable",
         "_transactions",
         "commits",
@@ -126,6 +130,8 @@ class Waiters:
         self._last_stable_offset = last_stable_offset
         self._stable = -1
         """The last stable offset when fetches were last told of new bytes; -1 if never."""
+        self._reached = -1
+        """The high watermark that `reached` was told last; -1 if none."""
         self.fetches: dict[FetchWait, None] = {}
         self.commits: deque[CommitWait] = deque()
         """In the order of their offsets."""
@@ -144,8 +150,13 @@ class Waiters:
         nbytes = 0
         while uncommitted and uncommitted[0][0] <= high_watermark:
             nbytes += uncommitted.popleft()[1]
-        if nbytes and self.fetches:
-            self.bytes_committed(nbytes)
+        if self.fetches:
+            if nbytes:
+                self.bytes_committed(nbytes)
+            elif high_watermark > self._reached:  # Into a group, of which the rest is missing.
+                for wait in self.fetches:
+                    wait.high_watermark_moved()
+        self._reached = high_watermark
 
     def add_fetch(self, wait: FetchWait) -> None:
         """Lets `wait` count new bytes here."""
@@ -166,6 +177,8 @@ class Waiters:
             if transactional and wait.read_committed:
                 if stable_moved:
                     wait.look(wait)
+                else:
+                    wait.high_watermark_moved()
                 continue
             wait.missing_bytes -= nbytes
             if wait.missing_bytes <= 0:
@@ -214,7 +227,7 @@ class Waiters:
         not be one that clients take as "not stored" (decision 14).
         """
         self.uncommitted.clear()
-        self._stable = -1
+        self._stable = self._reached = -1
         for wait in list(self.fetches):
             wait.leave()
             wait.finish(wait)

@@ -6,7 +6,7 @@ from functools import partial
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.hop.append import AppendGatherer
 from highwater.hop.coordinator import CoordinatorCall, CoordinatorPort
-from highwater.hop.fetch import FetchWork
+from highwater.hop.fetch import FetchSet, FetchWork
 from highwater.model.ids import NodeId
 from highwater.partition.data_plane.markers import Markers
 from highwater.partition.data_plane.offsets import OffsetQueries
@@ -41,6 +41,7 @@ class LocalLink:
         self._schedule = schedule
         self._fetch: Callable[[FetchWork], None] = plane.fetch
         self.cancel_fetch: Callable[[FetchWork], None] = plane.cancel_fetch
+        self.end_fetch_set: Callable[[FetchSet], None] = plane.end_fetch_set
         self.submit: Callable[[CoordinatorCall], None] = coordinator.submit
         self.cancel: Callable[[CoordinatorCall], None] = coordinator.cancel
 

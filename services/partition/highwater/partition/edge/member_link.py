@@ -43,6 +43,7 @@ class LocalMemberLink:
         self.append_group = self._appends.gatherer.append_group
         self.appends_under_way = self._appends.under_way
         self.recall_appends = self._appends.recall
+        self.end_fetch_set = local.end_fetch_set
         self.list_offsets = local.list_offsets
         self.offsets_for_leader_epoch = local.offsets_for_leader_epoch
         self.describe_producers = local.describe_producers

@@ -18,7 +18,7 @@ from highwater.hop.coordinator import (
     CoordinatorCall,
     CoordinatorPort,
 )
-from highwater.hop.fetch import BUFFERS, FetchWork
+from highwater.hop.fetch import BUFFERS, FetchSet, FetchWork
 from highwater.hop.fetch_codec import ResponseWriter, works_of
 from highwater.hop.fetch_codec import decode_request as decode_fetch
 from highwater.hop.framing import HopFramingError
@@ -34,6 +34,8 @@ READ_AHEAD_BYTES: Final = 2 << 20
 """Bytes of records in memory for answers that are in no message yet, and as many in messages."""
 WAITING_CALLS_MAX: Final = 100_000
 """Fetches and coordinator calls of one gateway that may wait at a time."""
+FETCH_SETS_MAX: Final = 100_000
+"""Fetch sets of one gateway; its fetch sessions are bounded by their memory."""
 RESULT_BYTES: Final = 128
 """About the memory of a group's result that waits to be sent."""
 
@@ -108,6 +110,8 @@ class ServedFetches:
         self._stream = stream
         self._plane = plane
         self._waiting: dict[int, FetchWork] = {}
+        self._sets: dict[int, FetchSet] = {}
+        """What the gateway's fetch sessions ask of this node."""
         self._works: list[FetchWork] = []
         """Answered, and not in a message yet."""
         self._copied_bytes = 0
@@ -126,7 +130,13 @@ class ServedFetches:
             gone = waiting.pop(call_id, None)
             if gone is not None:
                 self._plane.cancel_fetch(gone)
-        works = works_of(request, self._done, self)
+        for set_id in request.ended_sets:
+            ended = self._sets.pop(set_id, None)
+            if ended is not None:
+                self._plane.end_fetch_set(ended)
+        works = works_of(request, self._done, self, self._sets)
+        if len(self._sets) > FETCH_SETS_MAX:
+            raise HopFramingError(f"more than {FETCH_SETS_MAX} fetch sets on one stream")
         if len(waiting) + len(self._works) + len(works) > WAITING_CALLS_MAX:
             raise HopFramingError(f"more than {WAITING_CALLS_MAX} fetches wait on one stream")
         for work in works:
@@ -186,6 +196,9 @@ class ServedFetches:
         for work in list(self._waiting.values()):
             self._plane.cancel_fetch(work)
         self._waiting.clear()
+        for fetch_set in self._sets.values():
+            self._plane.end_fetch_set(fetch_set)
+        self._sets.clear()
         works, self._works = self._works, []
         for work in works:
             for result in work.results:

@@ -109,7 +109,7 @@ class AppendRecordError(_message.Message):
     def __init__(self, batch_index: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
 
 class FetchRequest(_message.Message):
-    __slots__ = ("calls", "partitions", "instances", "topic_ids", "cancelled_call_ids", "accepts_references", "copied_bytes_max")
+    __slots__ = ("calls", "partitions", "instances", "topic_ids", "cancelled_call_ids", "accepts_references", "copied_bytes_max", "sets", "places", "ended_sets")
     CALLS_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     INSTANCES_FIELD_NUMBER: _ClassVar[int]
@@ -117,6 +117,9 @@ class FetchRequest(_message.Message):
     CANCELLED_CALL_IDS_FIELD_NUMBER: _ClassVar[int]
     ACCEPTS_REFERENCES_FIELD_NUMBER: _ClassVar[int]
     COPIED_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    SETS_FIELD_NUMBER: _ClassVar[int]
+    PLACES_FIELD_NUMBER: _ClassVar[int]
+    ENDED_SETS_FIELD_NUMBER: _ClassVar[int]
     calls: bytes
     partitions: bytes
     instances: _containers.RepeatedScalarFieldContainer[str]
@@ -124,10 +127,13 @@ class FetchRequest(_message.Message):
     cancelled_call_ids: _containers.RepeatedScalarFieldContainer[int]
     accepts_references: bool
     copied_bytes_max: int
-    def __init__(self, calls: _Optional[bytes] = ..., partitions: _Optional[bytes] = ..., instances: _Optional[_Iterable[str]] = ..., topic_ids: _Optional[_Iterable[bytes]] = ..., cancelled_call_ids: _Optional[_Iterable[int]] = ..., accepts_references: _Optional[bool] = ..., copied_bytes_max: _Optional[int] = ...) -> None: ...
+    sets: bytes
+    places: bytes
+    ended_sets: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, calls: _Optional[bytes] = ..., partitions: _Optional[bytes] = ..., instances: _Optional[_Iterable[str]] = ..., topic_ids: _Optional[_Iterable[bytes]] = ..., cancelled_call_ids: _Optional[_Iterable[int]] = ..., accepts_references: _Optional[bool] = ..., copied_bytes_max: _Optional[int] = ..., sets: _Optional[bytes] = ..., places: _Optional[bytes] = ..., ended_sets: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class FetchResponse(_message.Message):
-    __slots__ = ("header_bytes", "answers", "partitions", "references", "files", "details", "begun_messages", "payload")
+    __slots__ = ("header_bytes", "answers", "partitions", "references", "files", "details", "begun_messages", "places", "payload")
     HEADER_BYTES_FIELD_NUMBER: _ClassVar[int]
     ANSWERS_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
@@ -135,6 +141,7 @@ class FetchResponse(_message.Message):
     FILES_FIELD_NUMBER: _ClassVar[int]
     DETAILS_FIELD_NUMBER: _ClassVar[int]
     BEGUN_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    PLACES_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     header_bytes: int
     answers: bytes
@@ -143,8 +150,9 @@ class FetchResponse(_message.Message):
     files: _containers.RepeatedCompositeFieldContainer[SegmentFile]
     details: _containers.RepeatedCompositeFieldContainer[FetchPartitionDetail]
     begun_messages: int
+    places: bytes
     payload: bytes
-    def __init__(self, header_bytes: _Optional[int] = ..., answers: _Optional[bytes] = ..., partitions: _Optional[bytes] = ..., references: _Optional[bytes] = ..., files: _Optional[_Iterable[_Union[SegmentFile, _Mapping]]] = ..., details: _Optional[_Iterable[_Union[FetchPartitionDetail, _Mapping]]] = ..., begun_messages: _Optional[int] = ..., payload: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, header_bytes: _Optional[int] = ..., answers: _Optional[bytes] = ..., partitions: _Optional[bytes] = ..., references: _Optional[bytes] = ..., files: _Optional[_Iterable[_Union[SegmentFile, _Mapping]]] = ..., details: _Optional[_Iterable[_Union[FetchPartitionDetail, _Mapping]]] = ..., begun_messages: _Optional[int] = ..., places: _Optional[bytes] = ..., payload: _Optional[bytes] = ...) -> None: ...
 
 class SegmentFile(_message.Message):
     __slots__ = ("path", "log_dir", "inode")

@@ -1,0 +1,29 @@
+"""How long a Fetch waits, and how much it may return."""
+
+from typing import Final, NamedTuple
+
+from highwater.hop.fetch import READ_COMMITTED
+from highwater.kafka.messages.fetch import FetchRequest
+
+RESPONSE_BYTES_MAX: Final = 64 << 20
+"""fetch.max.bytes of the broker; Kafka's default is 55 MiB. Files are sent, not kept in memory."""
+
+
+class FetchLimits(NamedTuple):
+    """A request's own limits, within the gateway's."""
+
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation_level: int
+
+
+def limits_of(request: FetchRequest) -> FetchLimits:
+    """The limits of a decoded request; as in Kafka's `KafkaApis.handleFetchRequest`."""
+    max_bytes = min(max(0, request.max_bytes), RESPONSE_BYTES_MAX)
+    return FetchLimits(
+        max(0, request.max_wait_ms),
+        min(max(0, request.min_bytes), max_bytes),
+        max_bytes,
+        int(request.isolation_level == READ_COMMITTED),
+    )
