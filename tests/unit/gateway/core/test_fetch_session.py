@@ -97,3 +97,12 @@ def test_a_partition_whose_records_were_sent_is_the_last_of_all():
     new = session.ask("a", bytes(16), asked(3))
     in_order = sorted([*cached, new], key=lambda each: each.order)
     assert [each.asked.partition for each in in_order] == [2, 0, 1, 3]
+
+
+def test_records_that_are_sent_use_up_no_places():
+    """Places have 32 bits on the hop, and sessions live for weeks."""
+    session = FetchSession(7, "owner", False, 0)
+    cached = session.ask("a", bytes(16), asked(0))
+    for _ in range(100):
+        session.sent(cached)
+    assert session.ask("a", bytes(16), asked(1)).place == cached.place + 1

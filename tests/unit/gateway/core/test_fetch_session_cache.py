@@ -7,6 +7,7 @@ import pytest
 from highwater.gateway.core.budget import SESSIONS_SHARE, MemoryBudget
 from highwater.gateway.core.fetch_session_cache import (
     PARTITION_BYTES,
+    PLACES_MAX,
     SESSION_BYTES,
     FetchSessionCache,
 )
@@ -153,3 +154,14 @@ def test_a_removed_session_gives_everything_back(used):
         w.cache.remove(session)
     assert (w.ended, len(w.cache), w.cache.partitions, w.budget.sessions) == ([1], 0, 0, 0)
     assert w.cache.evictions == 0
+
+
+def test_a_session_ends_before_its_places_are_too_large_for_the_hop():
+    w = World()
+    assert w.open(1, 0) == 1
+    session = w.cache.find(1, "me")
+    session.next_place = PLACES_MAX
+    assert w.use(1, 1)
+    w.grow(session, 2)
+    assert not w.use(1, 2)
+    assert (w.ended, w.budget.sessions) == ([1], 0)

@@ -56,8 +56,8 @@ class CachedPartition(Generic[Link]):
         self.topic_id = topic_id
         self.asked = asked
         self.place = place
-        """Its number in the session, which no other partition ever gets."""
-        self.order = place
+        """Its number in the session, which no other partition ever gets; 32 bits on the hop."""
+        self.order = 0
         """Of all that may be sent, partitions with lower ones go first."""
         self.high_watermark = self.last_stable_offset = self.log_start_offset = -1
         self.link: Link | None = None
@@ -110,6 +110,7 @@ class FetchSession(Generic[Link]):
         "errors",
         "evictable",
         "nbytes",
+        "next_order",
         "next_place",
         "owner",
         "partitions",
@@ -132,6 +133,7 @@ class FetchSession(Generic[Link]):
         self.partitions: dict[Key, CachedPartition[Link]] = {}
         self.places: dict[int, CachedPartition[Link]] = {}
         self.next_place = 0
+        self.next_order = 0
         self.sets: dict[Link, FetchSet] = {}
         self.errors: dict[int, int] = {}
         """Kafka's error code of each place that no node can be asked for."""
@@ -158,6 +160,7 @@ class FetchSession(Generic[Link]):
             self.next_place += 1
             cached = CachedPartition(topic, topic_id, asked, self.next_place)
             self.partitions[key] = self.places[cached.place] = cached
+            self._put_last(cached)
         else:
             cached.asked = asked
         return cached
@@ -173,5 +176,8 @@ class FetchSession(Generic[Link]):
 
     def sent(self, cached: CachedPartition[Link]) -> None:
         """Records of the partition were sent: now it is the last of all."""
-        self.next_place += 1
-        cached.order = self.next_place
+        self._put_last(cached)
+
+    def _put_last(self, cached: CachedPartition[Link]) -> None:
+        self.next_order += 1
+        cached.order = self.next_order

@@ -17,6 +17,10 @@ PARTITION_BYTES: Final = 1024
 """About the memory of a partition in a session, here and in a node of this process."""
 SESSION_BYTES: Final = 4096
 """About the memory of a session without partitions."""
+PLACES_MAX: Final = 2**31
+"""A session ends when it has given out so many places, which have 32 bits on the hop. Consumers take
+partitions out and in all the time, as their buffers fill and empty.
+"""
 
 
 class FetchSessionCache(Generic[Link]):
@@ -96,7 +100,12 @@ class FetchSessionCache(Generic[Link]):
         return session
 
     def touch(self, session: FetchSession[Link], now_ms: int) -> bool:
-        """Notes that a session was used, and its size; False if its memory is gone: it is removed."""
+        """Notes that a session was used, and its size; False if it was removed, because there is no
+        memory for it, or no place for another partition.
+        """
+        if session.next_place > PLACES_MAX:
+            self.remove(session)
+            return False
         session.used_ms = now_ms
         self._sessions.move_to_end(session.session_id)
         size = len(session.partitions)

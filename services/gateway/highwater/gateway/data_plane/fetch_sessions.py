@@ -85,7 +85,7 @@ class FetchSessions:
         return opened.session_id
 
     def begin(self, session: ClientSession, fetch_session: FetchSession[NodeLink]) -> bool:
-        """Begins a fetch of the session; False if its memory is gone, and with it the session."""
+        """Begins a fetch of the session; False if the cache has removed it."""
         if fetch_session.reply is not None:
             fetch_session.reply.overtaken()
         if not self._cache.touch(fetch_session, session.shared.now_ms):
