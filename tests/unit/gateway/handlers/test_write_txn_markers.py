@@ -71,13 +71,14 @@ async def test_each_leader_gets_its_markers_in_one_call(version):
     assert (where.topic_id, where.partition, where.leader_epoch) == (topic_id("orders"), 1, 6)
 
 
-async def test_the_transaction_version_is_passed_on():
+@pytest.mark.parametrize("transaction_version", [2, -1])
+async def test_the_transaction_version_is_passed_on(transaction_version):
     backend = backend_of()
     one = marker(3, clicks=[0])
-    one.transaction_version = 2
+    one.transaction_version = transaction_version
     await Client(backend).call(codec.WriteTxnMarkersRequest([one]), 2)
     [(request, _)] = backend.links[2].asked
-    assert request.markers[0].transaction_version == 2
+    assert request.markers[0].transaction_version == transaction_version
 
 
 @pytest.mark.parametrize("version", VERSIONS)
