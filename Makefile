@@ -144,7 +144,7 @@ check: static ## under 3 minutes: lint, generated code, style rules, unit tests
 
 .PHONY: test
 test: static peers h2spec go-clients engine $(STAMPS)/spark ## under 25 minutes: at least one case of everything
-	$(PYTEST) $(QUICK) -n 2 -q -m "not full and not bench" $(ARGS) $(OR_NOTHING)
+	$(PYTEST) $(QUICK) -n 2 --dist worksteal -q -m "not full and not bench" $(ARGS) $(OR_NOTHING)
 	$(PYTEST) $(ALONE) -q -m "not full and not bench" $(ARGS) $(OR_NOTHING)
 	$(PYTEST) $(OTHERS) -q -m "not full and not bench" --fuzz-frames $(FUZZ_FRAMES) --flood-seconds $(FLOOD_SECONDS) $(ARGS) $(OR_NOTHING)
 
@@ -155,7 +155,7 @@ test-docker: engine ## the compose stack in a real Docker engine; starts one if 
 .PHONY: full
 full: static peers newer-etcd h2spec go-clients engine $(STAMPS)/spark ## hours: every client in every mode, long fuzz, all crash points
 	@mkdir -p $(KEPT)
-	$(PYTEST) $(QUICK) -n 2 -q -m "not bench" --basetemp $(KEPT)/1 $(ARGS) $(OR_NOTHING)
+	$(PYTEST) $(QUICK) -n 2 --dist worksteal -q -m "not bench" --basetemp $(KEPT)/1 $(ARGS) $(OR_NOTHING)
 	$(PYTEST) $(ALONE) -q -m "not bench" --basetemp $(KEPT)/2 $(ARGS) $(OR_NOTHING)
 	$(PYTEST) $(OTHERS) -q -m "not bench" --basetemp $(KEPT)/3 --fuzz-frames $(FUZZ_FRAMES_FULL) --crash-rounds $(CRASH_ROUNDS_FULL) $(ARGS) $(OR_NOTHING)
 
