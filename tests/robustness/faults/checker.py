@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from tests.robustness.faults.history import (
     FOREIGN,
+    UNKNOWN_OFFSET,
     Assigned,
     Committed,
     Committing,
@@ -147,7 +148,7 @@ def _of_acknowledgements(history: History, partition: int) -> Iterator[Violation
     for number, offset in acknowledged.items():
         if number not in places:
             yield violation(LOST, f"record {number} was acknowledged at {offset}")
-        elif offset not in places[number]:
+        elif offset != UNKNOWN_OFFSET and offset not in places[number]:
             found = sorted(places[number])
             yield violation(MOVED, f"record {number} was acknowledged at {offset}, is at {found}")
     for number in range(history.sent[partition]):
@@ -159,7 +160,8 @@ def _of_offsets(history: History, partition: int) -> Iterator[Violation]:
     """Checks that each offset always belongs to the same record."""
     meanings: dict[int, dict[int, str]] = defaultdict(dict)
     for number, offset in history.acknowledged[partition].items():
-        meanings[offset].setdefault(number, "acknowledged")
+        if offset != UNKNOWN_OFFSET:
+            meanings[offset].setdefault(number, "acknowledged")
     for offset, number in history.stored[partition]:
         meanings[offset].setdefault(number, "stored")
     for consumer, steps in history.steps.items():

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 FOREIGN = -1
 """The number of a record that is not ours, or whose bytes are not those that were sent."""
+UNKNOWN_OFFSET = -1
+"""In place of the offset of an acknowledged record, if the client does not tell it."""
 
 _SIZES = (20, 100, 1_000, 250)
 
@@ -57,7 +59,7 @@ class History:
         self.sent_s: dict[int, list[float]] = {p: [] for p in range(partitions)}
         """By partition, when they were."""
         self.acknowledged: dict[int, dict[int, int]] = {p: {} for p in range(partitions)}
-        """By partition, the offset of each acknowledged number."""
+        """By partition, the offset of each acknowledged number, or UNKNOWN_OFFSET."""
         self.acknowledged_s: dict[int, list[float]] = {p: [] for p in range(partitions)}
         """By partition, when acknowledgements came."""
         self.standstills: list[str] = []

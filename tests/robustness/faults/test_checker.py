@@ -23,6 +23,7 @@ from tests.robustness.faults.checker import (
 )
 from tests.robustness.faults.history import (
     FOREIGN,
+    UNKNOWN_OFFSET,
     Assigned,
     Committed,
     Committing,
@@ -117,6 +118,14 @@ def test_an_acknowledgement_with_anothers_offset() -> None:
     history = good()
     history.acknowledged[0][4] = 3
     assert kinds(history) == {MOVED, REUSED}
+
+
+def test_acknowledgements_without_an_offset() -> None:
+    history = good()
+    history.acknowledged[0] |= {3: UNKNOWN_OFFSET, 4: UNKNOWN_OFFSET}
+    assert kinds(history) == set()
+    history.stored[0].pop(4)
+    assert LOST in kinds(history)
 
 
 def test_a_consumer_that_goes_back() -> None:
