@@ -17,6 +17,10 @@ _HOST = "127.0.0.1"
 _CALL_TIMEOUT_S = 90.0
 """A worker answers after a rebalance, and asks the connector first whether its config is valid."""
 
+_LATER = frozenset({404, 409, 500, 503})
+"""Not found: a status that was not written yet. Conflict: a rebalance is on. The others: no leader
+yet, or a timeout of a worker that starts."""
+
 
 class ConnectCluster:
     """Workers that share connectors, with exactly-once support for sources.
@@ -121,10 +125,8 @@ class ConnectCluster:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             with error:
-                text = error.read().decode()
-            # Not found: a status that was not written yet. Conflict: a rebalance is on. Internal
-            # error: no leader yet, or a timeout of a worker that starts.
-            assert error.code in (404, 409, 500, 503), text
+                if error.code not in _LATER:
+                    raise AssertionError(f"{method} {path}: {error.read().decode()}") from error
             return None
         except (urllib.error.URLError, TimeoutError, ConnectionError):
             return None
