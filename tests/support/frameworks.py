@@ -7,7 +7,6 @@ from pathlib import Path
 from tests.support.java_programs import compiled
 from tests.support.maven import REPOSITORY, copy_dependencies, java_executable
 
-FRAMEWORKS_VERSION = "4.3.1"
 FRAMEWORK_TIMEOUT_S = 240.0
 """For each wait: a JVM starts in seconds, but on a machine that does other things in a minute, and
 after a kill its clients wait for a session to run out."""

@@ -16,8 +16,8 @@ from tests.support.frameworks import FRAMEWORK_TIMEOUT_S, program_command
 from tests.support.process import ManagedProcess, wait_until
 
 PARTITIONS = 2
-TICK = "tick"
-"""A word that is written only to make the application commit, and so purge."""
+_TICKS = tuple(f"tick{number}" for number in range(8))
+"""Words that are written only to make the application commit, and so purge, in every partition."""
 
 _WORDS = tuple(f"word{number}" for number in range(40))
 _WORDS_PER_LINE = 5
@@ -89,7 +89,7 @@ class WordCount:
         self._flush()
 
     def tick(self) -> None:
-        self._write_line([TICK])
+        self._write_line(list(_TICKS))
         self._flush()
 
     def _write_line(self, words: list[str]) -> None:
@@ -124,15 +124,13 @@ class WordCount:
             ]
 
         before = offsets()
-        assert sum(end for _, end in before) > 0
+        assert all(end > 0 for _, end in before)
 
         def purged() -> bool:
             self.tick()
-            # Only partitions with new commits are purged: "tick" is always in the same one, so the
-            # other partition may keep what came between its last purge and its last commit.
-            return any(
-                now[_LOG_START] >= was[_END] > 0 for now, was in zip(offsets(), before, strict=True)
-            ) and all(now[_LOG_START] > 0 for now in offsets())
+            return all(
+                now[_LOG_START] >= was[_END] for now, was in zip(offsets(), before, strict=True)
+            )
 
         try:
             wait_until(purged, timeout_s=FRAMEWORK_TIMEOUT_S, what=f"purge of {topic}", poll_s=0.5)
