@@ -21,11 +21,18 @@ def unique_name(hint: str) -> str:
 
 
 def make_topic(
-    bootstrap: str, name: str, *, partitions: int = 1, configs: dict[str, str] | None = None
+    bootstrap: str,
+    name: str,
+    *,
+    partitions: int = 1,
+    replication: int = 1,
+    configs: dict[str, str] | None = None,
 ) -> str:
     """Creates the topic and returns its name once the leaders of all partitions answer."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=configs or {})
+    new = NewTopic(
+        name, num_partitions=partitions, replication_factor=replication, config=configs or {}
+    )
     admin.create_topics([new], request_timeout=_TIMEOUT_S)[name].result(_TIMEOUT_S)
 
     def leads() -> bool:
