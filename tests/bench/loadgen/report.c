@@ -4,6 +4,8 @@
 
 #include "loadgen.h"
 
+static const char *const NAMES[] = {[PRODUCE] = "produce", [FETCH] = "fetch", [TRANSACT] = "transact"};
+
 static double seconds_of(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec / 1e6; }
 
 static uint64_t print_errors(void) {
@@ -41,7 +43,7 @@ int report_print(const struct rusage *start, const struct rusage *end) {
     partitions += state.cluster.brokers[i].partition_count;
   printf("{\"mode\":\"%s\",\"version\":%d,\"connections\":%d,\"in_flight\":%d,"
          "\"brokers\":%d,\"partitions\":%d,\"batch_bytes\":%zu,\"seconds\":%.3f,",
-         o->fetch ? "fetch" : "produce", o->version, o->connections, o->in_flight,
+         NAMES[o->mode], o->version, o->connections, o->in_flight,
          state.cluster.broker_count, partitions, state.batch.size, window);
   printf("\"sent\":%llu,\"requests\":%llu,\"records\":%llu,\"requests_per_s\":%.1f,\"mb_per_s\":%.2f,"
          "\"records_per_s\":%.1f,",
@@ -49,9 +51,9 @@ int report_print(const struct rusage *start, const struct rusage *end) {
          (unsigned long long)k->records, (double)k->requests * per, (double)k->bytes * per / 1e6, (double)k->records * per);
   print_latency(&k->latency);
   uint64_t errors = print_errors() + k->misrouted;
-  printf("\"misrouted\":%llu,\"throttled\":%llu,\"empty\":%llu,",
+  printf("\"misrouted\":%llu,\"throttled\":%llu,\"empty\":%llu,\"retries\":%llu,",
          (unsigned long long)k->misrouted, (unsigned long long)k->throttled,
-         (unsigned long long)k->empty);
+         (unsigned long long)k->empty, (unsigned long long)k->retries);
   printf("\"client_cpu_s\":{\"user\":%.3f,\"system\":%.3f},\"per_second\":[",
          seconds_of(end->ru_utime) - seconds_of(start->ru_utime),
          seconds_of(end->ru_stime) - seconds_of(start->ru_stime));
