@@ -13,7 +13,7 @@ enum { KEY_TRANSACTION = 1, TAG_FINALIZED_FEATURES = 2, TRANSACTION_TIMEOUT_MS =
 static const char FEATURE[] = "transaction.version";
 enum { FEATURE_LEVEL = 2 };
 
-static bool is_retriable(int16_t error) {
+bool coordinator_comes_back(int16_t error) {
   return (error >= ERROR_COORDINATOR_LOADING && error <= ERROR_NOT_COORDINATOR) ||
          error == ERROR_CONCURRENT_TRANSACTIONS;
 }
@@ -81,7 +81,7 @@ static void find_coordinator(struct connection *c, const char *transactional_id)
             c->broker->node_id);
       return;
     }
-    if (!is_retriable(error)) die("FindCoordinator: error %d", error);
+    if (!coordinator_comes_back(error)) die("FindCoordinator: error %d", error);
     cluster_retry(attempt, "FindCoordinator", error);
   }
 }
@@ -102,7 +102,7 @@ void coordinator_init_producer(struct connection *c, const char *transactional_i
     if (r.short_read) die("cannot parse InitProducerId v5");
     free(bytes);
     if (error == 0) return;
-    if (!is_retriable(error)) die("InitProducerId: error %d", error);
+    if (!coordinator_comes_back(error)) die("InitProducerId: error %d", error);
     cluster_retry(attempt, "InitProducerId", error);
   }
 }

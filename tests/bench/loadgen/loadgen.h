@@ -147,6 +147,8 @@ void cluster_init_producer_id(struct connection *c);
 
 /* coordinator.c: blocking, too */
 void coordinator_check_version(void);
+/* Whether a coordinator that answers this is to be asked again, as Java's producers do. */
+bool coordinator_comes_back(int16_t error);
 void coordinator_init_producer(struct connection *c, const char *transactional_id);
 
 /* produce.c, fetch.c and transact.c; what is read until a whole frame is there */

@@ -272,21 +272,18 @@ static void read_end(struct connection *c, struct reader *r, uint64_t now) {
   skip_tags(r, true);
   if (r->short_read || r->at != r->end) die("cannot parse EndTxn v%d", END_TXN_VERSION);
   release_slot(c, now);
-  if (error == ERROR_CONCURRENT_TRANSACTIONS) {
+  if (coordinator_comes_back(error)) {
     count_retry(now);
     retry_later(c, now);
     return;
   }
-  if (error) {
-    count_error(error, -1);
-  } else {
-    c->producer_id = producer_id;
-    c->producer_epoch = producer_epoch;
-  }
+  /* Without an end there is no next epoch to go on with. */
+  if (error) die("EndTxn of %s: error %d", t->id, error);
+  c->producer_id = producer_id;
+  c->producer_epoch = producer_epoch;
   t->open = t->ending = false;
-  const bool committed = !t->aborts && !error;
-  count_request(t->end_sent_ns, now, committed ? plan.bytes : 0,
-                committed ? (uint64_t)state.options.transaction_records : 0);
+  count_request(t->end_sent_ns, now, t->aborts ? 0 : plan.bytes,
+                t->aborts ? 0 : (uint64_t)state.options.transaction_records);
 }
 
 static void read_response(struct connection *c, const uint8_t *frame, size_t size, uint64_t now) {
