@@ -45,6 +45,7 @@ class LoadResult:
     """One measured window. Latencies in microseconds, MB are 10^6 bytes of record batches.
 
     `brokers` led partitions of the topic: connections were assigned to them in turn. Of transactions
+    the latency is that of EndTxn, `transaction_p50_us` that from their first Produce to its answer, and
     `retries` is how many requests were sent again for CONCURRENT_TRANSACTIONS.
     """
 
@@ -54,6 +55,7 @@ class LoadResult:
     latency_us: Mapping[str, float]
     client_cpu_s: float
     retries: int
+    transaction_p50_us: float
     brokers: int
     per_second: tuple[int, ...]
 
@@ -228,6 +230,7 @@ def _run(target: Target, partitions: int, arguments: list[str], expected_s: floa
         latency_us=found["latency_us"],
         client_cpu_s=sum(found["client_cpu_s"].values()),
         retries=found["retries"],
+        transaction_p50_us=found["transaction_us"]["p50"],
         brokers=found["brokers"],
         per_second=tuple(found["per_second"]),
     )

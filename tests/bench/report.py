@@ -106,7 +106,9 @@ def _detail_cell(row: Row, peer: str) -> str:
     text += f" / {median(cpu):,.1f}" if cpu else " / -"
     text += f" / {median(faults):,.2f}" if faults else " / -"
     if row.workload.metric is Metric.TRANSACTIONS:
-        text += f" / {median(sample.retries for sample in samples):.2f} retries"
+        whole = median(sample.transaction_p50_us for sample in samples)
+        retries = median(sample.retries for sample in samples)
+        text += f" / p50 of all {whole:,.0f}, {retries:.2f} retries"
     return text
 
 

@@ -56,7 +56,8 @@ class Settings:
 class Sample:
     """One measured window of one peer; `brokers` led partitions.
 
-    `server_cpu_us`, `server_faults`, page faults without I/O, and `retries` are per request.
+    `server_cpu_us`, `server_faults`, page faults without I/O, and `retries` are per request. Of
+    transactions `p50_us` is of EndTxn, `transaction_p50_us` of all of one.
     """
 
     value: float
@@ -68,6 +69,7 @@ class Sample:
     server_faults: float | None
     brokers: int
     retries: float = 0.0
+    transaction_p50_us: float = 0.0
 
 
 @dataclass(slots=True)
@@ -250,6 +252,7 @@ class Session:
             server_faults=_each(faults_before, faults_after, total),
             brokers=result.brokers,
             retries=result.retries / max(1, result.requests),
+            transaction_p50_us=result.transaction_p50_us,
         )
         row.samples.setdefault(peer.name, []).append(sample)
         self._tell(f"  {peer.name}: {_show(result, workload)}")

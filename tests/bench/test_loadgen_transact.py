@@ -133,7 +133,32 @@ def test_an_end_that_comes_too_early_goes_again_and_its_wait_is_latency() -> Non
     assert (len(broker.ended), broker.end_requests) == (3, 6)
     found = json.loads(done.stdout)
     assert found["latency_us"]["p50"] > 39_000
+    assert found["transaction_us"]["p50"] > found["latency_us"]["p50"]
     assert found["retries"] == 3
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE])
+def test_a_coordinator_that_is_away_is_asked_again(code: int) -> None:
+    ends: Counter[int] = Counter()
+
+    def refuse(producer: Producer) -> int:
+        ends[producer.epoch] += 1
+        return code if ends[producer.epoch] == 1 else 0
+
+    with FakeCoordinator(refuse_end=refuse) as broker:
+        done = generate(
+            broker.address, *TRANSACT, "--partitions", "1", "--connections", "1", "--requests", "2",
+            "--retry-backoff-ms", "1",
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (len(broker.ended), broker.end_requests) == (2, 4)
+
+
+def test_a_transaction_that_cannot_be_ended_ends_the_run() -> None:
+    with FakeCoordinator(refuse_end=lambda _: ErrorCode.INVALID_TXN_STATE) as broker:
+        done = generate(broker.address, *TRANSACT, "--partitions", "1", "--connections", "1")
+    assert done.returncode == 1
+    assert done.stderr == "loadgen: EndTxn of t-0: error 48\n"
 
 
 def test_other_errors_are_counted_by_code() -> None:

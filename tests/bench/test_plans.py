@@ -205,7 +205,7 @@ def test_a_commit_is_judged_by_its_rate_and_its_latency() -> None:
     )  # fmt: skip
     row = _row(select(["txn-200b-100x50/p12/commit"])[0], embedded=300.0, services=90.0, kafka=200.0)
     row.samples["embedded"][0] = dataclasses.replace(
-        row.samples["embedded"][0], p50_us=110.0, retries=0.254
+        row.samples["embedded"][0], p50_us=110.0, retries=0.254, transaction_p50_us=1234.0
     )
     row.samples["kafka"][0] = dataclasses.replace(row.samples["kafka"][0], p50_us=100.0)
     group.rows.append(row)
@@ -216,7 +216,7 @@ def test_a_commit_is_judged_by_its_rate_and_its_latency() -> None:
     assert found["services / kafka"] == "0.45"
     # The limit has no transactions, and so no samples.
     assert (found["limit"], found["embedded / limit"]) == ("-", "-")
-    assert line[-4] == "110 / 600 / - / - / 0.25 retries"
+    assert line[-4] == "110 / 600 / - / - / p50 of all 1,234, 0.25 retries"
 
 
 def test_a_broker_without_transactions_does_not_run_them() -> None:

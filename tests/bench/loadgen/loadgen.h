@@ -102,7 +102,7 @@ struct connection {
 };
 
 struct counters {
-  struct histogram latency;
+  struct histogram latency, transaction; /* the latter from the first Produce to the end's answer */
   uint64_t requests, bytes, records, empty, throttled, misrouted, retries;
   uint64_t errors[256]; /* by Kafka's error code + 1 */
   uint64_t per_second[SECONDS_MAX];

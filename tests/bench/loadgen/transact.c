@@ -40,7 +40,7 @@ struct transaction {
   int unsent;           /* how many are to be sent, of those that are not done from `next` on */
   int next;
   bool *done;           /* by number of the request */
-  uint64_t end_sent_ns; /* the first EndTxn */
+  uint64_t begun_ns, end_sent_ns; /* its first request, and its first EndTxn */
   uint64_t retry_ns;    /* nothing is sent before; 0: now */
   uint64_t begun;       /* transactions so far */
 };
@@ -96,7 +96,7 @@ bool transact_may_send(const struct connection *c, bool may_begin) {
   return t->unsent > 0 || t->stored == plan.requests;
 }
 
-static void begin(struct connection *c) {
+static void begin(struct connection *c, uint64_t now) {
   struct transaction *t = c->transaction;
   c->sent++;
   state.sent++;
@@ -106,6 +106,7 @@ static void begin(struct connection *c) {
   t->ending = t->refused = false;
   t->stored = t->next = 0;
   t->unsent = plan.requests;
+  t->begun_ns = now;
   t->end_sent_ns = 0;
   memset(t->done, 0, (size_t)plan.requests * sizeof *t->done);
   t->first_partition = c->next_partition;
@@ -163,7 +164,7 @@ static void send_end(struct connection *c, struct slot *slot) {
 
 void transact_send(struct connection *c, struct slot *slot) {
   struct transaction *t = c->transaction;
-  if (!t->open) begin(c);
+  if (!t->open) begin(c, slot->start_ns);
   if (t->unsent == 0) {
     slot->first = END_TXN;
     send_end(c, slot);
@@ -212,8 +213,12 @@ static void skip_record_errors(struct reader *r) {
   skip_string(r, true); /* error message */
 }
 
+static bool is_measured(uint64_t now) {
+  return now >= state.window_start_ns && now < state.window_end_ns;
+}
+
 static void count_retry(uint64_t now) {
-  if (now >= state.window_start_ns && now < state.window_end_ns) state.counters.retries++;
+  if (is_measured(now)) state.counters.retries++;
 }
 
 /* Returns whether the request has to be sent again; counts all other errors. */
@@ -282,6 +287,7 @@ static void read_end(struct connection *c, struct reader *r, uint64_t now) {
   c->producer_id = producer_id;
   c->producer_epoch = producer_epoch;
   t->open = t->ending = false;
+  if (is_measured(now)) histogram_add(&state.counters.transaction, now - t->begun_ns);
   count_request(t->end_sent_ns, now, t->aborts ? 0 : plan.bytes,
                 t->aborts ? 0 : (uint64_t)state.options.transaction_records);
 }
