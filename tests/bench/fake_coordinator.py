@@ -11,7 +11,13 @@ from typing import Any, Self
 from crc32c import crc32c
 
 from highwater.kafka.error_codes import ErrorCode
-from highwater.kafka.messages import api_versions, end_txn, find_coordinator, init_producer_id, produce
+from highwater.kafka.messages import (
+    api_versions,
+    end_txn,
+    find_coordinator,
+    init_producer_id,
+    produce,
+)
 from highwater.kafka.records.batch import RecordBatchView
 from highwater.kafka.registry import ApiCodec, request_codec
 from tests.bench.frame_server import FrameServer
@@ -145,7 +151,8 @@ class FakeCoordinator:
         code = self.refuse(producer)
         (topic,) = request.topic_data
         for partition in topic.partition_data:
-            records = bytes(partition.records or b"")
+            assert isinstance(partition.records, bytes | bytearray | memoryview)
+            records = bytes(partition.records)
             self._check(records, producer)
             if not code:
                 self._store(records, partition.index, producer)
@@ -195,9 +202,7 @@ class FakeCoordinator:
         code = self.refuse_end(producer)
         if code:
             return end_txn.EndTxnResponse(error_code=code, producer_id=-1, producer_epoch=-1)
-        self.ended.append(
-            Ended(request.transactional_id, request.committed, dict(producer.stored))
-        )
+        self.ended.append(Ended(request.transactional_id, request.committed, dict(producer.stored)))
         producer.stored.clear()
         producer.requests = 0
         if producer.epoch == _LAST_EPOCH:

@@ -203,7 +203,9 @@ def test_a_commit_is_judged_by_its_rate_and_its_latency() -> None:
         title="t", section=GROUP_KINDS[0].section, peers=("embedded", "services", "kafka", "limit"),
         baseline="kafka", limit="limit",
     )  # fmt: skip
-    row = _row(select(["txn-200b-100x50/p12/commit"])[0], embedded=300.0, services=90.0, kafka=200.0)
+    row = _row(
+        select(["txn-200b-100x50/p12/commit"])[0], embedded=300.0, services=90.0, kafka=200.0
+    )
     row.samples["embedded"][0] = dataclasses.replace(
         row.samples["embedded"][0], p50_us=110.0, retries=0.254, transaction_p50_us=1234.0
     )
