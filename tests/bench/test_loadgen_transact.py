@@ -210,9 +210,9 @@ def test_a_broker_commits_every_transaction(peer: Peer, producers: int) -> None:
     target = _target(peer, f"commits-{producers}", 3)
     for _ in range(2):  # The second finds the ids of the first.
         result = load.run(workload, target, seconds=0.5, warmup_seconds=0.1)
-        assert result.requests > 0
+        # What has begun is ended, however long that takes on a busy machine.
+        assert sum(result.per_second) >= producers
         assert result.value(workload.metric) == result.requests_per_s
-        assert result.latency_us["p50"] > 0
 
 
 @pytest.mark.slow
