@@ -20,7 +20,7 @@ from tests.bench.processes import end_orderly_on_sigterm
 from tests.bench.session import Session, Settings
 from tests.bench.workloads import NODES_OF_REPLICATED, Workload, all_workloads, select
 
-DEFAULT_ROWS = "*/p12/plain,*/rf3/plain"
+DEFAULT_ROWS = "*/p12/plain,*/rf3/plain,txn-*"
 QUICK = Settings(
     pairs=1, seconds=1.0, warmup_seconds=0.5, first_warmup_seconds=2.0, idle_seconds=1.0
 )
@@ -34,6 +34,15 @@ class GroupKind:
     title: str
     section: Section
     warm_up_rows: tuple[str, ...]
+    warm_up_transactions: tuple[str, ...] = ()
+    """Additional ones, if there are rows with transactions."""
+
+    def warm_up(self, rows: Sequence[Workload]) -> tuple[Workload, ...]:
+        """What every peer runs before these rows."""
+        names = self.warm_up_rows
+        if any(row.transactions is not None for row in rows):
+            names += self.warm_up_transactions
+        return select(names)
 
 
 GROUP_KINDS = (
@@ -42,6 +51,7 @@ GROUP_KINDS = (
         title="one node",
         section=Section(name="results", target="bench"),
         warm_up_rows=("produce-16k-10x8/p12/plain", "produce-200b-50x8/p12/plain"),
+        warm_up_transactions=("txn-200b-100x50/p12/commit",),
     ),
     GroupKind(
         nodes=NODES_OF_REPLICATED,
@@ -151,7 +161,7 @@ def _run(plan: Plan, results: report.Results, console: Console, *, measure_start
             peer.start()
         session = Session(plan.peers, results.settings, console.print)
         console.print(f"Warming, {group.title}")
-        session.warm_up(select(plan.kind.warm_up_rows))
+        session.warm_up(plan.kind.warm_up(plan.workloads))
         for number, workload in enumerate(plan.workloads, 1):
             console.print(f"[{number}/{len(plan.workloads)}] {workload.name}", markup=False)
             group.rows.append(session.measure(workload))

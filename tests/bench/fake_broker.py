@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
 import struct
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Self
@@ -15,10 +12,8 @@ from crc32c import crc32c
 from highwater.kafka.messages import metadata
 from highwater.kafka.records.batch import RecordBatchView
 from highwater.kafka.registry import request_codec
+from tests.bench.frame_server import FrameServer
 
-_ACCEPT_POLL_S = 0.1
-_SOCKET_TIMEOUT_S = 10.0
-_JOIN_TIMEOUT_S = 10.0
 _CLIENT_ID = b"loadgen"
 METADATA_VERSION = 4
 
@@ -48,50 +43,21 @@ class FakeBroker:
     metadata: bytes = b""
     produced: list[Produced] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    _listener: socket.socket = field(default_factory=socket.socket)
-    _threads: list[threading.Thread] = field(default_factory=list)
-    _closing: threading.Event = field(default_factory=threading.Event)
+    _server: FrameServer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._server = FrameServer(self._answer)
 
     def __enter__(self) -> Self:
-        self._listener.bind(("127.0.0.1", 0))
-        self._listener.listen(64)
-        self._listener.settimeout(_ACCEPT_POLL_S)
-        self._spawn(self._accept)
+        self._server.__enter__()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._closing.set()
-        for thread in self._threads:
-            thread.join(_JOIN_TIMEOUT_S)
-        self._listener.close()
+        self._server.__exit__(*exception)
 
     @property
     def address(self) -> str:
-        host, port = self._listener.getsockname()
-        return f"{host}:{port}"
-
-    def _spawn(self, work: Callable[..., None], *arguments: object) -> None:
-        thread = threading.Thread(target=work, args=arguments, daemon=True)
-        self._threads.append(thread)
-        thread.start()
-
-    def _accept(self) -> None:
-        count = 0
-        while not self._closing.is_set():
-            try:
-                peer, _ = self._listener.accept()
-            except TimeoutError:
-                continue
-            peer.settimeout(_SOCKET_TIMEOUT_S)
-            self._spawn(self._serve, peer, count)
-            count += 1
-
-    def _serve(self, peer: socket.socket, connection: int) -> None:
-        # If the generator gives up, it resets its connections.
-        with contextlib.suppress(ConnectionError), peer, peer.makefile("rb") as stream:
-            while len(prefix := stream.read(4)) == 4:
-                frame = stream.read(int.from_bytes(prefix, "big"))
-                peer.sendall(self._answer(frame, connection))
+        return self._server.address
 
     def _answer(self, frame: bytes, connection: int) -> bytes:
         key, version, correlation = struct.unpack_from(">hhi", frame)

@@ -14,11 +14,13 @@ from highwater.kafka.records.builder import RecordBatchBuilder
 from highwater.kafka.records.compression import Compression
 from tests.bench import c_program
 from tests.bench.workloads import (
+    ABORT_EVERY,
     FETCH_VERSION,
     LZ4_RECORD_BYTES,
     PRODUCE_VERSION,
     Batch,
     Metric,
+    Transactions,
     Workload,
 )
 
@@ -29,6 +31,9 @@ EXECUTABLE = SOURCE / "build" / "loadgen"
 RUN_SLACK_S = 90.0
 ERRORS_IN_RESPONSES = 3
 RETRY_PAUSE_S = 0.5
+# Producers whose transactions are open at the same time in what is read later.
+PREPARING_PRODUCERS = 10
+PREPARING_S_MAX = 600.0
 
 
 class LoadFailed(RuntimeError):
@@ -39,7 +44,9 @@ class LoadFailed(RuntimeError):
 class LoadResult:
     """One measured window. Latencies in microseconds, MB are 10^6 bytes of record batches.
 
-    `brokers` led partitions of the topic: connections were assigned to them in turn.
+    `brokers` led partitions of the topic: connections were assigned to them in turn. Of transactions
+    the latency is that of EndTxn, `transaction_p50_us` that from their first Produce to its answer, and
+    `retries` is how many requests were sent again for CONCURRENT_TRANSACTIONS.
     """
 
     requests: int
@@ -47,6 +54,8 @@ class LoadResult:
     mb_per_s: float
     latency_us: Mapping[str, float]
     client_cpu_s: float
+    retries: int
+    transaction_p50_us: float
     brokers: int
     per_second: tuple[int, ...]
 
@@ -54,7 +63,7 @@ class LoadResult:
         """The number that a row with this metric compares."""
         if metric is Metric.MEGABYTES:
             return self.mb_per_s
-        if metric is Metric.REQUESTS:
+        if metric in {Metric.REQUESTS, Metric.TRANSACTIONS}:
             return self.requests_per_s
         return self.latency_us["p50"]
 
@@ -90,7 +99,12 @@ def run(workload: Workload, target: Target, *, seconds: float, warmup_seconds: f
     ]  # fmt: skip
     if workload.rate is not None:
         arguments += ["--rate", str(workload.rate)]
-    arguments += _fetch_options(workload) if workload.fetch else _produce_options(workload)
+    if workload.fetch:
+        arguments += _fetch_options(workload)
+    elif workload.transactions is not None:
+        arguments += _transact_options(workload.transactions)
+    else:
+        arguments += _produce_options(workload)
     with tempfile.TemporaryDirectory(prefix="highwater-bench-") as scratch:
         if workload.batch is Batch.LZ4:
             file = Path(scratch) / "batch"
@@ -138,6 +152,23 @@ def send(
             time.sleep(retry_pause_s)
 
 
+def send_transactions(
+    target: Target, transactions: Transactions, *, partitions: int, total_bytes: int, in_flight: int
+) -> LoadResult:
+    """Sends transactions with values of `total_bytes` together, as fast as possible, some of which are
+    aborted. Raises LoadFailed.
+    """
+    count = total_bytes // (transactions.records * transactions.record_bytes)
+    arguments = [
+        *_transact_options(transactions),
+        "--abort-every", str(ABORT_EVERY),
+        "--connections", str(PREPARING_PRODUCERS), "--in-flight", str(in_flight),
+        "--requests", str(max(1, count)),
+        "--seconds", str(PREPARING_S_MAX), "--warmup-seconds", "0",
+    ]  # fmt: skip
+    return _run(target, partitions, arguments, PREPARING_S_MAX)
+
+
 def lz4_batch(size: int) -> bytes:
     """A batch of 1 KiB records, compressed to about `size` bytes; text-like, so about 3 to 1."""
     now_ms = int(time.time() * 1000)
@@ -161,11 +192,19 @@ def _produce_options(workload: Workload) -> list[str]:
     return [*options, "--idempotent"] if workload.idempotent else options
 
 
-def _fetch_options(workload: Workload) -> list[str]:
+def _transact_options(transactions: Transactions) -> list[str]:
     return [
+        "--mode", "transact", "--transaction-records", str(transactions.records),
+        "--record-bytes", str(transactions.record_bytes),
+    ]  # fmt: skip
+
+
+def _fetch_options(workload: Workload) -> list[str]:
+    options = [
         "--mode", "fetch", "--version", str(FETCH_VERSION), "--discard",
         "--max-bytes", str(workload.request_bytes),
     ]  # fmt: skip
+    return options if workload.transactions is None else [*options, "--read-committed"]
 
 
 def _run(target: Target, partitions: int, arguments: list[str], expected_s: float) -> LoadResult:
@@ -190,6 +229,8 @@ def _run(target: Target, partitions: int, arguments: list[str], expected_s: floa
         mb_per_s=found["mb_per_s"],
         latency_us=found["latency_us"],
         client_cpu_s=sum(found["client_cpu_s"].values()),
+        retries=found["retries"],
+        transaction_p50_us=found["transaction_us"]["p50"],
         brokers=found["brokers"],
         per_second=tuple(found["per_second"]),
     )

@@ -28,6 +28,7 @@ class Peer(ABC):
     bootstrap: str = ""
     nodes: int = 1
     no_metadata = False
+    has_transactions = True
 
     @abstractmethod
     def prepare(self) -> None:

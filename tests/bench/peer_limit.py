@@ -29,6 +29,8 @@ class LimitServer(Peer):
     UndefinedBehaviorSanitizer: for tests, many times slower.
     """
 
+    has_transactions = False
+
     def __init__(self, *, options: Sequence[str] = (), sanitized: bool = False) -> None:
         self.name = LIMIT
         self._options = tuple(options)

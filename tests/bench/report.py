@@ -18,6 +18,7 @@ from tests.bench.document import (
 )
 from tests.bench.session import Row, Settings
 from tests.bench.startup import TARGET_FIRST_ACK_S, TARGET_IDLE_MB, Startup
+from tests.bench.workloads import Metric
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +76,9 @@ def _ratio_cell(group: Group, row: Row, peer: str, reference: str) -> str:
         return with_target(ratio, None)
     target = row.workload.targets.get(peer)
     cell = with_target(ratio, target, at_most=row.workload.metric.lower_is_better)
+    p50_target, p50_ratio = row.workload.p50_targets.get(peer), row.p50_ratio(peer, reference)
+    if p50_target is not None and p50_ratio is not None:
+        cell += f"; p50 {with_target(p50_ratio, p50_target, at_most=True)}"
     share = row.workload.plain_shares.get(peer)
     return cell if share is None else f"{cell} {_of_plain(group, row, peer, ratio, share)}"
 
@@ -100,7 +104,12 @@ def _detail_cell(row: Row, peer: str) -> str:
     cpu = [sample.server_cpu_us for sample in samples if sample.server_cpu_us is not None]
     faults = [sample.server_faults for sample in samples if sample.server_faults is not None]
     text += f" / {median(cpu):,.1f}" if cpu else " / -"
-    return f"{text} / {median(faults):,.2f}" if faults else f"{text} / -"
+    text += f" / {median(faults):,.2f}" if faults else " / -"
+    if row.workload.metric is Metric.TRANSACTIONS:
+        whole = median(sample.transaction_p50_us for sample in samples)
+        retries = median(sample.retries for sample in samples)
+        text += f" / p50 of all {whole:,.0f}, {retries:.2f} retries"
+    return text
 
 
 def row_table(group: Group) -> tuple[list[str], list[list[str]]]:

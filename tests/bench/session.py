@@ -12,7 +12,7 @@ from statistics import median
 
 from tests.bench import load
 from tests.bench.peer import Peer
-from tests.bench.workloads import KIB, MANY_PARTITIONS, Metric, Workload
+from tests.bench.workloads import JAVA_IN_FLIGHT, KIB, MANY_PARTITIONS, Metric, Workload
 
 PREPARED_BATCH_BYTES = 16 * KIB
 # Kafka indexes every 4 KiB, and its first store into a preallocated index file is slow: after three
@@ -56,7 +56,8 @@ class Settings:
 class Sample:
     """One measured window of one peer; `brokers` led partitions.
 
-    `server_cpu_us` and `server_faults`, page faults without I/O, are per request.
+    `server_cpu_us`, `server_faults`, page faults without I/O, and `retries` are per request. Of
+    transactions `p50_us` is of EndTxn, `transaction_p50_us` of all of one.
     """
 
     value: float
@@ -67,6 +68,8 @@ class Sample:
     server_cpu_us: float | None
     server_faults: float | None
     brokers: int
+    retries: float = 0.0
+    transaction_p50_us: float = 0.0
 
 
 @dataclass(slots=True)
@@ -84,8 +87,15 @@ class Row:
 
     def ratio(self, peer: str, baseline: str) -> float | None:
         """The median ratio over all pairs, so that a slow phase of the machine cancels out."""
+        return self._ratio(peer, baseline, lambda sample: sample.value)
+
+    def p50_ratio(self, peer: str, baseline: str) -> float | None:
+        """The same of the median latencies."""
+        return self._ratio(peer, baseline, lambda sample: sample.p50_us)
+
+    def _ratio(self, peer: str, baseline: str, of: Callable[[Sample], float]) -> float | None:
         pairs = zip(self.samples.get(peer, []), self.samples.get(baseline, []), strict=False)
-        ratios = [ours.value / theirs.value for ours, theirs in pairs if theirs.value > 0]
+        ratios = [of(ours) / of(theirs) for ours, theirs in pairs if of(theirs) > 0]
         return median(ratios) if ratios else None
 
 
@@ -101,17 +111,20 @@ class Session:
         self._kept_topics: set[tuple[str, str]] = set()
 
     def measure(self, workload: Workload) -> Row:
-        """Runs one row. A peer that fails is reported in the row and skipped in its rest."""
+        """Runs one row. A peer that fails is reported in the row and skipped in its rest, one without
+        transactions does not run a row of them.
+        """
         row = Row(workload)
+        peers = [peer for peer in self._peers if _runs(peer, workload)]
         _check_disk()
-        for peer in self._peers:
+        for peer in peers:
             self._guard(row, peer, partial(self._prepare, workload, peer))
         for pair in range(self._settings.pairs):
             # The order changes from pair to pair.
-            order = self._peers if pair % 2 == 0 else self._peers[::-1]
+            order = peers if pair % 2 == 0 else peers[::-1]
             for peer in order:
                 self._guard(row, peer, partial(self._sample, row, peer))
-        for peer in self._peers:
+        for peer in peers:
             if not workload.shares_topic:
                 self._guard(row, peer, partial(peer.delete_topic, workload.topic))
         time.sleep(SETTLE_S)
@@ -124,7 +137,7 @@ class Session:
         started would also give. A peer that fails here will fail, and be reported, in its rows.
         """
         for peer in self._peers:
-            for workload in workloads:
+            for workload in [each for each in workloads if _runs(peer, each)]:
                 row = Row(workload)
                 target = self._target(workload, peer)
                 self._guard(row, peer, partial(self._create, workload, peer))
@@ -203,7 +216,15 @@ class Session:
             wait_s=PRIME_TIMEOUT_S,
         )
         each = workload.preload_bytes_per_partition // PREPARED_BATCH_BYTES
-        if each > 0:
+        if workload.fetch and workload.transactions is not None:
+            load.send_transactions(
+                target,
+                workload.transactions,
+                partitions=workload.partitions,
+                total_bytes=workload.partitions * workload.preload_bytes_per_partition,
+                in_flight=JAVA_IN_FLIGHT,
+            )
+        elif each > 0:
             load.send(
                 target,
                 partitions=workload.partitions,
@@ -230,6 +251,8 @@ class Session:
             server_cpu_us=None if cpu_s is None else cpu_s * 1e6,
             server_faults=_each(faults_before, faults_after, total),
             brokers=result.brokers,
+            retries=result.retries / max(1, result.requests),
+            transaction_p50_us=result.transaction_p50_us,
         )
         row.samples.setdefault(peer.name, []).append(sample)
         self._tell(f"  {peer.name}: {_show(result, workload)}")
@@ -241,6 +264,10 @@ class Session:
             seconds=self._settings.seconds,
             warmup_seconds=self._settings.warmup_seconds,
         )
+
+
+def _runs(peer: Peer, workload: Workload) -> bool:
+    return peer.has_transactions or workload.transactions is None
 
 
 def _each(before: float | None, after: float | None, requests: float) -> float | None:

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from tests.bench import report
-from tests.bench.__main__ import GROUP_KINDS, main, make_plans
+from tests.bench.__main__ import DEFAULT_ROWS, GROUP_KINDS, main, make_plans
 from tests.bench.peers import (
     baseline_of,
     default_peers,
@@ -19,7 +19,7 @@ from tests.bench.peers import (
     make_breakable_peer,
     make_peer,
 )
-from tests.bench.session import Row, Sample, Settings, topic_configs
+from tests.bench.session import Row, Sample, Session, Settings, topic_configs
 from tests.bench.startup import Idle, Startup
 from tests.bench.workloads import Workload, all_workloads, select
 
@@ -114,7 +114,9 @@ def test_replicated_rows_wait_for_all_in_sync_replicas() -> None:
     }
     assert {topic_configs(row)["min.insync.replicas"] for row in replicated} == {"2"}
     others = [row for row in all_workloads() if row not in replicated]
-    assert {(row.replication, row.acks, row.nodes) for row in others} == {(1, 1, 1)}
+    assert {(row.replication, row.acks, row.nodes) for row in others if not row.transactions} == {
+        (1, 1, 1)
+    }
     assert not any("min.insync.replicas" in topic_configs(row) for row in others)
 
 
@@ -162,6 +164,69 @@ def test_each_group_has_its_own_kafka() -> None:
     assert [table.title for table in report.rich_tables(results)][::2] == [
         f"Apache Kafka and Highwater in turns, {group.title}" for group in results.groups
     ]
+
+
+def test_transactions_are_a_part_of_what_runs_by_default() -> None:
+    names = {row.name for row in select(DEFAULT_ROWS.split(","))}
+    transactional = select(["txn*"])
+    assert [row.name for row in transactional] == [
+        "txn-200b-100x1/p12/commit",
+        "txn-200b-100x50/p12/commit",
+        "txn-16k-100x1/p12/commit",
+        "txn-16k-100x50/p12/commit",
+        "txn-fetch-64k-10x1/p12/committed",
+        "txn-fetch-1m-4x1/p12/committed",
+    ]
+    assert names >= {row.name for row in transactional}
+    assert {(row.acks, row.nodes) for row in transactional} == {(-1, 1)}
+    # They have topics of their own, of which the readers share one.
+    assert len({row.topic for row in all_workloads() if row.transactions}) == 5
+    assert not {row.topic for row in transactional} & {
+        row.topic for row in all_workloads() if not row.transactions
+    }
+
+
+def test_rows_of_transactions_are_preceded_by_some() -> None:
+    one, three = GROUP_KINDS
+    transactional, plain = select(["txn-16k-100x1/*"]), select(["produce-1m-4x4/p12/plain"])
+    assert [row.name for row in one.warm_up(plain)] == [
+        "produce-16k-10x8/p12/plain", "produce-200b-50x8/p12/plain",
+    ]  # fmt: skip
+    assert {row.name for row in one.warm_up(transactional + plain)} == {
+        "produce-16k-10x8/p12/plain", "produce-200b-50x8/p12/plain", "txn-200b-100x50/p12/commit",
+    }  # fmt: skip
+    assert not any(row.transactions for row in three.warm_up(select(["produce*/rf3/plain"])))
+
+
+def test_a_commit_is_judged_by_its_rate_and_its_latency() -> None:
+    group = report.Group(
+        title="t", section=GROUP_KINDS[0].section, peers=("embedded", "services", "kafka", "limit"),
+        baseline="kafka", limit="limit",
+    )  # fmt: skip
+    row = _row(
+        select(["txn-200b-100x50/p12/commit"])[0], embedded=300.0, services=90.0, kafka=200.0
+    )
+    row.samples["embedded"][0] = dataclasses.replace(
+        row.samples["embedded"][0], p50_us=110.0, retries=0.254, transaction_p50_us=1234.0
+    )
+    row.samples["kafka"][0] = dataclasses.replace(row.samples["kafka"][0], p50_us=100.0)
+    group.rows.append(row)
+    header, (line,) = report.row_table(group)
+    found = dict(zip(header, line, strict=True))
+    assert found["unit"] == "txn/s"
+    assert found["embedded / kafka"] == "1.50 (>= 1: reached); p50 1.10 (<= 1: missed)"
+    assert found["services / kafka"] == "0.45"
+    # The limit has no transactions, and so no samples.
+    assert (found["limit"], found["embedded / limit"]) == ("-", "-")
+    assert line[-4] == "110 / 600 / - / - / p50 of all 1,234, 0.25 retries"
+
+
+def test_a_broker_without_transactions_does_not_run_them() -> None:
+    row = select(["txn-16k-100x1/*"])[0]
+    told: list[str] = []
+    limit = make_peer("limit")  # Not started: whatever is done with it fails.
+    found = Session([limit], Settings(), told.append).measure(row)
+    assert (found.samples, found.failures, told) == ({}, {}, [])
 
 
 def test_processor_time_and_page_faults_stand_beside_the_latencies() -> None:
@@ -221,6 +286,9 @@ def test_targets_of_idempotent_rows() -> None:
             case [_, "rf3", "idempotent"]:
                 assert targets == {"services3"}
                 assert row.plain_shares["services3"] == 0.9
+            case [_, "p12", "commit" | "committed"]:
+                assert targets == {"embedded", "combined"}
+                continue
             case [_, "p12" | "rf3", "plain"]:
                 assert {"embedded", "combined", "services"} <= targets or {
                     "combined3", "services3",

@@ -25,6 +25,7 @@ class Metric(enum.Enum):
 
     MEGABYTES = "MB/s"
     REQUESTS = "req/s"
+    TRANSACTIONS = "txn/s"
     MEDIAN_LATENCY = "us p50"
 
     @property
@@ -41,11 +42,24 @@ class Batch(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Transactions:
+    """What each transaction of a producer writes, in batches as Java's producer fills them."""
+
+    records: int
+    record_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """One row. `targets` maps a peer's name to its target ratio to Kafka.
 
     `plain_shares` does so to the part of the same load's ratio without sequence numbers, as measured
-    in the same run, that this ratio must reach.
+    in the same run, that this ratio must reach. `p50_targets` has the most that the median latency
+    may be, as a ratio to Kafka's.
+
+    With `transactions` a producer runs them, or, in a fetch row, has run them before: the row then
+    reads what is committed. `request_bytes` has no meaning for the former, and a request is a
+    transaction.
     """
 
     name: str
@@ -61,7 +75,9 @@ class Workload:
     deep_validation: bool = False
     replication: int = 1
     preload_bytes_per_partition: int = 0
+    transactions: Transactions | None = None
     targets: Mapping[str, float] = field(default_factory=dict)
+    p50_targets: Mapping[str, float] = field(default_factory=dict)
     plain_shares: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -76,14 +92,15 @@ class Workload:
 
     @property
     def acks(self) -> int:
-        """-1 (all in-sync replicas) with several replicas, else 1."""
-        return -1 if self.replication > 1 else 1
+        """-1 (all in-sync replicas) with several replicas or transactions, else 1."""
+        return -1 if self.replication > 1 or self.transactions is not None else 1
 
     @property
     def topic(self) -> str:
         """The topic's name. Rows share topics if possible: 1000 partitions take long to create."""
         if self.fetch:
-            return f"bench-fetch-p{self.partitions}"
+            kind = "fetch" if self.transactions is None else "committed"
+            return f"bench-{kind}-p{self.partitions}"
         if self.partitions >= MANY_PARTITIONS:
             return f"bench-produce-p{self.partitions}"
         return "bench-" + self.name.replace("/", "-")
@@ -175,6 +192,35 @@ _REPLICATED_IDEMPOTENT_TARGETS: Mapping[str, Mapping[str, float]] = {
     "produce-1m-4x4": {"services3": 1.11},
 }
 
+# A transaction of 100 records; issue 17 wants both kinds with one producer and with 50.
+_SMALL = Transactions(records=100, record_bytes=200)
+_LARGE = Transactions(records=100, record_bytes=16 * KIB)
+# Java's max.in.flight.requests.per.connection.
+JAVA_IN_FLIGHT = 5
+_AS_KAFKA: Mapping[str, float] = {"embedded": 1.0, "combined": 1.0}
+
+# Every fourth transaction of what readers of committed records find was aborted.
+ABORT_EVERY = 4
+_TRANSACTIONAL = (
+    *(
+        Workload(
+            name=f"txn-{size}-100x{producers}/p12/commit", transactions=transactions,
+            request_bytes=0, connections=producers, in_flight=JAVA_IN_FLIGHT, partitions=12,
+            metric=Metric.TRANSACTIONS, targets=_AS_KAFKA, p50_targets=_AS_KAFKA,
+        )
+        for size, transactions in (("200b", _SMALL), ("16k", _LARGE))
+        for producers in (1, 50)
+    ),
+    *(
+        Workload(
+            name=f"txn-fetch-{size}-{connections}x1/p12/committed", fetch=True, transactions=_LARGE,
+            request_bytes=request_bytes, connections=connections, in_flight=1, partitions=12,
+            preload_bytes_per_partition=64 * MIB, metric=Metric.MEGABYTES, targets=_AS_KAFKA,
+        )
+        for size, request_bytes, connections in (("64k", 64 * KIB, 10), ("1m", MIB, 4))
+    ),
+)  # fmt: skip
+
 # Enough that a reader seldom starts over, but little enough to stay in the page cache.
 _PRELOAD_BYTES = {1: 256 * MIB, 12: 64 * MIB, 1000: 512 * KIB}
 
@@ -185,7 +231,11 @@ def _variant(base: Workload, **changes: object) -> Workload:
 
 
 def all_workloads() -> tuple[Workload, ...]:
-    """Every row, named `<what>/p<partitions>/<variant>`; replicated ones `<what>/rf3/<variant>`."""
+    """Every row, named `<what>/p<partitions>/<variant>`; replicated ones `<what>/rf3/<variant>`.
+
+    `<what>` ends with connections x requests in flight, or, of `txn-` rows that write, with records
+    of a transaction x producers.
+    """
     rows: list[Workload] = []
     for partitions in (12, 1, 1000):
         for name, base in (_PRODUCE | _FETCH).items():
@@ -212,7 +262,7 @@ def all_workloads() -> tuple[Workload, ...]:
             fixed["targets"] = _REPLICATED_IDEMPOTENT_TARGETS[name]
             fixed["plain_shares"] = _PLAIN_SHARES
             rows.append(_variant(base, name=f"{name}/rf3/idempotent", idempotent=True, **fixed))
-    return tuple(rows)
+    return (*rows, *_TRANSACTIONAL)
 
 
 def select(patterns: Iterable[str]) -> tuple[Workload, ...]:

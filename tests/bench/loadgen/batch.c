@@ -26,6 +26,9 @@ enum {
   AT_RECORD_COUNT = 57,
 };
 
+enum { TRANSACTIONAL = 0x10 };
+static const uint32_t NOISE = 12345;
+
 static const uint32_t CASTAGNOLI_REFLECTED = 0x82f63b78u;
 
 static uint32_t crc_table[256];
@@ -148,26 +151,16 @@ static uint8_t *put_record(uint8_t *p, int32_t offset_delta, size_t value_size, 
   return put_varint(p, 0);
 }
 
-void batch_build(struct batch *batch, size_t size, int32_t records, int64_t timestamp_ms) {
-  uint8_t *p, *bytes = calloc(1, size + 64);
-  if (!bytes) die("out of memory for a batch of %zu bytes", size);
-  p = bytes + BATCH_HEADER_BYTES;
-  uint32_t noise = 12345;
-  for (int32_t i = 0; i < records; i++) {
-    size_t left = size - (size_t)(p - bytes), share = left / (size_t)(records - i);
-    size_t overhead = record_size(i, 0);
-    if ((size_t)(p - bytes) > size || share < overhead)
-      die("%zu bytes cannot hold %d records", size, records);
-    size_t value = share - overhead;
-    while (value > 0 && record_size(i, value) > share) value--;
-    p = put_record(p, i, value, &noise);
-  }
+/* The header of `records` records that end at `end`. */
+static void batch_close(struct batch *batch, uint8_t *bytes, uint8_t *end, int32_t records,
+                        int16_t attributes, int64_t timestamp_ms) {
   batch->bytes = bytes;
-  batch->size = (size_t)(p - bytes);
+  batch->size = (size_t)(end - bytes);
   batch->records = records;
   store32(bytes + AT_LENGTH, (int32_t)(batch->size - 12));
   store32(bytes + 12, -1);
   bytes[AT_MAGIC] = 2;
+  store16(bytes + AT_ATTRIBUTES, attributes);
   store32(bytes + AT_LAST_OFFSET_DELTA, records - 1);
   store64(bytes + AT_BASE_TIMESTAMP, timestamp_ms);
   store64(bytes + AT_MAX_TIMESTAMP, timestamp_ms);
@@ -177,6 +170,44 @@ void batch_build(struct batch *batch, size_t size, int32_t records, int64_t time
   if ((uint32_t)load32(bytes + AT_CRC) !=
       ~crc_update_table(~0u, bytes + AT_ATTRIBUTES, batch->size - AT_ATTRIBUTES))
     die("the joined CRC differs from the plain one");
+}
+
+static uint8_t *batch_memory(size_t size) {
+  uint8_t *bytes = calloc(1, size + 64);
+  if (!bytes) die("out of memory for a batch of %zu bytes", size);
+  return bytes;
+}
+
+void batch_build(struct batch *batch, size_t size, int32_t records, int64_t timestamp_ms) {
+  uint8_t *bytes = batch_memory(size), *p = bytes + BATCH_HEADER_BYTES;
+  uint32_t noise = NOISE;
+  for (int32_t i = 0; i < records; i++) {
+    size_t left = size - (size_t)(p - bytes), share = left / (size_t)(records - i);
+    size_t overhead = record_size(i, 0);
+    if ((size_t)(p - bytes) > size || share < overhead)
+      die("%zu bytes cannot hold %d records", size, records);
+    size_t value = share - overhead;
+    while (value > 0 && record_size(i, value) > share) value--;
+    p = put_record(p, i, value, &noise);
+  }
+  batch_close(batch, bytes, p, records, 0, timestamp_ms);
+}
+
+void batch_build_transactional(struct batch *batch, int32_t records, size_t value_size,
+                               int64_t timestamp_ms) {
+  size_t size = BATCH_HEADER_BYTES + (size_t)records * record_size(records, value_size);
+  uint8_t *bytes = batch_memory(size), *p = bytes + BATCH_HEADER_BYTES;
+  uint32_t noise = NOISE;
+  for (int32_t i = 0; i < records; i++) p = put_record(p, i, value_size, &noise);
+  batch_close(batch, bytes, p, records, TRANSACTIONAL, timestamp_ms);
+}
+
+int32_t batch_room(size_t size, size_t value_size) {
+  size_t used = BATCH_HEADER_BYTES;
+  int32_t records = 0;
+  while (used + record_size(records, value_size) <= size)
+    used += record_size(records++, value_size);
+  return records;
 }
 
 void batch_load(struct batch *batch, const char *path) {

@@ -23,6 +23,13 @@ struct batch {
  * too small. */
 void batch_build(struct batch *batch, size_t size, int32_t records, int64_t timestamp_ms);
 
+/* Builds a transactional batch of `records` records with values of `value_size` bytes. */
+void batch_build_transactional(struct batch *batch, int32_t records, size_t value_size,
+                               int64_t timestamp_ms);
+
+/* How many records with values of `value_size` bytes fit into a batch of `size` bytes; 0 if none. */
+int32_t batch_room(size_t size, size_t value_size);
+
 /* Takes a whole batch, for instance an lz4 one, from a file, and checks its CRC. */
 void batch_load(struct batch *batch, const char *path);
 

@@ -16,13 +16,7 @@
 enum { SETUP_TIMEOUT_SECONDS = 20, RETRIES_MAX = 2000, RETRY_PAUSE_MS = 10 };
 enum { RESPONSE_BYTES_MAX = 64 << 20 };
 enum { API_METADATA = 3, API_INIT_PRODUCER_ID = 22 };
-enum {
-  ERROR_UNKNOWN_TOPIC = 3,
-  ERROR_LEADER_NOT_AVAILABLE = 5,
-  ERROR_COORDINATOR_LOADING = 14,
-  ERROR_COORDINATOR_NOT_AVAILABLE = 15,
-  ERROR_NOT_COORDINATOR = 16,
-};
+enum { ERROR_UNKNOWN_TOPIC = 3, ERROR_LEADER_NOT_AVAILABLE = 5 };
 
 int cluster_connect(const char *host, int port) {
   char service[8];
@@ -59,8 +53,7 @@ static void transfer(int fd, void *bytes, size_t size, bool sending) {
   }
 }
 
-/* Sends the frame that ends at `end`; the caller frees the returned response. */
-static uint8_t *call(int fd, uint8_t *frame, uint8_t *end, struct reader *response) {
+uint8_t *cluster_call(int fd, uint8_t *frame, uint8_t *end, struct reader *response) {
   static int32_t correlation = 1 << 30;
   store32(frame, (int32_t)(end - frame - 4));
   store32(frame + AT_CORRELATION, ++correlation);
@@ -77,7 +70,8 @@ static uint8_t *call(int fd, uint8_t *frame, uint8_t *end, struct reader *respon
   return bytes;
 }
 
-static void pause_before_retry(void) {
+void cluster_retry(int attempt, const char *what, int16_t error) {
+  if (attempt == RETRIES_MAX) die("%s: error %d", what, error);
   struct timespec pause = {.tv_nsec = RETRY_PAUSE_MS * 1000000L};
   nanosleep(&pause, NULL);
 }
@@ -155,7 +149,7 @@ static int16_t metadata_once(int fd) {
   if (version >= 8) p = put16(p, 0); /* two authorized-operations flags */
   p = put_tags(p, flexible);
   struct reader r;
-  uint8_t *bytes = call(fd, frame, p, &r);
+  uint8_t *bytes = cluster_call(fd, frame, p, &r);
   skip_tags(&r, flexible);
   if (version >= 3) get32(&r); /* throttle */
   read_brokers(&r, version, flexible);
@@ -187,9 +181,8 @@ void cluster_load_metadata(void) {
     int16_t error = metadata_once(fd);
     if (error == 0) break;
     bool retriable = error == ERROR_LEADER_NOT_AVAILABLE || error == ERROR_UNKNOWN_TOPIC;
-    if (!retriable || attempt == RETRIES_MAX)
-      die("Metadata for topic %s: error %d", state.options.topic, error);
-    pause_before_retry();
+    if (!retriable) die("Metadata for topic %s: error %d", state.options.topic, error);
+    cluster_retry(attempt, "Metadata", error);
   }
   close(fd);
   /* Keep the brokers that lead something: connections are spread over these. */
@@ -207,7 +200,7 @@ void cluster_init_producer_id(struct connection *c) {
     p = put16(p, -1); /* no transactional id */
     p = put32(p, 60000);
     struct reader r;
-    uint8_t *bytes = call(c->fd, frame, p, &r);
+    uint8_t *bytes = cluster_call(c->fd, frame, p, &r);
     get32(&r); /* throttle */
     int16_t error = get16(&r);
     c->producer_id = get64(&r);
@@ -215,9 +208,8 @@ void cluster_init_producer_id(struct connection *c) {
     if (r.short_read) die("cannot parse InitProducerId v1");
     free(bytes);
     if (error == 0) return;
-    if (error < ERROR_COORDINATOR_LOADING || error > ERROR_NOT_COORDINATOR ||
-        attempt == RETRIES_MAX)
+    if (error < ERROR_COORDINATOR_LOADING || error > ERROR_NOT_COORDINATOR)
       die("InitProducerId: error %d", error);
-    pause_before_retry();
+    cluster_retry(attempt, "InitProducerId", error);
   }
 }

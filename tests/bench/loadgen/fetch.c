@@ -28,6 +28,7 @@ struct fetch_state {
   bool known; /* the records' end is known from an earlier pass: they can be discarded */
   uint8_t batch[BATCH_PREFIX_BYTES];
   size_t batch_used, batch_skip;
+  int32_t whole_bytes; /* of batches that are not cut off */
 };
 
 static struct {
@@ -45,7 +46,7 @@ static void build_frame(struct slot *slot) {
   p = put32(p, (int32_t)o->max_wait_ms);
   p = put32(p, (int32_t)o->min_bytes);
   p = put32(p, (int32_t)o->max_bytes);
-  p = put8(p, 0); /* read_uncommitted */
+  p = put8(p, o->read_committed);
   if (o->version >= 7) p = put32(put32(p, 0), -1); /* no fetch session */
   p = put_array_length(p, 1, flexible());
   p = put_string(p, o->topic, flexible());
@@ -119,8 +120,8 @@ static size_t parse_head(struct connection *c) {
   int64_t partitions = get_length(&r, flexible());
   int32_t partition = get32(&r);
   int16_t partition_error = get16(&r);
-  int64_t high_watermark = get64(&r);
-  get64(&r); /* last stable offset */
+  int64_t readable_until = get64(&r), last_stable_offset = get64(&r);
+  if (state.options.read_committed) readable_until = last_stable_offset;
   if (version >= 5) get64(&r);
   for (int64_t n = get_length(&r, flexible()); n > 0 && !r.short_read; n--) {
     get64(&r);
@@ -145,17 +146,18 @@ static size_t parse_head(struct connection *c) {
   if (partition_error) count_error(partition_error, partition);
   if (partition_error == ERROR_OFFSET_OUT_OF_RANGE) cursor->next_offset = 0;
   else cursor->next_offset = cursor->offset;
-  cursor->high_watermark = high_watermark;
+  cursor->readable_until = readable_until;
   f->record_bytes = (int32_t)records;
   f->records_left = (size_t)records;
   f->trailer_left = size - used - (size_t)records;
   f->batch_used = f->batch_skip = 0;
+  f->whole_bytes = 0;
   f->known = state.options.discard && cursor->step < cursor->step_count &&
              cursor->steps[cursor->step].record_bytes == f->record_bytes;
   return used;
 }
 
-static void remember_step(struct cursor *cursor, int32_t record_bytes) {
+static void remember_step(struct cursor *cursor, int32_t record_bytes, int32_t whole_bytes) {
   if (cursor->step != cursor->step_count || cursor->step_count == STEPS_MAX) return;
   if (cursor->step_count == cursor->step_capacity) {
     cursor->step_capacity = cursor->step_capacity ? cursor->step_capacity * 2 : 64;
@@ -164,29 +166,33 @@ static void remember_step(struct cursor *cursor, int32_t record_bytes) {
     if (!cursor->steps) die("out of memory");
   }
   cursor->steps[cursor->step_count++] =
-      (struct step){.next_offset = cursor->next_offset, .record_bytes = record_bytes};
+      (struct step){.next_offset = cursor->next_offset, .record_bytes = record_bytes,
+                    .whole_bytes = whole_bytes};
 }
 
 static void finish_response(struct connection *c, uint64_t now) {
   struct fetch_state *f = c->fetch;
   struct cursor *cursor = current(c);
-  if (f->known)
+  if (f->known) {
     cursor->next_offset = cursor->steps[cursor->step].next_offset;
-  else if (state.options.discard)
-    remember_step(cursor, f->record_bytes);
+    f->whole_bytes = cursor->steps[cursor->step].whole_bytes;
+  } else if (state.options.discard) {
+    remember_step(cursor, f->record_bytes, f->whole_bytes);
+  }
   const uint64_t records = cursor->next_offset > cursor->offset
                                ? (uint64_t)(cursor->next_offset - cursor->offset)
                                : 0;
   if (f->record_bytes == 0) state.counters.empty++;
   cursor->offset = cursor->next_offset;
   cursor->step++;
-  if (cursor->offset >= cursor->high_watermark) {
+  if (cursor->offset >= cursor->readable_until) {
     cursor->offset = 0;
     cursor->step = 0;
   }
   f->head_used = 0;
   f->in_body = false;
-  complete_request(c, now, (uint64_t)f->record_bytes, records);
+  /* A broker that sends half a batch behind the whole ones does not do more for its reader. */
+  complete_request(c, now, (uint64_t)f->whole_bytes, records);
 }
 
 /* Walks `n` bytes of records; a batch cut off at the end does not move the cursor. */
@@ -211,9 +217,11 @@ static void walk_records(struct connection *c, const uint8_t *p, size_t n) {
     size_t size = (size_t)(uint32_t)load32(f->batch + AT_BATCH_LENGTH) + 12;
     if (size < BATCH_HEADER_BYTES) die("a batch of %zu bytes in a Fetch response", size);
     f->batch_skip = size - BATCH_PREFIX_BYTES;
-    if (f->batch_skip <= f->records_left)
+    if (f->batch_skip <= f->records_left) {
+      f->whole_bytes += (int32_t)size;
       current(c)->next_offset =
           load64(f->batch) + load32(f->batch + AT_BATCH_LAST_OFFSET_DELTA) + 1;
+    }
   }
   f->records_left -= n;
 }

@@ -19,11 +19,22 @@
 #include "wire.h"
 
 enum { EVENTS_MAX = 256, IOV_PER_WRITE = 512, ERRORS_SHOWN = 5 };
+enum { FRAME_BYTES_MAX = 32 << 20 };
 /* No response at all for so long is a failure, and so is a drain at the end that takes longer. */
 static const uint64_t SILENCE_NS_MAX = 30ull * 1000000000;
 static const uint64_t DRAIN_NS_MAX = 15ull * 1000000000;
 
 struct state state;
+
+static const struct {
+  void (*prepare)(struct connection *c);
+  void (*send)(struct connection *c, struct slot *slot);
+  void (*readable)(struct connection *c);
+} MODES[] = {
+    [PRODUCE] = {produce_prepare, produce_send, produce_readable},
+    [FETCH] = {fetch_prepare, fetch_send, fetch_readable},
+    [TRANSACT] = {transact_prepare, transact_send, transact_readable},
+};
 
 static int epoll_fd, timer_fd = -1;
 static bool sending = true;
@@ -70,18 +81,63 @@ bool check_correlation(struct connection *c, int32_t correlation) {
   return true;
 }
 
-void complete_request(struct connection *c, uint64_t now, uint64_t bytes, uint64_t records) {
-  struct slot *slot = &c->slots[c->head];
+void release_slot(struct connection *c, uint64_t now) {
   c->head = (c->head + 1) % state.options.in_flight;
   c->used--;
   last_progress_ns = now;
+}
+
+void count_request(uint64_t start, uint64_t now, uint64_t bytes, uint64_t records) {
   uint64_t second = (now - state.origin_ns) / 1000000000u;
   if (second < SECONDS_MAX) state.counters.per_second[second]++;
   if (now < state.window_start_ns || now >= state.window_end_ns) return;
   state.counters.requests++;
   state.counters.bytes += bytes;
   state.counters.records += records;
-  histogram_add(&state.counters.latency, now > slot->start_ns ? now - slot->start_ns : 0);
+  histogram_add(&state.counters.latency, now > start ? now - start : 0);
+}
+
+void complete_request(struct connection *c, uint64_t now, uint64_t bytes, uint64_t records) {
+  const uint64_t start = c->slots[c->head].start_ns;
+  release_slot(c, now);
+  count_request(start, now, bytes, records);
+}
+
+static void make_room(struct connection *c, size_t frame_size) {
+  if (frame_size > FRAME_BYTES_MAX) die("response of %zu bytes", frame_size);
+  if (frame_size <= c->input_capacity) return;
+  c->input_capacity = frame_size;
+  c->input = realloc(c->input, c->input_capacity);
+  if (!c->input) die("out of memory");
+}
+
+void read_frames(struct connection *c, size_t capacity,
+                 void (*read_response)(struct connection *, const uint8_t *, size_t, uint64_t)) {
+  if (!c->input) {
+    c->input_capacity = capacity;
+    c->input = malloc(capacity);
+    if (!c->input) die("out of memory");
+  }
+  ssize_t n = recv(c->fd, c->input + c->input_used, c->input_capacity - c->input_used, 0);
+  if (n == 0) die("the broker closed connection %d with %d in flight", c->index, c->used);
+  if (n < 0) {
+    if (errno == EAGAIN || errno == EINTR) return;
+    die("connection %d: %s", c->index, strerror(errno));
+  }
+  c->input_used += (size_t)n;
+  const uint64_t now = now_ns();
+  size_t at = 0;
+  while (c->input_used - at >= 4) {
+    size_t size = (size_t)(uint32_t)load32(c->input + at);
+    if (c->input_used - at < size + 4) {
+      make_room(c, size + 4);
+      break;
+    }
+    read_response(c, c->input + at + 4, size, now);
+    at += size + 4;
+  }
+  c->input_used -= at;
+  memmove(c->input, c->input + at, c->input_used);
 }
 
 static void watch(struct connection *c, bool output) {
@@ -144,8 +200,11 @@ static uint64_t intended_ns(const struct connection *c) {
 }
 
 static bool may_send(const struct connection *c) {
-  if (!sending || c->used == state.options.in_flight) return false;
-  if (state.options.requests && c->sent >= c->quota) return false;
+  if (c->used == state.options.in_flight) return false;
+  const bool may_begin = sending && !(state.options.requests && c->sent >= c->quota);
+  /* What has begun is ended, so that the next run finds nothing open. */
+  if (state.options.mode == TRANSACT) return transact_may_send(c, may_begin);
+  if (!may_begin) return false;
   return state.options.rate <= 0 || c->due > 0;
 }
 
@@ -159,9 +218,11 @@ static void send_next(struct connection *c, uint64_t now) {
     c->due--;
   }
   c->used++;
-  c->sent++;
-  state.sent++;
-  (state.options.fetch ? fetch_send : produce_send)(c, slot);
+  if (state.options.mode != TRANSACT) {
+    c->sent++;
+    state.sent++;
+  }
+  MODES[state.options.mode].send(c, slot);
   slot->end_position = c->output_queued;
 }
 
@@ -169,7 +230,7 @@ static void pump(struct connection *c) {
   const uint64_t now = now_ns();
   while (may_send(c)) send_next(c, now);
   flush(c);
-  if (state.options.fetch || state.options.acks != 0) return;
+  if (state.options.mode != PRODUCE || state.options.acks != 0) return;
   complete_written(c);
   /* No response will wake this connection, and looping here would starve the others. */
   if (!c->waiting_for_output && may_send(c)) watch(c, true);
@@ -187,7 +248,7 @@ static void open_connection(struct connection *c, int index) {
   c->output_capacity = 2 * o->in_flight * (2 * o->partitions_per_request + 1);
   c->output = malloc((size_t)c->output_capacity * sizeof *c->output);
   if (!c->slots || !c->output) die("out of memory");
-  (o->fetch ? fetch_prepare : produce_prepare)(c);
+  MODES[o->mode].prepare(c);
   fcntl(c->fd, F_SETFL, O_NONBLOCK);
   struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
   if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, c->fd, &event) != 0) die("epoll: %s", strerror(errno));
@@ -220,8 +281,17 @@ static void start_timer(void) {
 
 static int outstanding(void) {
   int total = 0;
-  for (int i = 0; i < state.options.connections; i++) total += state.connections[i].used;
+  for (int i = 0; i < state.options.connections; i++) {
+    const struct connection *c = &state.connections[i];
+    total += c->used + (c->transaction && transact_is_open(c) && c->used == 0);
+  }
   return total;
+}
+
+/* Sends again what brokers have refused, where the pause is over. */
+static void retry_due(uint64_t now) {
+  for (int i = 0; i < state.options.connections; i++)
+    if (transact_wakes(&state.connections[i], now)) pump(&state.connections[i]);
 }
 
 static void handle_event(const struct epoll_event *event) {
@@ -234,7 +304,7 @@ static void handle_event(const struct epoll_event *event) {
     return;
   }
   if (event->events & (EPOLLIN | EPOLLERR | EPOLLHUP))
-    (state.options.fetch ? fetch_readable : produce_readable)(c);
+    MODES[state.options.mode].readable(c);
   pump(c);
 }
 
@@ -259,8 +329,10 @@ static void run(void) {
       die("%d requests unanswered %.0f s after the end", outstanding(), (double)DRAIN_NS_MAX / 1e9);
     if (sending && state.options.rate <= 0 && now > last_progress_ns + SILENCE_NS_MAX)
       die("no response for %.0f s, %d in flight", (double)SILENCE_NS_MAX / 1e9, outstanding());
-    int n = epoll_wait(epoll_fd, events, EVENTS_MAX, 20);
+    const bool transacts = state.options.mode == TRANSACT;
+    int n = epoll_wait(epoll_fd, events, EVENTS_MAX, transacts ? transact_sleep_ms(now, 20) : 20);
     if (n < 0 && errno != EINTR) die("epoll: %s", strerror(errno));
+    if (transacts) retry_due(now_ns());
     for (int i = 0; i < n; i++) handle_event(&events[i]);
   }
   if (!measured) {
@@ -273,7 +345,7 @@ int main(int argc, char **argv) {
   signal(SIGPIPE, SIG_IGN);
   options_parse(argc, argv);
   const struct options *o = &state.options;
-  if (!o->fetch) {
+  if (o->mode == PRODUCE) {
     if (o->batch_file)
       batch_load(&state.batch, o->batch_file);
     else
@@ -281,7 +353,9 @@ int main(int argc, char **argv) {
                   (int64_t)time(NULL) * 1000);
   }
   cluster_load_metadata();
+  if (o->mode == TRANSACT) coordinator_check_version();
   options_fit_to_cluster();
+  if (o->mode == TRANSACT) transact_plan();
   epoll_fd = epoll_create1(0);
   state.connections = calloc((size_t)o->connections, sizeof *state.connections);
   if (epoll_fd < 0 || !state.connections) die("cannot start: %s", strerror(errno));

@@ -8,7 +8,7 @@
 #include "loadgen.h"
 
 static const char USAGE[] =
-    "usage: loadgen --mode produce|fetch --bootstrap HOST:PORT --topic NAME [options]\n"
+    "usage: loadgen --mode produce|fetch|transact --bootstrap HOST:PORT --topic NAME [options]\n"
     "  --version N             Produce 3-9 (9), Fetch 4-12 (12)\n"
     "  --connections N         (10)   --in-flight N  requests unanswered per connection (1)\n"
     "  --seconds S (5)  --warmup-seconds S (1)  --requests N  stop after N requests,\n"
@@ -29,6 +29,13 @@ static const char USAGE[] =
     "  --max-bytes N (1048576)  --min-bytes N (1)  --max-wait-ms N (500)\n"
     "  --discard               after the first pass over a partition the kernel drops the\n"
     "                          records uncopied: a cheaper client\n"
+    "  --read-committed        isolation level 1; a partition ends at its last stable offset\n"
+    "transact: a request is a transaction, its latency that of EndTxn; one broker with\n"
+    "                          transaction.version 2\n"
+    "  --transaction-records N (100)  --record-bytes S  of a value (200)\n"
+    "  --batch-bytes S         Java's batch.size (16384)\n"
+    "  --abort-every N         abort each N-th transaction of a connection\n"
+    "  --retry-backoff-ms N    Java's retry.backoff.ms, after CONCURRENT_TRANSACTIONS (100)\n"
     "Prints one line of JSON. Exit code 0 without errors, 3 with errors in responses, 1 when\n"
     "the run failed, 2 for a wrong command line. MB are 10^6 bytes of record batches.\n";
 
@@ -62,6 +69,7 @@ enum option_id {
   MODE = 256, BOOTSTRAP, TOPIC, VERSION, CONNECTIONS, IN_FLIGHT, SECONDS, WARMUP, REQUESTS, RATE,
   NO_METADATA, PARTITIONS, METADATA_VERSION, CLIENT_ID, ACKS, PER_REQUEST, BATCH_BYTES, RECORDS,
   AUTO_CREATE, BATCH_FILE, IDEMPOTENT, PRODUCER_ID, MAX_BYTES, MIN_BYTES, MAX_WAIT, DISCARD, HELP,
+  READ_COMMITTED, TRANSACTION_RECORDS, RECORD_BYTES, ABORT_EVERY, RETRY_BACKOFF,
 };
 
 static const struct option OPTIONS[] = {
@@ -76,15 +84,22 @@ static const struct option OPTIONS[] = {
     {"batch-file", 1, 0, BATCH_FILE}, {"idempotent", 0, 0, IDEMPOTENT},
     {"producer-id-base", 1, 0, PRODUCER_ID}, {"max-bytes", 1, 0, MAX_BYTES},
     {"min-bytes", 1, 0, MIN_BYTES}, {"max-wait-ms", 1, 0, MAX_WAIT},
+    {"read-committed", 0, 0, READ_COMMITTED}, {"transaction-records", 1, 0, TRANSACTION_RECORDS},
+    {"record-bytes", 1, 0, RECORD_BYTES}, {"abort-every", 1, 0, ABORT_EVERY},
+    {"retry-backoff-ms", 1, 0, RETRY_BACKOFF},
     {"auto-create", 0, 0, AUTO_CREATE}, {"discard", 0, 0, DISCARD}, {"help", 0, 0, HELP}, {0, 0, 0, 0},
 };
 
+static enum mode mode_of(const char *name) {
+  if (strcmp(name, "produce") == 0) return PRODUCE;
+  if (strcmp(name, "fetch") == 0) return FETCH;
+  if (strcmp(name, "transact") != 0) usage_error("unknown mode", name);
+  return TRANSACT;
+}
+
 static void set_option(struct options *o, int id, char *value) {
   switch ((enum option_id)id) {
-    case MODE:
-      o->fetch = strcmp(value, "fetch") == 0;
-      if (!o->fetch && strcmp(value, "produce") != 0) usage_error("unknown mode", value);
-      break;
+    case MODE: o->mode = mode_of(value); break;
     case BOOTSTRAP: parse_bootstrap(o, value); break;
     case TOPIC: o->topic = value; break;
     case VERSION: o->version = (int16_t)integer(value, 3, 12); break;
@@ -110,6 +125,11 @@ static void set_option(struct options *o, int id, char *value) {
     case MAX_WAIT: o->max_wait_ms = integer(value, 0, 600000); break;
     case AUTO_CREATE: o->auto_create = true; break;
     case DISCARD: o->discard = true; break;
+    case READ_COMMITTED: o->read_committed = true; break;
+    case TRANSACTION_RECORDS: o->transaction_records = integer(value, 1, 1L << 20); break;
+    case RECORD_BYTES: o->record_bytes = integer(value, 0, 1L << 20); break;
+    case ABORT_EVERY: o->abort_every = (uint64_t)integer(value, 1, 1L << 50); break;
+    case RETRY_BACKOFF: o->retry_backoff_ms = integer(value, 0, 60000); break;
     case HELP: fputs(USAGE, stdout); exit(0);
   }
 }
@@ -118,7 +138,8 @@ void options_parse(int argc, char **argv) {
   struct options *o = &state.options;
   *o = (struct options){.client_id = "loadgen", .acks = 1, .metadata_version = 4,
                         .connections = 10, .in_flight = 1, .partitions_per_request = 1,
-                        .batch_bytes = 1024, .records_per_batch = 1, .max_bytes = 1 << 20,
+                        .records_per_batch = 1, .transaction_records = 100,
+                        .record_bytes = 200, .retry_backoff_ms = 100, .max_bytes = 1 << 20,
                         .min_bytes = 1, .max_wait_ms = 500, .producer_id_base = -1,
                         .seconds = 5, .warmup_seconds = 1};
   bool mode_given = false;
@@ -134,8 +155,12 @@ void options_parse(int argc, char **argv) {
   if (strlen(o->topic) > MAX_TOPIC_BYTES || strlen(o->client_id) > MAX_TOPIC_BYTES)
     usage_error("name too long", NULL);
   if (o->no_metadata && o->partitions == 0) usage_error("--no-metadata needs --partitions", NULL);
-  if (o->version == 0) o->version = o->fetch ? 12 : 9;
-  if (o->fetch ? o->version < 4 : o->version > 9) usage_error("no such version in this mode", NULL);
+  const bool transact = o->mode == TRANSACT;
+  if (o->batch_bytes == 0) o->batch_bytes = transact ? 16384 : 1024;
+  if (transact && (o->version || o->rate > 0)) usage_error("no version, no rate in this mode", NULL);
+  if (o->version == 0) o->version = o->mode == PRODUCE ? 9 : 12;
+  if (o->mode == FETCH ? o->version < 4 : o->version > 9 && !transact)
+    usage_error("no such version in this mode", NULL);
   if (o->idempotent && o->acks == 0) usage_error("--idempotent needs acks -1 or 1", NULL);
 }
 

@@ -1,9 +1,6 @@
 /* Produce v3-v9: one prepared frame per slot, patched before each send. */
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "loadgen.h"
 #include "wire.h"
@@ -11,7 +8,7 @@
 enum { API_PRODUCE = 0, FLEXIBLE_FROM = 9, TIMEOUT_MS = 30000 };
 /* A batch's tail up to this size is copied into the frame, a larger one is shared by all. */
 enum { INLINE_TAIL_BYTES = 1024 };
-enum { INPUT_BYTES = 64 << 10, FRAME_BYTES_MAX = 32 << 20 };
+enum { INPUT_BYTES = 64 << 10 };
 
 static bool flexible(void) { return state.options.version >= FLEXIBLE_FROM; }
 static bool tail_inline(void) {
@@ -58,10 +55,8 @@ static void build_frame(struct slot *slot) {
 
 void produce_prepare(struct connection *c) {
   for (int i = 0; i < state.options.in_flight; i++) build_frame(&c->slots[i]);
-  c->input_capacity = INPUT_BYTES;
-  c->input = malloc(c->input_capacity);
   c->sequences = calloc((size_t)c->broker->partition_count, sizeof(int32_t));
-  if (!c->input || !c->sequences) die("out of memory");
+  if (!c->sequences) die("out of memory");
   /* Connections start apart from each other, so that all partitions get the same load. */
   c->next_partition = (int)((int64_t)c->index * c->broker->partition_count /
                             state.options.connections);
@@ -155,33 +150,4 @@ static void read_response(struct connection *c, const uint8_t *frame, size_t siz
                    (uint64_t)appended * (uint64_t)state.batch.records);
 }
 
-static void make_room(struct connection *c, size_t frame_size) {
-  if (frame_size > FRAME_BYTES_MAX) die("response of %zu bytes", frame_size);
-  if (frame_size <= c->input_capacity) return;
-  c->input_capacity = frame_size;
-  c->input = realloc(c->input, c->input_capacity);
-  if (!c->input) die("out of memory");
-}
-
-void produce_readable(struct connection *c) {
-  ssize_t n = recv(c->fd, c->input + c->input_used, c->input_capacity - c->input_used, 0);
-  if (n == 0) die("the broker closed connection %d with %d in flight", c->index, c->used);
-  if (n < 0) {
-    if (errno == EAGAIN || errno == EINTR) return;
-    die("connection %d: %s", c->index, strerror(errno));
-  }
-  c->input_used += (size_t)n;
-  const uint64_t now = now_ns();
-  size_t at = 0;
-  while (c->input_used - at >= 4) {
-    size_t size = (size_t)(uint32_t)load32(c->input + at);
-    if (c->input_used - at < size + 4) {
-      make_room(c, size + 4);
-      break;
-    }
-    read_response(c, c->input + at + 4, size, now);
-    at += size + 4;
-  }
-  c->input_used -= at;
-  memmove(c->input, c->input + at, c->input_used);
-}
+void produce_readable(struct connection *c) { read_frames(c, INPUT_BYTES, read_response); }

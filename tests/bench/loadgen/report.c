@@ -4,6 +4,8 @@
 
 #include "loadgen.h"
 
+static const char *const NAMES[] = {[PRODUCE] = "produce", [FETCH] = "fetch", [TRANSACT] = "transact"};
+
 static double seconds_of(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec / 1e6; }
 
 static uint64_t print_errors(void) {
@@ -18,12 +20,12 @@ static uint64_t print_errors(void) {
   return total;
 }
 
-static void print_latency(const struct histogram *h) {
+static void print_latency(const char *name, const struct histogram *h) {
   static const struct {
     const char *name;
     double quantile;
   } rows[] = {{"p50", .5}, {"p90", .9}, {"p99", .99}, {"p999", .999}};
-  printf("\"latency_us\":{\"mean\":%.1f,", h->count ? (double)h->sum / (double)h->count / 1e3 : 0);
+  printf("\"%s\":{\"mean\":%.1f,", name, h->count ? (double)h->sum / (double)h->count / 1e3 : 0);
   for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++)
     printf("\"%s\":%.1f,", rows[i].name, histogram_quantile(h, rows[i].quantile) / 1e3);
   printf("\"max\":%.1f},", (double)h->max / 1e3);
@@ -41,17 +43,18 @@ int report_print(const struct rusage *start, const struct rusage *end) {
     partitions += state.cluster.brokers[i].partition_count;
   printf("{\"mode\":\"%s\",\"version\":%d,\"connections\":%d,\"in_flight\":%d,"
          "\"brokers\":%d,\"partitions\":%d,\"batch_bytes\":%zu,\"seconds\":%.3f,",
-         o->fetch ? "fetch" : "produce", o->version, o->connections, o->in_flight,
+         NAMES[o->mode], o->version, o->connections, o->in_flight,
          state.cluster.broker_count, partitions, state.batch.size, window);
   printf("\"sent\":%llu,\"requests\":%llu,\"records\":%llu,\"requests_per_s\":%.1f,\"mb_per_s\":%.2f,"
          "\"records_per_s\":%.1f,",
          (unsigned long long)state.sent, (unsigned long long)k->requests,
          (unsigned long long)k->records, (double)k->requests * per, (double)k->bytes * per / 1e6, (double)k->records * per);
-  print_latency(&k->latency);
+  print_latency("latency_us", &k->latency);
+  print_latency("transaction_us", &k->transaction);
   uint64_t errors = print_errors() + k->misrouted;
-  printf("\"misrouted\":%llu,\"throttled\":%llu,\"empty\":%llu,",
+  printf("\"misrouted\":%llu,\"throttled\":%llu,\"empty\":%llu,\"retries\":%llu,",
          (unsigned long long)k->misrouted, (unsigned long long)k->throttled,
-         (unsigned long long)k->empty);
+         (unsigned long long)k->empty, (unsigned long long)k->retries);
   printf("\"client_cpu_s\":{\"user\":%.3f,\"system\":%.3f},\"per_second\":[",
          seconds_of(end->ru_utime) - seconds_of(start->ru_utime),
          seconds_of(end->ru_stime) - seconds_of(start->ru_stime));

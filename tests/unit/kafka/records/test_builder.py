@@ -75,3 +75,30 @@ def test_end_transaction_marker(commit: bool) -> None:
     assert is_control(read_header(data).attributes)
     (ours,) = read_records(next(iter_batches(data)), 100)
     assert ours.value == b"\0\0\0\0\0\x06"
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("coordinator_epoch", [0, -1, 2**31 - 1])
+def test_a_marker_is_the_batch_that_a_builder_makes(commit: bool, coordinator_epoch: int) -> None:
+    builder = RecordBatchBuilder(
+        base_offset=2**40,
+        leader_epoch=4,
+        producer_id=2**50,
+        producer_epoch=32767,
+        transactional=True,
+        control=True,
+    )
+    builder.append(
+        key=bytes((0, 0, 0, commit)),
+        value=b"\0\0" + coordinator_epoch.to_bytes(4, "big", signed=True),
+        timestamp_ms=1_700_000_000_000,
+    )
+    assert builder.build() == end_transaction_marker(
+        commit=commit,
+        producer_id=2**50,
+        producer_epoch=32767,
+        coordinator_epoch=coordinator_epoch,
+        timestamp_ms=1_700_000_000_000,
+        base_offset=2**40,
+        leader_epoch=4,
+    )

@@ -4,7 +4,10 @@ import pytest
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.transactions import TransactionMarker
+from highwater.partition.data_plane import replica
 from highwater.partition.data_plane.node_group import MarkerGroup, NodeGroup, marker_batch
+from highwater.partition.data_plane.policy import AppendPolicy
+from highwater.partition.data_plane.refusals import verdict_on
 from tests.support.log_batches import make_batch
 from tests.unit.hop.sinks import TOPIC, Owner
 from tests.unit.partition.data_plane.node import EPOCH, Node
@@ -26,15 +29,47 @@ def offsets_of_a_group():
 
 @pytest.mark.parametrize("compacted", [False, True])
 def test_a_batch_with_a_producer_and_no_sequence(node, compacted):
-    replica = node.add(compact=compacted)
+    added = node.add(compact=compacted, policy=AppendPolicy(compacted=compacted))
     heard = []
     for _ in range(2):
         group = NodeGroup(TOPIC, 0, EPOCH, Owner(lambda *result: heard.append(result)))
         group.batches.append(memoryview(offsets_of_a_group()))
         node.plane.append([group])
     assert heard == [([0], None), ([1], None)]
-    assert replica.transactions.open == {7: 0}
+    assert added.transactions.open == {7: 0}
     assert node.append(offsets_of_a_group()).codes == {0: ErrorCode.INVALID_RECORD}
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_only_the_header_of_its_own_batch_is_looked_at(node, monkeypatch, transactional):
+    """Its records were made here: with keys, which a compacted topic wants."""
+    walked = []
+
+    def verdict(batch, *_arguments, from_client):
+        walked.append(from_client)
+        return verdict_on(batch, *_arguments, from_client=from_client)
+
+    monkeypatch.setattr(replica, "verdict_on", verdict)
+    node.add(compact=True, policy=AppendPolicy(compacted=True))
+    heard = []
+    group = NodeGroup(TOPIC, 0, EPOCH, Owner(lambda *result: heard.append(result)))
+    group.batches.append(memoryview(offsets_of_a_group() if transactional else make_batch()))
+    node.plane.append([group])
+    assert heard == [([0], None)]
+    assert walked == []
+    node.append(make_batch())
+    assert walked == [True]
+
+
+def test_its_own_batch_is_refused_if_it_was_damaged_in_memory(node):
+    node.add(compact=True, policy=AppendPolicy(compacted=True))
+    heard = []
+    group = NodeGroup(TOPIC, 0, EPOCH, Owner(lambda *result: heard.append(result)))
+    group.batches.append(memoryview(make_batch()[:-1] + b"?"))
+    node.plane.append([group])
+    [(offsets, failures)] = heard
+    assert offsets == [-1]
+    assert failures[0].error_code == ErrorCode.CORRUPT_MESSAGE
 
 
 def test_a_marker_has_as_many_bytes_as_its_group_says():
@@ -45,7 +80,7 @@ def test_a_marker_has_as_many_bytes_as_its_group_says():
 
 def test_a_marker_waits_behind_appends_for_a_slow_disk(tmp_path):
     node, disk = Node(tmp_path), SlowDisk()
-    replica = node.add(environment=disk)
+    added = node.add(environment=disk)
     heard = []
     group = NodeGroup(TOPIC, 0, EPOCH, Owner(lambda *result: heard.append(result)))
     group.batches.append(memoryview(offsets_of_a_group()))
@@ -58,6 +93,6 @@ def test_a_marker_waits_behind_appends_for_a_slow_disk(tmp_path):
     disk.finish()
     disk.finish()
     assert heard == [([0], None), ([1], None)]
-    assert replica.transactions.open == {}
-    [aborted] = replica.log.transactions.aborted(0, 2)
+    assert added.transactions.open == {}
+    [aborted] = added.log.transactions.aborted(0, 2)
     assert (aborted.first_offset, aborted.last_offset) == (0, 1)

@@ -1,7 +1,8 @@
 """The slow part of append validation: why a batch is refused, or that it is valid after all.
 
 The fast path in `replica` only recognises batches that are plainly valid. All others come here, and
-so does every batch of a topic with deep validation or LogAppendTime.
+so does every batch of a topic with deep validation or LogAppendTime, but for those that the node has
+made itself.
 """
 
 from collections.abc import Sequence

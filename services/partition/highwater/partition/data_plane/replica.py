@@ -175,7 +175,9 @@ class PartitionReplica(ReplicaRole):
         writable = group.writable
         now_ms = self.clock.wall_ms()
         timestamp_max = now_ms + policy.timestamp_after_ms_max
-        plain = policy.plain
+        # The node's own records are what it has made: with keys, and with the time of this clock.
+        own = not policy.plain and not policy.log_append_time and isinstance(group, NodeGroup)
+        plain = own or policy.plain
         bytes_max = policy.batch_bytes_max
         offset = log.extent.end_offset
         offsets: list[int] = []
@@ -206,7 +208,7 @@ class PartitionReplica(ReplicaRole):
                     and not attributes & _FORBIDDEN_BITS
                     and attributes & COMPRESSION_MASK <= _COMPRESSION_MAX
                     and header[7] <= timestamp <= timestamp_max  # Not before the first one.
-                    and (pid < 0 or header[11] >= 0)
+                    and (pid < 0 or header[11] >= 0 or own)
                     and crc32c(batch[ATTRIBUTES_AT:]) == crc
                 )
             if not good:

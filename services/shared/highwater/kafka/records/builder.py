@@ -1,6 +1,7 @@
 """Builds record batches: for our own clients, internal topics and tests."""
 
 from collections.abc import Iterable
+from struct import Struct
 
 from crc32c import crc32c
 
@@ -20,6 +21,12 @@ from highwater.kafka.records.batch import (
 from highwater.kafka.records.compression import Compression, compress
 
 Header = tuple[str, bytes | None]
+
+_MARKER_RECORD = Struct(">bbbbbhhbhib")
+"""Varints of one byte each: length, attributes, deltas of time and offset, the key's length; the key's
+version and its type; the value's length; its version and the coordinator's epoch; no headers."""
+_MARKER_HEAD = (2 * 16, 0, 0, 0, 2 * 4, 0)
+_MARKER_VALUE = (2 * 6, 0)
 
 
 def encode_record(
@@ -159,9 +166,7 @@ class RecordBatchBuilder:
             self._base_sequence,
             self._count,
         )
-        checksum = crc32c(payload, crc32c(memoryview(batch)[ATTRIBUTES_AT:]))
-        batch[CRC_AT : CRC_AT + 4] = checksum.to_bytes(4, "big")
-        return bytes(batch) + payload
+        return _with_checksum(batch, payload)
 
 
 def end_transaction_marker(
@@ -175,15 +180,19 @@ def end_transaction_marker(
     leader_epoch: int = -1,
 ) -> bytes:
     """Return the control batch that ends a transaction (Kafka's `EndTransactionMarker`, v0)."""
-    builder = RecordBatchBuilder(
-        base_offset=base_offset,
-        leader_epoch=leader_epoch,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        transactional=True,
-        control=True,
-    )
-    key = (0).to_bytes(2, "big") + int(commit).to_bytes(2, "big")
-    value = (0).to_bytes(2, "big") + coordinator_epoch.to_bytes(4, "big", signed=True)
-    builder.append(key=key, value=value, timestamp_ms=timestamp_ms)
-    return builder.build()
+    # Not by way of a builder: every transaction writes one for each of its partitions.
+    payload = _MARKER_RECORD.pack(*_MARKER_HEAD, commit, *_MARKER_VALUE, coordinator_epoch, 0)
+    batch = bytearray(HEADER_SIZE)
+    BATCH_HEADER.pack_into(
+        batch, 0, base_offset, HEADER_SIZE + len(payload) - LENGTH_OVERHEAD, leader_epoch, MAGIC, 0,
+        TRANSACTIONAL_BIT | CONTROL_BIT, 0, timestamp_ms, timestamp_ms, producer_id, producer_epoch,
+        -1, 1,
+    )  # fmt: skip
+    return _with_checksum(batch, payload)
+
+
+def _with_checksum(batch: bytearray, payload: bytes) -> bytes:
+    """The whole batch of a header, whose CRC is set here, and its records."""
+    checksum = crc32c(payload, crc32c(memoryview(batch)[ATTRIBUTES_AT:]))
+    batch[CRC_AT : CRC_AT + 4] = checksum.to_bytes(4, "big")
+    return bytes(batch) + payload
