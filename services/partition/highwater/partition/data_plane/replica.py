@@ -294,6 +294,8 @@ class PartitionReplica(ReplicaRole):
 
     def append_marker(self, group: MarkerGroup, waited: bool = False) -> None:
         """As `append`, for the marker of a transaction (Kafka's `appendEndTxnMarker`)."""
+        if self.conversions is not None and not waited and self.conversions.take(group):
+            return  # Offsets of the transaction may be in conversion, and are not refused behind it.
         epoch, marker = group.leader_epoch, group.marker
         answers, log = self.answers, self.log
         if refused := self.core.refuse_append(epoch, group.acks):
