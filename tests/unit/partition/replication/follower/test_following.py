@@ -493,6 +493,30 @@ def test_the_leaders_log_start_is_acknowledged_when_it_is_on_disk(tmp_path: Path
     assert len(written) == 2
 
 
+def test_what_is_aborted_waits_for_a_slow_disk_with_its_marker(tmp_path: Path) -> None:
+    disk = SlowDisk()
+    follower = Follower(tmp_path, environment=disk)
+    batch = make_batch(
+        epoch=EPOCH, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True
+    )
+    assert follower.answer(batch) is Outcome.LATE
+    disk.finish()
+    marker = end_transaction_marker(
+        commit=False,
+        producer_id=7,
+        producer_epoch=0,
+        coordinator_epoch=0,
+        timestamp_ms=1,
+        base_offset=1,
+        leader_epoch=EPOCH,
+    )
+    assert follower.answer(marker) is Outcome.LATE
+    assert list(tmp_path.rglob("*.txnindex")) == []
+    disk.finish()
+    [aborted] = follower.log.transactions.aborted(0, 2)
+    assert (aborted.first_offset, aborted.last_offset) == (0, 1)
+
+
 def test_transactions_whose_markers_are_committed_are_forgotten_although_nobody_reads(
     follower: Follower,
 ) -> None:
