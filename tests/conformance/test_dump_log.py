@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
-from highwater.model.ids import TRANSACTION_STATE_TOPIC
-from highwater.model.partitioning import coordinator_partition
-from highwater.partition.node.coordinators import STATE_PARTITIONS_DEFAULT
-from highwater.partition.transactions.core.state import (
-    COMPLETE_ABORT,
-    COMPLETE_COMMIT,
-    EMPTY,
-    ONGOING,
-    PREPARE_ABORT,
-    PREPARE_COMMIT,
-    STATES,
-)
-from highwater.partition.transactions.records import VALUE_VERSION
 from tests.conformance.client import CODECS
 from tests.conformance.clients.confluent import ConfluentClient
 from tests.conformance.messages import EVERYTHING, make_messages
@@ -134,35 +120,3 @@ def test_checkpoints_and_metadata_of_the_partition(cluster: Cluster, topic: str)
     assert metadata[0] == "version: 0"
     assert metadata[1].startswith("topic_id: ")
     assert (directory / "leader-epoch-checkpoint").read_text().split() == ["0", "1", "0", "0"]
-
-
-@pytest.mark.core
-def test_what_the_transaction_coordinator_writes(cluster: Cluster, topic: str) -> None:
-    """The tool decodes each state of two transactions, and of one that is open."""
-    make_topic(cluster.bootstrap, topic)
-    name = f"dumped-{topic}"
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": name})
-    producer.init_transactions(30)
-    for end in (producer.commit_transaction, producer.abort_transaction, producer.flush):
-        producer.begin_transaction()
-        producer.produce(topic, b"x", partition=0)
-        producer.flush(30)
-        end(30)
-    number = coordinator_partition(name, STATE_PARTITIONS_DEFAULT)
-    log = partition_dir(cluster, TRANSACTION_STATE_TOPIC, number) / f"{0:020d}.log"
-    output = java_tool(DUMP_LOG_SEGMENTS, "--transaction-log-decoder", "--files", str(log)).stdout
-    told = [
-        (json.loads(key)["data"], json.loads(payload))
-        for key, payload in re.findall(r"key: (\{.*\}) payload: (\{.*\})", output)
-    ]
-    mine = [value for key, value in told if key == {"transactionalId": name}]
-    assert {value["version"] for value in mine} == {VALUE_VERSION}
-    assert [STATES[value["data"]["transactionStatus"]] for value in mine] == [
-        EMPTY,
-        *(ONGOING, PREPARE_COMMIT, COMPLETE_COMMIT),
-        *(ONGOING, PREPARE_ABORT, COMPLETE_ABORT),
-        ONGOING,
-    ]
-    (partitions,) = mine[1]["data"]["transactionPartitions"]
-    assert (partitions["topic"], partitions["partitionIds"]) == (topic, [0])
-    producer.abort_transaction(30)
