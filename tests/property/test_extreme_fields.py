@@ -17,7 +17,7 @@ from highwater.gateway.handling.apis import APIS
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.registry import request_codec
 from highwater.partition.transactions.runtime import TRANSACTION_APIS
-from tests.support.extreme_fields import extreme_requests, request_cases
+from tests.property.extreme_fields import extreme_requests, request_cases
 from tests.unit.gateway.handlers.fakes import (
     Client,
     FakeBackend,
