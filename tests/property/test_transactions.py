@@ -113,7 +113,9 @@ class TransactionalLog(RuleBasedStateMachine):
         )
         assert not unsound
         for run in runs:
-            _note_producers(log, run)
+            aborted = _note_producers(log, run)
+            if aborted is not None:
+                log.transactions.before_abort(aborted, run.info)
             run.info.buffers = [memoryview(data)[run.start : run.stop]]
             log.writer.append(run.info)
 

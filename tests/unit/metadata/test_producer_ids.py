@@ -6,7 +6,6 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.metadata import producer_ids
 from highwater.metadata.producer_ids import ProducerIds, ReadyProducerIds
 from highwater.model.errors import UnreachableError
-from highwater.runtime.logging import silent_logger
 from highwater.runtime.tasks import TaskOwner
 from tests.unit.gateway.handlers.fakes import FakeBackend
 
@@ -83,7 +82,11 @@ class Ready:
         self.controller = FakeBackend().controller
         self.failures: list[tuple[str, BaseException]] = []
         self.tasks = TaskOwner(lambda *failure: self.failures.append(failure))
-        self.ids = ReadyProducerIds(self.controller, self.tasks, silent_logger())
+        self.warnings: list[str] = []
+        self.ids = ReadyProducerIds(self.controller, self.tasks, self)
+
+    def warning(self, _event: str, *, error: str) -> None:
+        self.warnings.append(error)
 
     async def settle(self) -> None:
         for _ in range(5):
@@ -126,3 +129,29 @@ async def test_a_block_is_asked_for_until_there_is_one(monkeypatch):
     await ready.settle()
     assert ready.ids.take() is not None
     assert ready.failures == []
+
+
+async def test_a_controller_that_is_away_for_long_is_one_line_in_the_log(monkeypatch):
+    monkeypatch.setattr(producer_ids, "RETRY_S", 0.0)
+    ready = Ready()
+    ready.controller.raises = UnreachableError("no controller")
+    ready.ids.prepare()
+    for _ in range(10):
+        await ready.settle()
+    assert len(ready.controller.requests) > 5
+    assert ready.warnings == ["no controller"]
+    ready.controller.raises = None
+    await ready.settle()
+    assert ready.ids.take() == 7_000
+
+
+async def test_after_a_bug_the_next_caller_asks_again():
+    ready = Ready()
+    ready.controller.raises = ZeroDivisionError()
+    ready.ids.prepare()
+    await ready.settle()
+    assert len(ready.failures) == 1
+    ready.controller.raises = None
+    assert ready.ids.take() is None
+    await ready.settle()
+    assert ready.ids.take() == 7_000

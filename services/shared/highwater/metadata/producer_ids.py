@@ -111,13 +111,21 @@ class ReadyProducerIds:
             self._tasks.start(self._fetch(), name="producer-ids")
 
     async def _fetch(self) -> None:
-        while not self._following:
-            try:
-                self._following = await allocate(self._allocator)
-                why = "refused"
-            except HighwaterError as error:
-                why = str(error)
-            if not self._following:
-                self._log.warning("producer_id_allocation_failed", error=why)
+        """Tries again until there is a block. Each reason of a failure is logged once."""
+        logged = ""
+        try:
+            while not self._following:
+                try:
+                    self._following = await allocate(self._allocator)
+                    why = "refused"
+                except HighwaterError as error:
+                    why = str(error)
+                if self._following:
+                    return
+                if why != logged:
+                    self._log.warning("producer_id_allocation_failed", error=why)
+                    logged = why
                 await asyncio.sleep(RETRY_S)
-        self._fetching = False
+        finally:
+            # Also after a bug, so that the next caller asks again.
+            self._fetching = False

@@ -279,7 +279,7 @@ class FakeController:
         errors, changed = [], {}
         for one in request.alterations:
             entity = entity_from_pb(one.entity)
-            errors.append(self._error(self.errors.get(entity[0][1] or "")))
+            errors.append(self._error(self.errors.get(entity[0][1] or "" if entity else "")))
             if not errors[-1].error_code:
                 key = ClientQuotaKey(InstanceId(request.instance), entity)
                 changed[key] = {op.key: op.value for op in one.operations if op.HasField("value")}

@@ -37,6 +37,13 @@ async def test_without_transactions_the_previous_id_does_not_matter():
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (0, 7_000, 0)
 
 
+@pytest.mark.parametrize(("producer_id", "epoch"), [(12, -1), (-1, 3)])
+async def test_half_of_a_former_producer_is_no_request(producer_id, epoch):
+    request = InitProducerIdRequest(None, producer_id=producer_id, producer_epoch=epoch)
+    answer = await Client(FakeBackend()).call(request, 3)
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_the_coordinator_answers_for_a_transactional_id(version):
     backend = FakeBackend(image_of(group_topic([2, 2, 2]), transaction_topic([1, 2, 3])))

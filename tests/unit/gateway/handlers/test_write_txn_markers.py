@@ -81,6 +81,17 @@ async def test_the_transaction_version_is_passed_on(transaction_version):
     assert request.markers[0].transaction_version == transaction_version
 
 
+@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 3), (7_000, -1)])
+async def test_no_marker_is_written_for_what_is_no_producer(producer_id, epoch):
+    backend = backend_of()
+    wrong, right = marker(epoch, orders=[0]), marker(3, orders=[0])
+    wrong.producer_id = producer_id
+    answer = await Client(backend).call(codec.WriteTxnMarkersRequest([wrong, right]), 1)
+    assert codes(answer) == [{("orders", 0): ErrorCode.INVALID_REQUEST}, {("orders", 0): 103}]
+    [(request, _)] = backend.links[1].asked
+    assert [one.producer_epoch for one in request.markers] == [3]
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_partitions_without_a_leader_and_unknown_ones(version):
     backend = backend_of()

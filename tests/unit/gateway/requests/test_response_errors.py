@@ -4,9 +4,11 @@ import pytest
 
 from highwater.gateway.core.meters import ApiMeter
 from highwater.gateway.handling.apis import APIS
-from highwater.gateway.requests.response_errors import count_errors
+from highwater.gateway.requests.response_errors import count_errors, shorten_messages
+from highwater.kafka.error_messages import MESSAGE_CHARS_MAX
 from highwater.kafka.messages import (
     add_partitions_to_txn,
+    create_topics,
     find_coordinator,
     heartbeat,
     metadata,
@@ -79,3 +81,13 @@ def test_every_response_can_be_searched_for_errors(api):
 
 def name_of(module):
     return module.__doc__.split(" ", 1)[0] + "Response"
+
+
+def test_long_messages_are_cut_at_any_depth():
+    topic = create_topics.CreateTopicsResponseCreatableTopicResult
+    response = create_topics.CreateTopicsResponse(
+        topics=[topic(error_message="x" * 40_000), topic(error_message="no"), topic()]
+    )
+    shorten_messages(response)
+    messages = [one.error_message for one in response.topics]
+    assert [len(one or "") for one in messages] == [MESSAGE_CHARS_MAX, 2, 0]

@@ -1,7 +1,11 @@
 """What is open, what is stable, and what an index of aborted transactions gets."""
 
 from highwater.partition.core.producer_entry import NO_TRANSACTION
-from highwater.partition.core.transactions import AbortedTransaction, Transactions
+from highwater.partition.core.transactions import (
+    ENDED_KEPT_MIN,
+    AbortedTransaction,
+    Transactions,
+)
 
 
 def test_without_transactions_everything_committed_is_stable():
@@ -91,3 +95,27 @@ def test_memory_is_that_of_what_is_open_or_not_committed():
     assert len(transactions.ended) <= 1
     transactions.forget(5)
     assert transactions.producers() == set()
+
+
+def test_transactions_behind_one_that_stays_open_take_no_more_and_more_memory():
+    transactions = Transactions()
+    transactions.begin(5, 0)
+    for offset in range(1, 10 * ENDED_KEPT_MIN, 2):
+        transactions.begin(6, offset)
+        transactions.end(6, offset + 1, 0)
+    assert len(transactions._firsts) <= 2 * len(transactions.open) + ENDED_KEPT_MIN
+    transactions.begin(7, 20 * ENDED_KEPT_MIN)
+    assert transactions.last_stable_offset(30 * ENDED_KEPT_MIN) == 0
+    transactions.end(5, 25 * ENDED_KEPT_MIN, 0)
+    assert transactions.last_stable_offset(30 * ENDED_KEPT_MIN) == 20 * ENDED_KEPT_MIN
+
+
+def test_what_has_ended_is_forgotten_once_it_is_told_to_be_committed():
+    transactions = Transactions()
+    for offset in range(0, 100, 2):
+        transactions.begin(6, offset)
+        transactions.end(6, offset + 1, 0)
+        transactions.committed = offset
+    assert len(transactions.ended) <= 2
+    assert transactions.last_stable_offset(98) == 98
+    assert transactions.last_stable_offset(99) == 98, "the last marker is at 99"

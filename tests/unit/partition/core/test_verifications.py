@@ -76,6 +76,18 @@ def test_a_later_batch_does_not_begin_the_transaction(known):
     assert known.refuse(7, 3, 5) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
+def test_where_each_transaction_has_its_epoch_a_new_producer_begins_at_sequence_0(known):
+    """Its former batches in the epoch were in a log that is lost; Kafka: `checkSequence`."""
+    asked = known.asked(7, 3, 5, own_epoch=True)
+    assert known.grant(7, asked)
+    assert known.refuse(7, 3, 5, unknown=True) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert known.refuse(7, 3, 5) == 0, "the log knows it, and judges the sequence"
+    assert known.refuse(7, 3, 0, unknown=True) == 0
+    assert known.refuse(7, 3, -1, unknown=True) == 0, "a group's offsets have none"
+    assert known.grant(8, known.asked(8, 3, 5))
+    assert known.refuse(8, 3, 5, unknown=True) == 0
+
+
 def test_there_is_a_limit(known, monkeypatch):
     monkeypatch.setattr(module, "PRODUCERS_MAX", 2)
     first = known.asked(1, 0, 0)

@@ -10,17 +10,21 @@ from highwater.kafka.records.batch import (
     LEADER_EPOCH_AT,
     RecordBatchView,
     crc_of,
+    is_control,
     iter_batches,
 )
 from highwater.kafka.records.builder import RecordBatchBuilder
 from highwater.kafka.records.compression import Compression
 from highwater.kafka.records.record import read_records
+from highwater.model.transactions import TransactionMarker
 from highwater.partition.data_plane import conversions as module
 from highwater.partition.data_plane.conversions import Conversions, converted
+from highwater.partition.data_plane.markers import MarkerWriter
+from highwater.partition.data_plane.node_group import NodeGroup
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.refused_batch import RefusedBatch
 from tests.support.log_batches import make_batch
-from tests.unit.hop.sinks import Sink, group_of
+from tests.unit.hop.sinks import TOPIC, Owner, Sink, group_of
 from tests.unit.partition.data_plane.node import EPOCH, Node, stored
 from tests.unit.partition.data_plane.roles import NODE, follow, image_says, lead
 
@@ -357,3 +361,25 @@ def test_control_batches_stay_as_they_are(node, threads):
     marker = make_batch()
     marker[ATTRIBUTES_AT + 1] |= 0x20
     assert not replica.conversions.take(group_of(marker, epoch=EPOCH))
+
+
+def test_a_marker_does_not_overtake_what_its_transaction_wrote_before(node, threads):
+    """A coordinator's offsets of a transaction may begin it: behind the marker nobody would end it."""
+    replica = converting(node, threads, ZSTD)
+    heard, answers = [], []
+    offsets = NodeGroup(TOPIC, 0, EPOCH, Owner(lambda *result: heard.append(result)))
+    batch = make_batch(producer_id=7, producer_epoch=0, transactional=True)
+    offsets.batches.append(memoryview(batch))
+    offsets.nbytes = len(batch)
+    node.plane.append([offsets])
+    marker = TransactionMarker(
+        producer_id=7, producer_epoch=0, committed=True, coordinator_epoch=0, transaction_version=0
+    )
+    MarkerWriter(node.plane, TOPIC).write_marker(0, EPOCH, marker, answers.append)
+    assert not answers, "it waits"
+    threads.run()
+    assert heard == [([0], None)]
+    assert answers == [0]
+    controls = [is_control(view.attributes) for view in iter_batches(stored(replica))]
+    assert controls == [False, True]
+    assert not replica.transactions.open

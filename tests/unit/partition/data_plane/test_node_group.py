@@ -91,6 +91,7 @@ def test_a_marker_waits_behind_appends_for_a_slow_disk(tmp_path):
     )
     assert heard == []
     disk.finish()
+    assert list(tmp_path.rglob("*.txnindex")) == [], "only the writer thread waits for the disk"
     disk.finish()
     assert heard == [([0], None), ([1], None)]
     assert added.transactions.open == {}

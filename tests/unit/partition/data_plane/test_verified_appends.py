@@ -128,6 +128,16 @@ def test_many_groups(f):
     assert len(f.replica.verified) == 0
 
 
+@pytest.mark.parametrize(
+    ("transaction", "code"), [(ADDS, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), (ASKS, 0)]
+)
+def test_a_batch_whose_predecessors_are_lost_does_not_begin_a_transaction(f, transaction, code):
+    """With an epoch for each transaction, its sequences begin at 0 (transaction.version 2)."""
+    later = f.write(5, transaction=transaction)
+    f.coordinator.answer()
+    assert later.codes == {0: code}
+
+
 @pytest.mark.parametrize("transaction", [ADDS, ASKS])
 def test_a_marker_between_answer_and_append(f, transaction):
     late = f.write(0, transaction=transaction)

@@ -134,6 +134,29 @@ def test_the_same_question_is_asked_once(f):
     assert f.told == [("a", 0, 0), ("a", 0, 0), ("a", 0, 47)]
 
 
+def test_long_ids_do_not_make_a_request_that_nobody_takes(f):
+    for number in range(100):
+        f.ask("x" * 30_000 + str(number))
+    f.ask("y" * 32_767)
+    requests = 0
+    while f.turns:
+        f.turn()
+        _, request, _ = f.sent[0]
+        assert sum(len(one.transactional_id) for one in request.transactions) <= 1 << 20
+        f.answer()
+        requests += 1
+    assert requests == 3
+    assert len(f.told) == 101
+
+
+def test_one_id_alone_is_sent_however_long_it_is(f, monkeypatch):
+    monkeypatch.setattr(module, "REQUEST_BYTES_MAX", 10)
+    f.ask("a" * 11)
+    f.turn()
+    f.answer()
+    assert [code for _, _, code in f.told] == [0]
+
+
 def test_requests_have_a_limit(f, monkeypatch):
     monkeypatch.setattr(module, "REQUEST_WRITERS_MAX", 2)
     for number in range(5):

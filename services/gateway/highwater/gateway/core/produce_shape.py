@@ -1,9 +1,9 @@
 """Recognises the next Produce request of a connection by the shape of the last one.
 
 A producer's requests differ in correlation id, partition and records; everything else (client id,
-transactional id, acks, timeout, the topic by name or, from version 13 on, by id) repeats. So the bytes between those
-are kept and compared, at a tenth of the cost of decoding. A frame that does not match goes through
-the generated codec.
+transactional id, acks, timeout, the topic by name or, from version 13 on, by id) repeats. So the bytes
+between those are kept and compared, at a tenth of the cost of decoding. A frame that does not match goes
+through the generated codec.
 """
 
 from struct import Struct

@@ -5,9 +5,10 @@ object and one call to the leader's link. The generated codec decodes all others
 
 - v3-v8 classic, v9+ flexible encoding; v7 allows zstd; v8 adds record errors; v10 current leaders.
 - v11 knows TRANSACTION_ABORTABLE, older ones get INVALID_TXN_STATE. From v12 on leaders add the partition
-  to the transaction; before, they ask whether its producer has added it (KIP-890). v13 names topics by id (KIP-516): an
-  unknown id, also that of a topic deleted while its batch was held, is UNKNOWN_TOPIC_ID. A topic
-  made anew under its name has another id, so no batch for the former one reaches it.
+  to the transaction; before, they ask whether its producer has added it (KIP-890).
+- v13 names topics by id (KIP-516): an unknown id, also that of a topic deleted while its batch was held, is
+  UNKNOWN_TOPIC_ID. A topic made anew under its name has another id, so no batch for the former one reaches
+  it.
 - acks=0 is never answered; an error then closes the connection, as in Kafka.
 - Without WRITE on a topic its partitions are TOPIC_AUTHORIZATION_FAILED. If any batch is transactional,
   all are TRANSACTIONAL_ID_AUTHORIZATION_FAILED without a transactional id or WRITE on it.

@@ -5,7 +5,8 @@ Behaviour
   CLUSTER_AUTHORIZATION_FAILED; one with a transactional id needs WRITE on that, otherwise
   TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
 - Without a transactional id every call returns a new id with epoch 0 and ignores the producer's
-  former id and epoch (v3+), as Kafka does for idempotent producers.
+  former id and epoch (v3+), as Kafka does for idempotent producers; one of the two without the other is
+  INVALID_REQUEST.
 - With a transactional id its coordinator answers: it aborts what a former producer has left open, fences
   that by a higher epoch, and remembers the timeout. An unfinished end of the former transaction is
   CONCURRENT_TRANSACTIONS; producers ask again.
@@ -16,6 +17,8 @@ Version notes
 - v2: flexible. v3: former id and epoch (KIP-360). v4: PRODUCER_FENCED. v5: TRANSACTION_ABORTABLE
   (KIP-890). v6, two-phase commit (KIP-939), is not served.
 """
+
+from typing import Final
 
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.coordinators import ask_coordinator
@@ -32,6 +35,9 @@ from highwater.model.authorization import THE_CLUSTER, ResourceType
 from highwater.model.errors import HighwaterError
 from highwater.model.ids import TRANSACTION_STATE_TOPIC
 
+NO_PRODUCER_ID: Final = -1
+NO_EPOCH: Final = -1
+
 
 async def handle(context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
     """A new producer id."""
@@ -41,6 +47,8 @@ async def handle(context: RequestContext, request: InitProducerIdRequest) -> Ini
         return failure(request, version, denial)
     if request.transactional_id is not None:
         return await _of_coordinator(context, request, request.transactional_id)
+    if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_EPOCH):
+        return failure(request, version, ErrorCode.INVALID_REQUEST)
     try:
         producer_id = await context.backend.shared.producer_ids.take(context.backend.controller)
     except HighwaterError as error:

@@ -8,12 +8,14 @@ Behaviour
   CLUSTER_AUTHORIZATION_FAILED.
 - Leaders answer, when the marker is committed; each is asked once for all markers. A partition that does
   not exist is UNKNOWN_TOPIC_OR_PARTITION, one without a leader LEADER_NOT_AVAILABLE.
+- Nobody is asked about a producer with a negative id or epoch: INVALID_REQUEST.
 
 Version notes
 - v1: flexible. v2: transaction.version of the producer (KIP-1228).
 
 Deviations
 - Any gateway takes a request for any leader; Kafka's broker answers NOT_LEADER_OR_FOLLOWER for others'.
+- A negative id or epoch is an exception in Kafka's broker, and UNKNOWN_SERVER_ERROR for all markers.
 """
 
 from collections.abc import Sequence
@@ -61,7 +63,7 @@ async def handle(
     for m, marker in enumerate(request.markers):
         for t, topic in enumerate(marker.topics):
             for p, index in enumerate(topic.partition_indexes):
-                routed = _question(context, m, topic.name, index)
+                routed = _question(context, m, marker, topic.name, index)
                 if isinstance(routed, Routed):
                     questions.append(routed)
                     asked.append(_Place(m, t, p))
@@ -109,8 +111,10 @@ def _allowed(context: RequestContext) -> bool:
 
 
 def _question(
-    context: RequestContext, marker: int, topic: str, index: int
+    context: RequestContext, number: int, marker: _Marker, topic: str, index: int
 ) -> Routed[_Question] | ErrorCode:
+    if marker.producer_id < 0 or marker.producer_epoch < 0:
+        return ErrorCode.INVALID_REQUEST
     way = route_of(context, topic, index)
     if isinstance(way, ErrorCode):
         return way
@@ -118,7 +122,7 @@ def _question(
     where = pb.TxnMarkerPartition(
         topic_id=route.topic_id, partition=route.partition, leader_epoch=route.leader_epoch
     )
-    return Routed(link, _Question(marker, where))
+    return Routed(link, _Question(number, where))
 
 
 def _marker(marker: _Marker, where: pb.TxnMarkerPartition) -> pb.TxnMarker:

@@ -57,7 +57,7 @@ def leader_code(error: HighwaterError) -> ErrorCode:
 def group_code(code: int) -> int:
     """Translates a code of the coordinator's log into one that its clients expect.
 
-    Kafka: GroupCoordinatorService.handleOperationException, TransactionStateManager. Clients give up on codes that a
-    coordinator does not send, such as a timeout.
+    Kafka: GroupCoordinatorService.handleOperationException, TransactionStateManager. Clients give up on
+    codes that a coordinator does not send, such as a timeout.
     """
     return int(_OF_GROUPS.get(code, code))

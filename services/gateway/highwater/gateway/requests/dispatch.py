@@ -10,7 +10,7 @@ from highwater.gateway.core.meters import ApiMeter, RequestMeters
 from highwater.gateway.handling.apis import APIS, APIS_WITH_OLD_FORMATS, Api
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.errors import kafka_code
-from highwater.gateway.requests.response_errors import count_errors
+from highwater.gateway.requests.response_errors import count_errors, shorten_messages
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.errors import DecodeError, UnknownApiKeyError, UnsupportedVersionError
@@ -89,6 +89,7 @@ async def _run(
     version = context.api_version
     try:
         response = await handler.handle(context, request)
+        shorten_messages(response)
         encoded = handler.codec.encode_response(response, version)
     except Exception as error:  # noqa: BLE001 - answered with an error code, and logged.
         response = handler.failure(request, version, _code_of(context, error))

@@ -1,4 +1,4 @@
-"""Counts the error codes in a response of any API, at any depth.
+"""Finds what a response of any API says of errors, at any depth: codes are counted, messages cut.
 
 Produce and Fetch count their own. Each generated class is examined once: which of its fields hold
 an error code, or messages that may hold one.
@@ -8,10 +8,15 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 from highwater.gateway.core.meters import ApiMeter
+from highwater.kafka.error_messages import shortened
 from highwater.kafka.message import Message
 
 ERROR_FIELDS = ("error_code", "partition_error_code")
 """The second is what AddPartitionsToTxn says of a partition."""
+
+
+ERROR_TEXT = "error_message"
+"""It stands beside an error code, wherever there is one."""
 
 
 class _Fields(NamedTuple):
@@ -23,15 +28,29 @@ class _Fields(NamedTuple):
 
 def count_errors(meter: ApiMeter, response: Message) -> None:
     """Counts each code that is not 0: the response's own and those of its elements."""
-    stack = [response]
-    while stack:
-        message = stack.pop()
-        codes, nested = _fields_of(type(message))
-        for name in codes:
+    for message in _with_errors(response):
+        for name in _fields_of(type(message)).codes:
             code = getattr(message, name)
             if code:
                 meter.failed(int(code))
-        for name in nested:
+
+
+def shorten_messages(response: Message) -> None:
+    """Cuts error messages that quote so much of their request that no client could read them."""
+    for message in _with_errors(response):
+        if ERROR_TEXT in message.__slots__:
+            text = getattr(message, ERROR_TEXT)
+            if text is not None:
+                setattr(message, ERROR_TEXT, shortened(text))
+
+
+def _with_errors(response: Message) -> Iterator[Message]:
+    """The response and the messages in it that may tell errors."""
+    stack = [response]
+    while stack:
+        message = stack.pop()
+        yield message
+        for name in _fields_of(type(message)).nested:
             value = getattr(message, name)
             if isinstance(value, Message):
                 stack.append(value)

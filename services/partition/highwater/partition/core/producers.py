@@ -177,7 +177,8 @@ class ProducerStates:
         if verdict >= 0:
             return verdict
         if not may_begin and not self.in_transaction(producer_id, epoch):
-            refused = self.verifications.refuse(producer_id, epoch, base_sequence)
+            unknown = producer_id not in self
+            refused = self.verifications.refuse(producer_id, epoch, base_sequence, unknown=unknown)
             if refused:
                 return -refused
         if verdict == ACCEPT:

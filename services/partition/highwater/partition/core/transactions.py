@@ -8,7 +8,7 @@ unstable transaction at read_committed: that is the last stable offset (LSO).
 
 from collections import deque
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from highwater.partition.core.producer_entry import (
@@ -21,6 +21,10 @@ from highwater.partition.core.producer_entry import (
 
 _NEVER: Final = 1 << 63
 """Larger than every offset."""
+
+ENDED_KEPT_MIN: Final = 1024
+"""Transactions that have ended and are still in the heap of first offsets, before it is made anew: while
+one transaction is open for long, those that begin behind it do not leave the heap by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +71,16 @@ class Transactions:
         ascend. One that began after a transaction which ended behind it is left out: it cannot be
         the first unstable one."""
         self.committed = 0
-        """The newest high watermark that `last_stable_offset` was asked with."""
+        """The newest high watermark that was told: what ended before it is forgotten. Replicas that
+        nobody reads tell it, too."""
         self.seen = False
         """Whether there ever was a transaction, as far as is known."""
         self.told_up_to = 0
         """A snapshot does not tell which transactions ended just before its offset, which this is;
         0 if it has no transactions. Until the high watermark is there, the LSO is not known."""
         self._firsts: list[tuple[int, int]] = []
-        """A heap of (first offset, producer) of open transactions, and of some that have ended."""
+        """A heap of (first offset, producer) of open transactions, and of some that have ended:
+        at most as many as are open, and `ENDED_KEPT_MIN`."""
         self._coordinator_epochs: dict[int, int] = {}
 
     def clear(self) -> None:
@@ -93,7 +99,12 @@ class Transactions:
         """
         self.seen = True
         self.open[producer_id] = first_offset
-        heappush(self._firsts, (first_offset, producer_id))
+        firsts = self._firsts
+        if len(firsts) < 2 * len(self.open) + ENDED_KEPT_MIN:
+            heappush(firsts, (first_offset, producer_id))
+        else:
+            self._firsts = [(first, of) for of, first in self.open.items()]
+            heapify(self._firsts)
 
     def end(
         self, producer_id: int, marker_offset: int, coordinator_epoch: int

@@ -36,10 +36,13 @@ _ASK_AGAIN: Final = frozenset(
 class Verification:
     """Of one producer; `Verifications` has it until it is dropped."""
 
-    __slots__ = ("epoch", "granted", "lowest_sequence")
+    __slots__ = ("epoch", "granted", "lowest_sequence", "own_epoch")
 
-    def __init__(self, epoch: int, lowest_sequence: int) -> None:
+    def __init__(self, epoch: int, lowest_sequence: int, *, own_epoch: bool) -> None:
         self.epoch = epoch
+        self.own_epoch = own_epoch
+        """Whether each of the producer's transactions has an epoch of its own (transaction.version 2),
+        in which its sequences begin at 0."""
         self.lowest_sequence = lowest_sequence
         """The first of all batches that were seen: a later one may not begin the transaction, even if
         nothing else is known of the producer."""
@@ -57,14 +60,16 @@ class Verifications:
     def __len__(self) -> int:
         return len(self._by_producer)
 
-    def asked(self, producer_id: int, epoch: int, base_sequence: int) -> Verification:
+    def asked(
+        self, producer_id: int, epoch: int, base_sequence: int, *, own_epoch: bool = False
+    ) -> Verification:
         """The coordinator is asked because of a batch; `grant` what this returns."""
         known = self._by_producer.pop(producer_id, None)
         if known is not None and known.epoch > epoch:
             self._by_producer[producer_id] = known
-            return Verification(epoch, base_sequence)
+            return Verification(epoch, base_sequence, own_epoch=own_epoch)
         if known is None or known.epoch < epoch:
-            known = Verification(epoch, base_sequence)
+            known = Verification(epoch, base_sequence, own_epoch=own_epoch)
         elif base_sequence < known.lowest_sequence:
             known.lowest_sequence = base_sequence
         self._by_producer[producer_id] = known
@@ -84,12 +89,18 @@ class Verifications:
         known = self._by_producer.get(producer_id)
         return known is not None and known.granted and known.epoch == epoch
 
-    def refuse(self, producer_id: int, epoch: int, base_sequence: int) -> int:
-        """Kafka's error code for the first batch of a transaction, 0 if it may be appended."""
+    def refuse(
+        self, producer_id: int, epoch: int, base_sequence: int, *, unknown: bool = False
+    ) -> int:
+        """Kafka's error code for the first batch of a transaction, 0 if it may be appended.
+
+        `unknown`: the log has nothing of the producer. If its sequences begin at 0, a batch with a
+        later one shows that records before it are lost.
+        """
         known = self._by_producer.get(producer_id)
         if known is None or not known.granted or known.epoch != epoch:
             return ErrorCode.INVALID_TXN_STATE
-        if base_sequence > known.lowest_sequence:
+        if base_sequence > (0 if unknown and known.own_epoch else known.lowest_sequence):
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         return 0
 

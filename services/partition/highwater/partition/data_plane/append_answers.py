@@ -25,6 +25,7 @@ from highwater.hop.append import AppendGroup, Failure
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.core.refusals import commit_timeout_code
 from highwater.partition.core.replica import ACKS_ALL
+from highwater.partition.core.transactions import AbortedTransaction
 from highwater.partition.data_plane.known_batches import known_batches
 from highwater.partition.data_plane.replica_role import ReplicaRole, unknown
 from highwater.partition.data_plane.stalled_appends import StalledAppends
@@ -133,11 +134,13 @@ class AppendAnswers:
             if not late_writer.writing and not stalled:
                 self.stalled = None
 
-    def write_later(self, wait: CommitWait, info: LogAppendInfo) -> bool:
+    def write_later(
+        self, wait: CommitWait, info: LogAppendInfo, aborted: AbortedTransaction | None = None
+    ) -> bool:
         """Gives a group to the writer thread. False if it is in the log already, as with
         `LateWriter.append`. Raises LogDirFailure.
         """
-        if self._log.late_writer.append(info, partial(self._written, wait)):
+        if self._log.late_writer.append(info, partial(self._written, wait), aborted):
             self._in_hand = wait
             return True
         return False

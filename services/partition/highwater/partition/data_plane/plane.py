@@ -107,9 +107,12 @@ class DataPlane:
                     self._append_broke(replica, group, error)
 
     def append_late(self, replica: PartitionReplica, group: AppendGroup) -> None:
-        """Appends a group that `append` was given before."""
+        """Appends a group that `append` or `append_marker` was given before."""
         try:
-            replica.append(group)
+            if isinstance(group, MarkerGroup):
+                replica.append_marker(group)
+            else:
+                replica.append(group)
         except Exception as error:  # noqa: BLE001 - as in `append`.
             self._append_broke(replica, group, error)
 

@@ -296,6 +296,8 @@ class PartitionReplica(ReplicaRole):
 
     def append_marker(self, group: MarkerGroup, waited: bool = False) -> None:
         """As `append`, for the marker of a transaction (Kafka's `appendEndTxnMarker`)."""
+        if self.conversions is not None and not waited and self.conversions.take(group):
+            return  # Offsets of the transaction may be in conversion, and are not refused behind it.
         epoch, marker = group.leader_epoch, group.marker
         answers, log = self.answers, self.log
         if refused := self.core.refuse_append(epoch, group.acks):
@@ -328,13 +330,14 @@ class PartitionReplica(ReplicaRole):
         info.buffers, info.nbytes = [batch], len(batch)
         info.base_offsets, info.sizes = [offset], [len(batch)]
         info.max_timestamp, info.max_timestamp_offset = now_ms, offset
+        aborted = None if marker.committed else ended
         try:
-            if ended is not None and not marker.committed:
-                log.transactions.before_abort(ended, info)
             if not (waited and log.stall.stalled):
+                if aborted is not None:
+                    log.transactions.before_abort(aborted, info)
                 log.writer.append(info)
             elif answers.write_later(
-                CommitWait(group, [offset], None, offset + 1, len(batch)), info
+                CommitWait(group, [offset], None, offset + 1, len(batch)), info, aborted
             ):
                 return
         except LogDirFailure as error:

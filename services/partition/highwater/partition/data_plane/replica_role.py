@@ -387,6 +387,8 @@ class ReplicaRole:
     def commit_to(self, high_watermark: int) -> None:
         """Tells storage the high watermark, which nothing else tells it, and completes groups."""
         self.log.stored_high_watermark = high_watermark
+        if self.transactions.seen:
+            self.transactions.committed = high_watermark
         if self.waiters.commits:
             self.waiters.offset_committed(high_watermark)
 

@@ -199,7 +199,9 @@ class VerifiedAppends:
         verifications = replica.log.producers.states.verifications
         waiting.unanswered = len(unknown)
         for (producer_id, epoch), sequence in unknown.items():
-            verification = verifications.asked(producer_id, epoch, sequence)
+            verification = verifications.asked(
+                producer_id, epoch, sequence, own_epoch=transaction.adds_partition
+            )
             self._node.verifier.verify(
                 PartitionWriter(
                     transactional_id=transaction.transactional_id,

@@ -30,6 +30,9 @@ VERSION: Final = 5
 """Of AddPartitionsToTxn: knows TRANSACTION_ABORTABLE."""
 REQUEST_WRITERS_MAX: Final = 5_000
 """Of one request, and a few milliseconds of the loop at its other end."""
+REQUEST_BYTES_MAX: Final = 1 << 20
+"""Of the names in one request, but for those of one transaction: ids that are long for no good reason must
+not make a request too large that others' transactions are in."""
 
 Done = Callable[[int], None]
 
@@ -107,9 +110,12 @@ class PartitionVerifier:
     def _send(self, node: NodeId) -> None:
         queue = self._queues.pop(node)
         sent: dict[_Key, _Partitions] = {}
-        count = 0
+        count = nbytes = 0
         while queue and count < REQUEST_WRITERS_MAX:
             key = next(iter(queue))
+            nbytes += _name_bytes(key, queue[key])
+            if sent and nbytes > REQUEST_BYTES_MAX:
+                break
             sent[key] = queue.pop(key)
             count += len(sent[key])
         if queue:
@@ -146,6 +152,11 @@ class PartitionVerifier:
 
 def _waiting(queue: dict[_Key, _Partitions]) -> list[Done]:
     return [done for partitions in queue.values() for all_ in partitions.values() for done in all_]
+
+
+def _name_bytes(key: _Key, partitions: _Partitions) -> int:
+    topics = {topic for topic, _ in partitions}
+    return len(key.transactional_id.encode()) + sum(len(topic.encode()) for topic in topics)
 
 
 def _transaction(key: _Key, partitions: _Partitions) -> RequestTransaction:

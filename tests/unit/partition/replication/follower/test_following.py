@@ -11,6 +11,7 @@ from unittest.mock import ANY
 import pytest
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.records.builder import end_transaction_marker
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.data_plane.replication_port import Alone
 from highwater.partition.replication.follower.following import (
@@ -490,3 +491,54 @@ def test_the_leaders_log_start_is_acknowledged_when_it_is_on_disk(tmp_path: Path
     assert (asked_of(follower.replica) or ANY).kept_log_start == 4
     assert followed == [(LEADER, EPOCH)] * 2, "it asks again, to say so"
     assert len(written) == 2
+
+
+def test_what_is_aborted_waits_for_a_slow_disk_with_its_marker(tmp_path: Path) -> None:
+    disk = SlowDisk()
+    follower = Follower(tmp_path, environment=disk)
+    batch = make_batch(
+        epoch=EPOCH, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True
+    )
+    assert follower.answer(batch) is Outcome.LATE
+    disk.finish()
+    marker = end_transaction_marker(
+        commit=False,
+        producer_id=7,
+        producer_epoch=0,
+        coordinator_epoch=0,
+        timestamp_ms=1,
+        base_offset=1,
+        leader_epoch=EPOCH,
+    )
+    assert follower.answer(marker) is Outcome.LATE
+    assert list(tmp_path.rglob("*.txnindex")) == []
+    disk.finish()
+    [aborted] = follower.log.transactions.aborted(0, 2)
+    assert (aborted.first_offset, aborted.last_offset) == (0, 1)
+
+
+def test_transactions_whose_markers_are_committed_are_forgotten_although_nobody_reads(
+    follower: Follower,
+) -> None:
+    for number in range(100):
+        offset = 2 * number
+        batch = make_batch(
+            base_offset=offset,
+            epoch=EPOCH,
+            producer_id=7,
+            producer_epoch=0,
+            base_sequence=number,
+            transactional=True,
+        )
+        marker = end_transaction_marker(
+            commit=True,
+            producer_id=7,
+            producer_epoch=0,
+            coordinator_epoch=0,
+            timestamp_ms=1,
+            base_offset=offset + 1,
+            leader_epoch=EPOCH,
+        )
+        follower.answer(batch, marker, high_watermark=offset)
+    assert follower.ends[1:3] == (198, 200)
+    assert len(follower.log.producers.states.transactions.ended) <= 2

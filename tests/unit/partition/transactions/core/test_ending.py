@@ -51,8 +51,8 @@ def in_state(state, **fields):
     [
         (EMPTY, INVALID, INVALID),
         (ONGOING, PREPARE_ABORT, PREPARE_COMMIT),
-        (PREPARE_COMMIT, WAIT, WAIT),
-        (PREPARE_ABORT, WAIT, WAIT),
+        (PREPARE_COMMIT, INVALID, WAIT),
+        (PREPARE_ABORT, WAIT, INVALID),
         (COMPLETE_COMMIT, INVALID, DONE),
         (COMPLETE_ABORT, DONE, INVALID),
     ],

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.error_messages import shortened
 from highwater.kafka.messages.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
     ConsumerGroupDescribeResponseAssignment,
@@ -47,7 +48,7 @@ def handle(
         else:
             is_classic = shard.describe_group(key) is not None
             what = "is not a consumer group" if is_classic else "not found"
-            message = f"Group {group_id} {what}."
+            message = shortened(f"Group {group_id} {what}.")
             groups.append(_failed(group_id, ErrorCode.GROUP_ID_NOT_FOUND, message))
     return encode_response(ConsumerGroupDescribeResponse(groups=groups), version)
 

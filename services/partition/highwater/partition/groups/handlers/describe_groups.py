@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.error_messages import shortened
 from highwater.kafka.messages.describe_groups import (
     DescribeGroupsResponse,
     DescribeGroupsResponseDescribedGroup,
@@ -52,7 +53,7 @@ def _describe(
         group = DescribeGroupsResponseDescribedGroup(group_id=key.group_id, group_state=DEAD.value)
         if version >= _NOT_FOUND_FROM:
             group.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-            group.error_message = f"Group {key.group_id} not found."
+            group.error_message = shortened(f"Group {key.group_id} not found.")
         return group
     return DescribeGroupsResponseDescribedGroup(
         group_id=key.group_id,

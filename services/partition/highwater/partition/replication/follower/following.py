@@ -12,6 +12,7 @@ from typing import Final
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.records.batch import BATCH_HEADER, HEADER_SIZE
 from highwater.partition.core import replica_events as on
+from highwater.partition.core.transactions import AbortedTransaction
 from highwater.partition.core.transitions import Role
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.replication.follower.batch_runs import Run, split_runs
@@ -159,7 +160,9 @@ def _append(
                 return Outcome.LATE
             late.leave(replica)
         else:
-            _note_producers(log, run)
+            aborted = _note_producers(log, run)
+            if aborted is not None:
+                log.transactions.before_abort(aborted, run.info)
             run.info.buffers = [records[run.start : run.stop]]
             log.writer.append(run.info)
         # After each run: the state machine must know the log's end even if the next run fails.
@@ -170,12 +173,14 @@ def _append(
     return Outcome.REFUSED if refused else flushed
 
 
-def _note_producers(log: PartitionLog, run: Run) -> None:
-    """Note the run's batches, before it is written. Raises LogDirFailure."""
+def _note_producers(log: PartitionLog, run: Run) -> AbortedTransaction | None:
+    """Note the run's batches, before it is written; what its first batch aborts."""
+    aborted = None
     for header in run.idempotent:
-        aborted = replay_batch(log.producers.states, header, run.markers.get(header[0]))
-        if aborted is not None:
-            log.transactions.before_abort(aborted, run.info)
+        ended = replay_batch(log.producers.states, header, run.markers.get(header[0]))
+        if ended is not None:
+            aborted = ended
+    return aborted
 
 
 def _append_later(replica: PartitionReplica, run: Run, answered: Answered, late: LateRows) -> bool:
@@ -186,9 +191,10 @@ def _append_later(replica: PartitionReplica, run: Run, answered: Answered, late:
     """
     log, records = replica.log, answered.records
     assert isinstance(records, memoryview)
-    _note_producers(log, run)
+    aborted = _note_producers(log, run)
     run.info.buffers = [bytes(records[run.start : run.stop])]
-    return log.late_writer.append(run.info, partial(_written, replica, answered, late, run))
+    done = partial(_written, replica, answered, late, run)
+    return log.late_writer.append(run.info, done, aborted)
 
 
 def _written(replica: PartitionReplica, answered: Answered, late: LateRows, run: Run) -> None:

@@ -39,8 +39,8 @@ def cleanable(
 
     `first_dirty` is the checkpointed end of the last pass. If truncation or deletion has put it
     outside the log, cleaning begins at the start. Only whole segments below the last stable offset
-    are cleaned: a record that may be truncated or aborted must not replace another. A record younger than `lag_ms_min`
-    [min.compaction.lag.ms] excludes its segment and those after it.
+    are cleaned: a record that may be truncated or aborted must not replace another. A record younger
+    than `lag_ms_min` [min.compaction.lag.ms] excludes its segment and those after it.
     """
     start = segments[0].base_offset if segments else 0
     end = start

@@ -6,6 +6,7 @@
 from collections.abc import Callable
 from time import monotonic
 
+from highwater.partition.core.transactions import AbortedTransaction
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.log.append_info import LogAppendInfo
 from highwater.partition.storage.log.log_epochs import LogEpochs
@@ -47,8 +48,16 @@ class LateWriter:
         self.writing = False
         """Whether the writer thread is writing; until it ends nothing else may change the log."""
 
-    def append(self, info: LogAppendInfo, done: Callable[[], None]) -> bool:
+    def append(
+        self,
+        info: LogAppendInfo,
+        done: Callable[[], None],
+        aborted: AbortedTransaction | None = None,
+    ) -> bool:
         """As `LogWriter.append`, on the directory's writer thread; then `done` is called.
+
+        `aborted`: what the marker ends that is the group's first batch. The segment's index gets it
+        before (`LogTransactions.before_abort`).
 
         While `writing` is true nothing else may change this log, and the buffers must not change;
         reads go on. `done` is never called if the write fails (the directory then goes offline), or
@@ -65,21 +74,38 @@ class LateWriter:
             or info.next_offset > roll.offset_limit
             or info.leader_epoch != self._epochs.appended
         ) and not self._make_room(info):
+            if aborted is not None:
+                self._index(aborted)
             self._writer.append_with_care(info)
             return False
         segment = self._segments.active
 
         def written() -> None:
+            if aborted is not None:
+                segment.transactions.take()
             if not segment.size:
                 self._lookup.first_timestamp(segment)  # The segment's pages are still in memory.
             self._writer.grown(segment, info)
             self._producers.take_due_snapshot()
             done()
 
-        self._write(segment, info, written)
+        self._write(segment, info, written, aborted)
         return True
 
-    def _write(self, segment: Segment, info: LogAppendInfo, written: Callable[[], None]) -> None:
+    def _index(self, aborted: AbortedTransaction) -> None:
+        index = self._segments.active.transactions
+        try:
+            index.append(aborted)
+        except OSError as error:
+            raise LogDirFailure(index.file.path, error) from error
+
+    def _write(
+        self,
+        segment: Segment,
+        info: LogAppendInfo,
+        written: Callable[[], None],
+        aborted: AbortedTransaction | None,
+    ) -> None:
         """Write at the end of the segment on the thread; call `written` if the log still exists."""
         seconds = 0.0
         position = segment.size
@@ -89,6 +115,8 @@ class LateWriter:
             nonlocal seconds
             begun = monotonic()
             try:
+                if aborted is not None:
+                    segment.transactions.put(aborted)
                 self._writer.write_rest(segment, info.buffers, 0, position)
             except OSError as error:
                 if place.life.excuses(error):

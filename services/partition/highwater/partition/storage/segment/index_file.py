@@ -123,13 +123,21 @@ class IndexFile:
 
     def append(self, data: bytes) -> None:
         """Write entries behind the last one; create the file if there is none."""
+        self.put(data)
+        self.take(len(data))
+
+    def put(self, data: bytes) -> None:
+        """The part of `append` that waits for the disk, which any thread may do."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
         fd = self._filesystem.open(self.path, flags, 0o644)
         try:
             write_all(self._filesystem, fd, data, self.count * self._entry.size)
         finally:
             self._filesystem.close(fd)
-        self.count += len(data) // self._entry.size
+
+    def take(self, nbytes: int) -> None:
+        """The other part of `append`, on the owner's thread: what was put counts from now on."""
+        self.count += nbytes // self._entry.size
         self.release()
 
     def truncate(self, limit: int, *, field: int = 0) -> None:

@@ -52,6 +52,14 @@ class TransactionIndex:
         """Write the entry of a transaction that is aborted behind all earlier ones."""
         self.file.append(pack(aborted))
 
+    def put(self, aborted: AbortedTransaction) -> None:
+        """Write an entry on any thread; it counts once the owner's thread calls `take`."""
+        self.file.put(pack(aborted))
+
+    def take(self) -> None:
+        """The entry that was put is written."""
+        self.file.take(ENTRY_BYTES)
+
     def truncate(self, end: int) -> None:
         """Drop the entries of markers at or behind `end`.
 

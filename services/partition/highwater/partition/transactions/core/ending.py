@@ -27,6 +27,8 @@ from highwater.partition.transactions.core.state import (
     COMPLETE_COMMIT,
     EMPTY,
     ONGOING,
+    PREPARE_ABORT,
+    PREPARE_COMMIT,
     PREPARED,
 )
 from highwater.partition.transactions.core.transitions import TV2
@@ -70,7 +72,7 @@ def _end(image: TransactionImage, request: EndRequest, wall_ms: int) -> Decision
         return refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if image.producer_epoch != request.producer.epoch:
         return refused(ErrorCode.PRODUCER_FENCED)
-    if image.state in PREPARED:
+    if image.state is (PREPARE_COMMIT if request.commit else PREPARE_ABORT):
         return refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     if image.state is ONGOING:
         following = transitions.prepared(
