@@ -5,6 +5,7 @@ Kafka: `TargetAssignmentBuilder`, `maybeReconcile` of GroupMetadataManager.java.
 
 from functools import partial
 
+from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import TopicId
 from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.consumer.assignors.types import (
@@ -19,15 +20,19 @@ from highwater.partition.groups.consumer.durable import (
 from highwater.partition.groups.consumer.group import ConsumerGroup
 from highwater.partition.groups.consumer.member import ConsumerMember, MemberState
 from highwater.partition.groups.consumer.reconciliation import Goal, next_assignment
+from highwater.partition.groups.consumer.sizes import assignment_size
 from highwater.partition.groups.consumer.topics import subscribed
 from highwater.partition.groups.consumer_core import fencing
-from highwater.partition.groups.consumer_core.state import ConsumerState
+from highwater.partition.groups.consumer_core.state import ConsumerState, Refusal
 from highwater.partition.groups.consumer_core.timers import Deadline
 from highwater.partition.groups.core.values import GroupKey
 
 
 def assign(state: ConsumerState, key: GroupKey, group: ConsumerGroup) -> None:
-    """Make the target assignment for the group's epoch, if that is newer than the target's."""
+    """Make the target assignment for the group's epoch, if that is newer than the target's.
+
+    Raises Refusal if it cannot be stored. What was decided before then stands.
+    """
     if group.epoch <= group.target_epoch:
         return
     topics = subscribed(state.topics, key.instance, group.subscribed_topics())
@@ -47,6 +52,11 @@ def assign(state: ConsumerState, key: GroupKey, group: ConsumerGroup) -> None:
     if assignor is None:  # None is wanted, or one that this node no longer has.
         assignor = next(iter(state.assignors.values()))
     targets = assignor.assign(members, topics, group.targets)
+    if max(map(assignment_size, targets.values()), default=0) > state.config.list_bytes_max:
+        # As Kafka answers when a record is too large; members keep what they have.
+        raise Refusal(
+            ErrorCode.UNKNOWN_SERVER_ERROR, "The assignment of a member is too large for a record."
+        )
     for member_id, target in targets.items():
         if group.targets.get(member_id) != target:
             state.apply(TargetRecord(key, member_id, target))
