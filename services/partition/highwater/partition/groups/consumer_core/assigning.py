@@ -3,6 +3,7 @@
 Kafka: `TargetAssignmentBuilder`, `maybeReconcile` of GroupMetadataManager.java.
 """
 
+from collections.abc import Mapping
 from functools import partial
 
 from highwater.kafka.error_codes import ErrorCode
@@ -11,6 +12,7 @@ from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.consumer.assignors.types import (
     MemberAssignment,
     MemberSubscription,
+    SubscribedTopic,
 )
 from highwater.partition.groups.consumer.durable import (
     CurrentRecord,
@@ -36,18 +38,7 @@ def assign(state: ConsumerState, key: GroupKey, group: ConsumerGroup) -> None:
     if group.epoch <= group.target_epoch:
         return
     topics = subscribed(state.topics, key.instance, group.subscribed_topics())
-    ids = {topic.name: topic_id for topic_id, topic in topics.items()}
-    members = [
-        MemberSubscription(
-            member_id=member.member_id,
-            instance_id=member.metadata.instance_id,
-            rack_id=member.metadata.rack_id,
-            topic_ids=frozenset(
-                ids[name] for name in group.topics_of(member.metadata) if name in ids
-            ),
-        )
-        for member in group.members.values()
-    ]
+    members = _subscriptions(group, topics)
     assignor = state.assignors.get(group.preferred_assignor() or "")
     if assignor is None:  # None is wanted, or one that this node no longer has.
         assignor = next(iter(state.assignors.values()))
@@ -61,6 +52,33 @@ def assign(state: ConsumerState, key: GroupKey, group: ConsumerGroup) -> None:
         if group.targets.get(member_id) != target:
             state.apply(TargetRecord(key, member_id, target))
     state.apply(TargetEpochRecord(key, group.epoch))
+
+
+def _subscriptions(
+    group: ConsumerGroup, topics: Mapping[TopicId, SubscribedTopic]
+) -> list[MemberSubscription]:
+    """What members read. Those that read the same share one set: there may be a thousand of them, with
+    as many topics.
+    """
+    ids = {topic.name: topic_id for topic_id, topic in topics.items()}
+    known: dict[tuple[frozenset[str], str], frozenset[TopicId]] = {}
+    subscriptions = []
+    for member in group.members.values():
+        metadata = member.metadata
+        reads = metadata.topic_names, metadata.topic_regex
+        topic_ids = known.get(reads)
+        if topic_ids is None:
+            names = group.topics_of(metadata)
+            topic_ids = known[reads] = frozenset(ids[name] for name in names if name in ids)
+        subscriptions.append(
+            MemberSubscription(
+                member_id=member.member_id,
+                instance_id=metadata.instance_id,
+                rack_id=metadata.rack_id,
+                topic_ids=topic_ids,
+            )
+        )
+    return subscriptions
 
 
 def reconcile(
