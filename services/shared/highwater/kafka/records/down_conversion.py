@@ -104,9 +104,7 @@ def _convert(
     return ErrorCode.NONE
 
 
-def _append(
-    out: bytearray, record: Record, magic: int, attributes: int, base_offset: int
-) -> None:
+def _append(out: bytearray, record: Record, magic: int, attributes: int, base_offset: int) -> None:
     append_message(
         out,
         magic=magic,

@@ -167,9 +167,7 @@ def _metadata(
 
 
 def _classic(request: JoinRequest) -> ClassicMember:
-    return ClassicMember(
-        session_timeout_ms=request.session_timeout_ms, protocols=request.protocols
-    )
+    return ClassicMember(session_timeout_ms=request.session_timeout_ms, protocols=request.protocols)
 
 
 def sync_group(

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from highwater.kafka.error_codes import ErrorCode
-from highwater.partition.coordinator.core.values import Moment
 from highwater.model.ids import TopicId
+from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.consumer.assignment import NOTHING, assignment_of, pairs_of
 from highwater.partition.groups.consumer.durable import (
     CurrentRecord,

@@ -37,9 +37,7 @@ def check_request(state: ConsumerState, request: HeartbeatRequest) -> None:
             raise Refusal(ErrorCode.INVALID_REQUEST, "SubscribedTopicNames is too large.")
         check_memory(state, request.key, request.member_id, wanted)
     group = state.groups.get(request.key)
-    if request.topic_regex and (
-        group is None or request.topic_regex not in group.regex_readers
-    ):
+    if request.topic_regex and (group is None or request.topic_regex not in group.regex_readers):
         _check_regex(request.topic_regex)
 
 

@@ -68,7 +68,9 @@ def test_each_round_looks_through_the_owners_of_a_topic_a_few_times():
     had, new = [f"m{n:02}" for n in range(40)], [f"n{n:02}" for n in range(40)]
     members = [member(one, "a") for one in [*had, *new]]
     owners = Owners(members, [topic("a", 400)])
-    finish(owners.keep({one: {topic_id("a"): tuple(range(n, 400, 40))} for n, one in enumerate(had)}))
+    finish(
+        owners.keep({one: {topic_id("a"): tuple(range(n, 400, 40))} for n, one in enumerate(had)})
+    )
     owners.of[topic_id("a")] = Counted(owners.of[topic_id("a")])
     finish(assign_mixed(owners, {topic_id("a"): range(80)}))
     assert owners.sizes == [5] * 80
