@@ -119,7 +119,7 @@ def _decompress_gzip(data: Buffer, size_max: int) -> bytes:
         while pos < len(view) or not pos:
             unpacker = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
             while not unpacker.eof:
-                piece = unpacker.unconsumed_tail
+                piece: Buffer = unpacker.unconsumed_tail
                 if not piece:
                     piece = view[pos : pos + _GZIP_PIECE]
                     pos += len(piece)

@@ -33,7 +33,9 @@ class Lookup(Protocol):
     has_begun: bool
     revision: int
 
-    def step(self) -> dict[str, frozenset[str]] | None: ...
+    def step(self) -> dict[str, frozenset[str]] | None:
+        """Do some of it; the result if that was the last step."""
+        ...
 
 
 class Refusal(Exception):
