@@ -15,6 +15,7 @@ from highwater.hop.fetch import (
     SMALL_RANGE,
     FetchedPartition,
     FetchPartition,
+    FetchSet,
     FetchWork,
 )
 from highwater.hop.fetch_codec import (
@@ -480,3 +481,35 @@ def test_changed_bytes_raise_no_other_error(at, new):
         changed[at % len(changed) : at % len(changed) + len(new)] = new
         with contextlib.suppress(HopFramingError):
             read_again(bytes(changed))
+
+
+def of_set(fetch_set):
+    work = work_of(1)
+    work.fetch_set = fetch_set
+    return work
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.sampled_from(["update", "drop"]), st.integers(1, 4)),
+            st.tuples(st.just("fetch"), st.just(0)),
+        )
+    )
+)
+def test_a_node_knows_of_a_set_what_its_gateway_asks(steps):
+    """Partitions leave and come back between two fetches, since their leaders move."""
+    fetch_set, known_sets, stream = FetchSet(), {}, object()
+    fetch_set.set_id = 5
+    for number, (step, place) in enumerate([*steps, ("fetch", 0)]):
+        if step == "update":
+            fetch_set.update(place, FetchPartition(TOPIC_A, place, -1, number, -1, 100))
+        elif step == "drop":
+            if place in fetch_set.asked:
+                fetch_set.drop(place)
+        else:
+            message = encode_request([of_set(fetch_set)], [], True, stream=stream)
+            (work,) = works_of(decode_request(message), lambda _: None, known_sets=known_sets)
+            assert work.fetch_set is known_sets[5]
+            assert work.fetch_set.asked == fetch_set.asked

@@ -43,8 +43,9 @@ class FetchSet:
 
     The gateway's end says what is asked (`update`, `drop`). Whoever serves a fetch takes the changes
     since the last one (`changes`), and keeps in `at_node` or under `set_id` what it knows of the set.
-    A place is the number of a partition in its set, and never used again. The set lives as long as
-    its fetch session needs the node, or at a node until its gateway ends it.
+    A place is the number of a partition in its session, and of no other one; a partition whose leader
+    moves away and back comes back under it. The set lives as long as its fetch session needs the node,
+    or at a node until its gateway ends it.
     """
 
     __slots__ = ("_changed", "_dropped", "_known_by", "asked", "at_node", "set_id", "taken")
@@ -58,27 +59,33 @@ class FetchSet:
         """The number of the set on its stream, where the node is not."""
         self.taken = True
         """False from the start of a fetch until its answer is taken."""
-        self._changed: dict[int, None] = {}
-        self._dropped: list[int] = []
+        self._changed: dict[int, bool] = {}
+        """What the node has to be told of, and whether it does not have the place yet."""
+        self._dropped: dict[int, None] = {}
         self._known_by: object | None = None
 
     def update(self, place: int, asked: FetchPartition) -> None:
         """Adds a partition, or changes what is asked of it."""
-        self.asked[place] = asked
         if self._known_by is not None:
-            self._changed[place] = None
+            if place in self._dropped:
+                del self._dropped[place]
+                self._changed[place] = False
+            elif place not in self._changed:
+                self._changed[place] = place not in self.asked
+        self.asked[place] = asked
 
     def drop(self, place: int) -> None:
         """Removes a partition."""
         del self.asked[place]
         if self._known_by is not None:
-            self._changed.pop(place, None)
-            self._dropped.append(place)
+            is_new = self._changed.pop(place, False)
+            if not is_new:
+                self._dropped[place] = None
 
     def forget(self) -> None:
         """The node may not know what it was told; the next fetch tells everything."""
         self._changed.clear()
-        self._dropped = []
+        self._dropped.clear()
         self._known_by = None
 
     def restart(self) -> None:
@@ -93,13 +100,13 @@ class FetchSet:
     def changes(self, by: object) -> SetChanges:
         """What to tell `by`, the stream or data plane that serves the fetch; it is told then."""
         if self._known_by is by:
-            told = SetChanges(False, not self.taken, list(self._changed), self._dropped)
+            told = SetChanges(False, not self.taken, list(self._changed), list(self._dropped))
         else:
             told = SetChanges(True, False, list(self.asked), [])
             self._known_by = by
         self.taken = False
         self._changed.clear()
-        self._dropped = []
+        self._dropped.clear()
         return told
 
 

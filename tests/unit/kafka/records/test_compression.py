@@ -4,6 +4,9 @@ import gzip
 import subprocess
 import sys
 import tracemalloc
+import zlib
+from types import SimpleNamespace
+from typing import Any
 
 import cramjam
 import lz4.frame  # type: ignore[import-untyped]
@@ -53,6 +56,28 @@ def test_we_read_what_other_libraries_write(sample: bytes) -> None:
 def test_concatenated_gzip_members_are_read() -> None:
     data = gzip.compress(b"one ") + gzip.compress(b"two")
     assert decompress(Compression.GZIP, data, 100) == b"one two"
+
+
+def test_many_gzip_members_cost_no_more_than_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows a member is copied at its end: so no call may get much of it."""
+    given: list[int] = []
+
+    class Counted:
+        def __init__(self, **options: int) -> None:
+            self._unpacker = zlib.decompressobj(**options)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._unpacker, name)
+
+        def decompress(self, data: bytes, size_max: int) -> bytes:
+            given.append(len(data))
+            return self._unpacker.decompress(data, size_max)
+
+    fake = SimpleNamespace(decompressobj=Counted, error=zlib.error)
+    monkeypatch.setattr("highwater.kafka.records.compression.zlib", fake)
+    data = gzip.compress(b"") * 1_000 + gzip.compress(b"x" * 100_000)
+    assert decompress(Compression.GZIP, data, 1 << 20) == b"x" * 100_000
+    assert sum(given) < 1_100 * 4096
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -1,9 +1,16 @@
 """Record batches become message sets for old consumers."""
 
+import tracemalloc
+
 import pytest
 
 from highwater.kafka.error_codes import ErrorCode
-from highwater.kafka.records.batch import HEADER_SIZE
+from highwater.kafka.records.batch import (
+    BASE_TIMESTAMP_AT,
+    CRC_AT,
+    HEADER_SIZE,
+    crc_of,
+)
 from highwater.kafka.records.builder import RecordBatchBuilder, end_transaction_marker
 from highwater.kafka.records.compression import Compression, decompress
 from highwater.kafka.records.down_conversion import NOTHING_READ, to_message_set
@@ -175,3 +182,34 @@ def test_a_batch_too_large_to_decompress(magic):
     refused = (b"", NOTHING_READ, ErrorCode.UNSUPPORTED_VERSION)
     assert converted(made, magic, decompressed_size_max=4000) == refused
     assert len(made) > HEADER_SIZE
+
+
+@MAGICS
+def test_a_few_bytes_with_many_records_take_bounded_memory(magic):
+    """Records without key and value: as objects, and as messages, they take many times their bytes."""
+    builder = RecordBatchBuilder(compression=Compression.GZIP)
+    for _ in range(30_000):
+        builder.append(key=None, value=None, timestamp_ms=0)
+    bomb = builder.build()
+    limit = 300_000
+    tracemalloc.start()
+    try:
+        result = converted(bomb, magic, decompressed_size_max=limit)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (result.error, result.messages) == (ErrorCode.UNSUPPORTED_VERSION, b"")
+    assert peak < 3 * limit
+    assert not converted(bomb, magic, decompressed_size_max=4 * limit).error
+
+
+@MAGICS
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP])
+def test_timestamps_that_overflow_are_damage(magic, codec):
+    """A producer may write any delta. Nothing of the batch is told."""
+    good = batch(b"a")
+    bad = bytearray(batch(b"b", b"c", base_offset=11, compression=codec))
+    bad[BASE_TIMESTAMP_AT : BASE_TIMESTAMP_AT + 8] = (2**63 - 1).to_bytes(8, "big")
+    bad[CRC_AT : CRC_AT + 4] = crc_of(bad, 0, len(bad)).to_bytes(4, "big")
+    assert converted(bad, magic).error == ErrorCode.CORRUPT_MESSAGE
+    assert converted(good + bad, magic).messages == converted(good, magic).messages

@@ -6,7 +6,7 @@ from aiokafka.record.default_records import (  # type: ignore[import-untyped]
 )
 
 from highwater.kafka.errors import DecodeError, RecordsError
-from highwater.kafka.records.batch import RecordBatchView, iter_batches
+from highwater.kafka.records.batch import BASE_TIMESTAMP_AT, RecordBatchView, iter_batches
 from highwater.kafka.records.builder import RecordBatchBuilder, encode_record
 from highwater.kafka.records.record import (
     RawRecord,
@@ -116,3 +116,16 @@ def test_a_search_in_a_malformed_batch_raises() -> None:
         view = RecordBatchView(whole[:cut], 0, cut)
         with pytest.raises(DecodeError):
             first_with_timestamp(view, 2, 0, MIB)
+
+
+def test_timestamps_that_do_not_fit_into_64_bits_are_errors() -> None:
+    builder = RecordBatchBuilder()
+    for timestamp_ms in (0, 6):
+        builder.append(key=None, value=b"v", timestamp_ms=timestamp_ms)
+    data = bytearray(builder.build())
+    data[BASE_TIMESTAMP_AT : BASE_TIMESTAMP_AT + 8] = (2**63 - 1).to_bytes(8, "big")
+    (batch,) = iter_batches(data)
+    with pytest.raises(RecordsError, match="does not fit into 64 bits"):
+        list(read_records(batch, 1 << 20))
+    with pytest.raises(RecordsError, match="does not fit into 64 bits"):
+        first_with_timestamp(batch, 2**63, 0, 1 << 20)

@@ -12,8 +12,8 @@ Behaviour
 
 Version notes
 - v2-4: retention time. v3: throttle time. v6: leader epoch. v7: static members. v8: flexible.
-- v9 may be used by the next generation of groups (KIP-848); for the groups that are served here it
-  only has another code for a group that does not exist, GROUP_ID_NOT_FOUND. v10: topics by id.
+- v9 has the epochs of members of consumer groups (KIP-848), and another code for a group that does
+  not exist, GROUP_ID_NOT_FOUND. v10: topics by id.
 """
 
 from collections.abc import Mapping, Sequence

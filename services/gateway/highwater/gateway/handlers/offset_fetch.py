@@ -13,8 +13,8 @@ Behaviour
 Version notes
 - v2: all topics (null), top-level error. v3: throttle time. v5: leader epoch. v6: flexible.
   v7: require stable. v8: several groups.
-- v9 has member ids and epochs for the next generation of groups (KIP-848); for the groups that are
-  served here they mean nothing, as in Kafka (`ClassicGroup.validateOffsetFetch`). v10: topics by id.
+- v9 has ids and epochs of members of consumer groups (KIP-848); for classic groups they mean nothing,
+  as in Kafka (`ClassicGroup.validateOffsetFetch`). v10: topics by id.
 """
 
 from collections.abc import Iterable, Sequence

@@ -40,6 +40,9 @@ XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = struct.pack(">8sii", XERIAL_MAGIC, 1, 1)
 _XERIAL_BLOCK = 32 * 1024
 _GZIP_WINDOW_BITS = 16 + zlib.MAX_WBITS
+_GZIP_PIECE = 4096
+"""Input bytes given to gzip in one call: what follows a member's end is copied, and there may be tens of
+thousands of members."""
 _STEP = 1024 * 1024
 """Output bytes asked of a decompressor in one call."""
 _ZSTD_FIRST_GUESS = 64 * 1024
@@ -109,22 +112,26 @@ def _too_large(size_max: int) -> NoReturn:
 
 def _decompress_gzip(data: Buffer, size_max: int) -> bytes:
     """Decompress one or more gzip members, as Java's GZIPInputStream does."""
+    view = memoryview(data)
     parts: list[bytes] = []
-    total = 0
-    rest: Buffer = data
+    total = pos = 0
     try:
-        while len(rest) or not parts:
+        while pos < len(view) or not pos:
             unpacker = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
             while not unpacker.eof:
-                part = unpacker.decompress(rest, min(_STEP, size_max - total + 1))
-                rest = unpacker.unconsumed_tail
-                parts.append(part)
-                total += len(part)
+                piece: Buffer = unpacker.unconsumed_tail
+                if not piece:
+                    piece = view[pos : pos + _GZIP_PIECE]
+                    pos += len(piece)
+                part = unpacker.decompress(piece, min(_STEP, size_max - total + 1))
+                if part:
+                    parts.append(part)
+                    total += len(part)
                 if total > size_max:
                     _too_large(size_max)
-                if not part and not rest and not unpacker.eof:
+                if not part and not len(piece):
                     raise CorruptCompressedDataError("gzip data ends early")
-            rest = unpacker.unused_data
+            pos -= len(unpacker.unused_data)
     except zlib.error as error:
         raise CorruptCompressedDataError(f"gzip: {error}") from error
     return b"".join(parts)

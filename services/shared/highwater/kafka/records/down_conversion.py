@@ -20,7 +20,12 @@ from highwater.kafka.records.batch import (
 )
 from highwater.kafka.records.compression import Compression, compress
 from highwater.kafka.records.lz4_format_0 import compress_lz4
-from highwater.kafka.records.message_set import MAGIC_0, MAGIC_1, append_message
+from highwater.kafka.records.message_set import (
+    MAGIC_0,
+    MAGIC_1,
+    NO_TIMESTAMP,
+    append_message,
+)
 from highwater.kafka.records.record import Record, read_records
 
 NOTHING_READ: Final = -1
@@ -46,8 +51,8 @@ def to_message_set(
 
     Stops behind the batch with which the set reaches `size_max` bytes. A batch that cannot be
     converted ends the set before it; as the first one, it is the error: UNSUPPORTED_COMPRESSION_TYPE
-    for zstd, CORRUPT_MESSAGE, or UNSUPPORTED_VERSION if it decompresses to more than
-    `decompressed_size_max` bytes.
+    for zstd, CORRUPT_MESSAGE, or UNSUPPORTED_VERSION if its records or, where they are compressed, its
+    messages take more than `decompressed_size_max` bytes.
     """
     out = bytearray()
     next_offset = NOTHING_READ
@@ -81,45 +86,63 @@ def _convert(
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     if not batch.crc_ok():
         return ErrorCode.CORRUPT_MESSAGE
+    stamp = LOG_APPEND_TIME_BIT if magic and is_log_append_time(batch.attributes) else 0
+    before = len(out)
     try:
-        records = list(read_records(batch, size_max))
+        records = read_records(batch, size_max)
+        if batch.compression == Compression.NONE:
+            for record in records:
+                if record.offset >= fetch_offset:
+                    _append(out, record, magic, stamp, 0)
+        else:
+            _append_wrapper(out, records, magic, stamp, batch.compression, size_max)
     except DecompressedTooLargeError:
         return ErrorCode.UNSUPPORTED_VERSION
-    stamp = LOG_APPEND_TIME_BIT if magic and is_log_append_time(batch.attributes) else 0
-    if batch.compression == Compression.NONE:
-        _append(out, (r for r in records if r.offset >= fetch_offset), magic, stamp, 0)
-    elif records:
-        _append_wrapper(out, records, magic, stamp, batch.compression)
+    except RecordsError:
+        del out[before:]
+        return ErrorCode.CORRUPT_MESSAGE
     return ErrorCode.NONE
 
 
-def _append(
-    out: bytearray, records: Iterable[Record], magic: int, attributes: int, base_offset: int
-) -> None:
-    for record in records:
-        append_message(
-            out,
-            magic=magic,
-            offset=record.offset - base_offset,
-            attributes=attributes,
-            timestamp=record.timestamp,
-            key=record.key,
-            value=record.value,
-        )
+def _append(out: bytearray, record: Record, magic: int, attributes: int, base_offset: int) -> None:
+    append_message(
+        out,
+        magic=magic,
+        offset=record.offset - base_offset,
+        attributes=attributes,
+        timestamp=record.timestamp,
+        key=record.key,
+        value=record.value,
+    )
 
 
 def _append_wrapper(
-    out: bytearray, records: list[Record], magic: int, stamp: int, codec: int
+    out: bytearray, records: Iterable[Record], magic: int, stamp: int, codec: int, size_max: int
 ) -> None:
+    """Adds a compressed set, if there are any records. They are never all in memory as objects: a few
+    kilobytes may hold millions of them. Raises DecompressedTooLargeError if they take more as messages.
+    """
     inner = bytearray()
-    _append(inner, records, magic, stamp, records[0].offset if magic == MAGIC_1 else 0)
+    base_offset = last_offset = NOTHING_READ
+    largest_timestamp = NO_TIMESTAMP
+    for record in records:
+        if base_offset == NOTHING_READ:
+            base_offset = record.offset if magic == MAGIC_1 else 0
+            largest_timestamp = record.timestamp
+        _append(inner, record, magic, stamp, base_offset)
+        if len(inner) > size_max:
+            raise DecompressedTooLargeError(f"the messages take more than {size_max} bytes")
+        last_offset = record.offset
+        largest_timestamp = max(largest_timestamp, record.timestamp)
+    if not inner:
+        return
     old_lz4 = codec == Compression.LZ4 and magic == MAGIC_0
     append_message(
         out,
         magic=magic,
-        offset=records[-1].offset,
+        offset=last_offset,
         attributes=codec | stamp,
-        timestamp=max(record.timestamp for record in records),
+        timestamp=largest_timestamp,
         key=None,
         value=compress_lz4(inner) if old_lz4 else compress(codec, inner),
     )

@@ -15,6 +15,8 @@ from highwater.kafka.records.compression import decompress
 RECORD_SIZE_MIN = 7
 """Length, attributes, two deltas, key length, value length, header count: one byte each."""
 
+_INT64_MAX = 2**63 - 1
+
 HEADERS_MAX = 65_536
 """Headers of one record; far above what real clients use."""
 
@@ -51,9 +53,12 @@ def read_records(batch: RecordBatchView, decompressed_size_max: int) -> Iterator
     payload = decompress(batch.compression, batch.payload, decompressed_size_max)
     stamped = is_log_append_time(header.attributes)
     for raw in iter_raw_records(payload, header.record_count):
+        timestamp = header.max_timestamp
+        if not stamped:
+            timestamp = _timestamp(header.base_timestamp, raw.timestamp_delta)
         yield Record(
             header.base_offset + raw.offset_delta,
-            header.max_timestamp if stamped else header.base_timestamp + raw.timestamp_delta,
+            timestamp,
             raw.key,
             raw.value,
             raw.headers,
@@ -81,12 +86,20 @@ def first_with_timestamp(
             offset_delta, _ = read_varint(payload, pos)
         except IndexError as error:
             raise RecordsError(f"record {index} ends early") from error
-        found = header.max_timestamp if stamped else header.base_timestamp + delta
+        found = header.max_timestamp if stamped else _timestamp(header.base_timestamp, delta)
         offset = header.base_offset + offset_delta
         if found >= timestamp and offset >= start_offset:
             return found, offset
         pos = end
     return None
+
+
+def _timestamp(base: int, delta: int) -> int:
+    """A record's timestamp. Nobody checks the deltas in an append, and 64 bits must hold the sum."""
+    timestamp = base + delta
+    if not -_INT64_MAX - 1 <= timestamp <= _INT64_MAX:
+        raise RecordsError(f"timestamp {timestamp} does not fit into 64 bits")
+    return timestamp
 
 
 def iter_raw_records(payload: Buffer, record_count: int) -> Iterator[RawRecord]:

@@ -54,7 +54,7 @@ def test_topics_by_names_and_expressions() -> None:
     group.regexes["x"] = ResolvedRegex(topics=frozenset("uv"), version=1, timestamp_ms=1)
     assert group.topics_of(group.members["a"].metadata) == frozenset("tuv")
     assert group.subscribed_topics() == frozenset("tuv")
-    assert group.subscribed_regexes() == {"x": 1}
+    assert group.regex_readers == {"x": 1}
 
 
 def test_an_instance_moves_to_another_member() -> None:

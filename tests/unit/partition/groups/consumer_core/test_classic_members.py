@@ -183,3 +183,27 @@ def test_an_empty_consumer_group_gives_way_to_a_classic_one() -> None:
     assert call.join.generation == 1
     assert not d.shard.durable.consumer_groups
     assert d.committed("t", 0) == 5
+
+
+@pytest.mark.parametrize("session_ms", [0, 2**31 - 1])
+def test_a_session_timeout_out_of_bounds_is_refused(session_ms: int) -> None:
+    d, _ = group_of_one()
+    offer = (("range", subscription("t")),)
+    call = d.join(protocols=offer, version=0, session_ms=session_ms)
+    assert call.error is ErrorCode.INVALID_SESSION_TIMEOUT
+    assert len(d.group().members) == 1
+
+
+def test_metadata_that_does_not_fit_into_a_record_is_refused() -> None:
+    d, _ = group_of_one()
+    offers = [(f"p{number}", subscription("t") + bytes(300_000)) for number in range(3)]
+    call = d.join(protocols=(("range", subscription("t")), *offers), version=0)
+    assert call.error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert len(d.group().members) == 1
+
+
+@pytest.mark.parametrize("limit", [{"members_max": 1}, {"metadata_bytes_max": 1_500}])
+def test_there_is_no_room_for_more_members(limit: dict[str, int]) -> None:
+    d, _ = group_of_one(**limit)
+    call = d.join(protocols=(("range", subscription("t")),), version=0)
+    assert call.error is ErrorCode.GROUP_MAX_SIZE_REACHED

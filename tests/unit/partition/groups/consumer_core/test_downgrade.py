@@ -10,7 +10,12 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.groups.core.config import MigrationPolicy
 from tests.unit.partition.groups.consumer_dialogue import Consumer, Talk
 from tests.unit.partition.groups.dialogue import NO_DELAY, key
-from tests.unit.partition.groups.embedded_members import Embedded, assigned, stable_classic
+from tests.unit.partition.groups.embedded_members import (
+    Embedded,
+    assigned,
+    stable_classic,
+    subscription,
+)
 
 
 def mixed(d: Talk) -> tuple[Embedded, Embedded, Consumer]:
@@ -102,3 +107,15 @@ def test_a_static_member_that_changes_its_topics_with_its_protocol() -> None:
     Consumer(d, "a", instance_id="i").join()
     Embedded(d, "u", instance_id="i").send_join()
     assert d.state() == "PreparingRebalance"
+
+
+def test_a_group_stays_if_its_classic_record_would_be_too_large() -> None:
+    """The log would refuse it, again after each reload of the shard."""
+    d = Talk(config=replace(NO_DELAY, operation_bytes_max=2_000))
+    one, _, c = mixed(d)
+    large = (("range", subscription("t") + bytes(1_000)),)
+    for _ in range(2):
+        assert d.join(protocols=large, version=0).error is ErrorCode.NONE
+    c.leave()
+    assert key("g") in d.shard.durable.consumer_groups
+    assert d.heartbeat(one.id, one.generation) is ErrorCode.REBALANCE_IN_PROGRESS

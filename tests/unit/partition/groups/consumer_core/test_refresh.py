@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.groups.consumer.assignment import NOTHING
+from highwater.partition.groups.consumer.regex import Pattern
 from tests.unit.partition.groups.consumer_dialogue import Consumer, Talk, holding, settle
 from tests.unit.partition.groups.dialogue import NO_DELAY
 from tests.unit.partition.groups.topics import FakeTopics
@@ -160,3 +161,43 @@ def test_a_look_up_that_was_cut_off_by_a_restart_is_made_again() -> None:
     d.restart()
     d.wait(100)
     assert a.beat().assignment == holding(t=(0, 1, 2, 3, 4, 5))
+
+
+def test_topics_that_do_not_fit_into_a_record_are_none() -> None:
+    """The log would refuse the record, again after each reload of the shard."""
+    names = {f"topic{number}": 1 for number in range(100)}
+    d = Talk(topics=FakeTopics(**names), config=replace(NO_DELAY, operation_bytes_max=1_000))
+    a = Consumer(d, "a", topic_regex=".*")
+    a.join()
+    d.wait(100)
+    assert d.group().regexes[".*"].topics == frozenset()
+    written = len(d.log)
+    d.wait(100)
+    assert len(d.log) == written
+    for name in list(names)[10:]:
+        d.topics.delete(name)
+    d.topics_change()
+    assert len(d.group().regexes[".*"].topics) == 10
+
+
+def test_no_turn_does_more_than_a_little_of_all_look_ups() -> None:
+    """Groups wait for one another, and costly expressions count for more."""
+    topics = FakeTopics(**{f"t{number}": 1 for number in range(50)})
+    d = Talk(topics=topics)
+    costly = "(.?){500}z"
+    for number in range(5):
+        d.send(
+            f"m{number}",
+            0,
+            group=f"g{number}",
+            rebalance_timeout_ms=1,
+            topic_regex=costly,
+            owned=NOTHING,
+        )
+    names_per_turn = 1_000 // Pattern(costly).cost + 1
+    assert names_per_turn < 5
+    turns = 5 * (50 // names_per_turn)
+    d.wait(turns - 1)
+    assert sum(len(d.group(f"g{number}").regexes) for number in range(5)) < 5
+    d.wait(2 * turns)
+    assert [set(d.group(f"g{number}").regexes) for number in range(5)] == [{costly}] * 5

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.unit.partition.groups.consumer_dialogue import Consumer, Talk
+from highwater.kafka.error_codes import ErrorCode
+from tests.unit.partition.groups.consumer_dialogue import Consumer, Talk, settle
+from tests.unit.partition.groups.embedded_members import Embedded
 
 
 def test_the_epoch_grows_with_the_topics_of_a_member_and_nothing_else() -> None:
@@ -33,3 +35,21 @@ def test_a_member_without_topics_leaves_the_others_alone() -> None:
     d.send("b", 0, rebalance_timeout_ms=1, topic_names=frozenset(), owned={})
     assert d.group().epoch == 1
     assert set(d.group().members) == {"a", "b"}
+
+
+def test_a_member_that_changes_its_protocol_has_no_deadlines_of_the_old_one() -> None:
+    d = Talk()
+    a = Consumer(d, "a")
+    a.join()
+    b = Embedded(d)
+    b.join()
+    settle([a], 2)
+    assert (
+        d.heartbeat(b.id, b.generation) is ErrorCode.REBALANCE_IN_PROGRESS
+    )  # It is to join again.
+    b_anew = Consumer(d, b.id)
+    b_anew.join()
+    for _ in range(6):
+        d.wait(5_000)
+        settle([a, b_anew], 1)
+    assert b_anew.partitions["t"]

@@ -9,7 +9,7 @@ import pytest
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.groups.consumer.assignment import NOTHING
 from highwater.partition.groups.core.config import MigrationPolicy
-from tests.unit.partition.groups.consumer_dialogue import Consumer, Talk, settle
+from tests.unit.partition.groups.consumer_dialogue import Consumer, Talk, holding, settle
 from tests.unit.partition.groups.dialogue import NO_DELAY, key
 from tests.unit.partition.groups.embedded_members import (
     assignment,
@@ -161,3 +161,18 @@ def test_too_many_groups_in_one_shard() -> None:
     assert refused.error is ErrorCode.GROUP_MAX_SIZE_REACHED
     settle([Consumer(d, "b")], rounds=0)
     assert key("other") not in d.shard.durable.consumer_groups
+
+
+def test_a_partition_that_two_members_were_given_belongs_to_one() -> None:
+    """An assignor at the clients may do so; the invariants are checked after each step."""
+    d = Talk()
+    calls = [d.new_member(protocols=(("range", subscription("t")),)) for _ in range(2)]
+    d.run_due()
+    ids = [call.join.member_id for call in calls]
+    d.sync(ids[1], 1)
+    d.sync(ids[0], 1, {ids[0]: assignment(t=(0, 1, 2)), ids[1]: assignment(t=(2, 3, 4, 5))})
+    Consumer(d, "c").join()
+    assert {i: d.group().members[i].current.assigned for i in ids} == {
+        ids[0]: holding(t=(0, 1, 2)),
+        ids[1]: holding(t=(3, 4, 5)),
+    }

@@ -28,15 +28,18 @@ class ConsumerGroup:
     """See the module. Members and assignments are values; only the mappings change."""
 
     __slots__ = (
+        "classic_count",
         "epoch",
         "members",
         "metadata_hash",
         "owners",
+        "regex_readers",
         "regexes",
         "static_members",
         "subscription_metadata",
         "target_epoch",
         "targets",
+        "topic_readers",
     )
 
     def __init__(self) -> None:
@@ -48,6 +51,12 @@ class ConsumerGroup:
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}
         """Instance id -> member id (KIP-345)."""
+        self.topic_readers: Counter[str] = Counter()
+        """Topic -> how many members name it."""
+        self.regex_readers: Counter[str] = Counter()
+        """Regular expression -> how many members subscribe to it."""
+        self.classic_count = 0
+        """Members that speak the classic protocol."""
         self.targets: dict[str, MemberAssignment] = {}
         """Member id -> what it is to hold."""
         self.regexes: dict[str, ResolvedRegex] = {}
@@ -63,7 +72,9 @@ class ConsumerGroup:
         old = self.members.get(member_id)
         if old is not None:
             self._forget_instance(old)
+            self._count(old.metadata, -1)
         if metadata is not None:
+            self._count(metadata, 1)
             if metadata.instance_id is not None:
                 self.static_members[metadata.instance_id] = member_id
             base = ConsumerMember(member_id=member_id) if old is None else old
@@ -86,6 +97,19 @@ class ConsumerGroup:
                 for pair in pairs_of(assignment):
                     self.owners[pair] = member_id
 
+    def _count(self, metadata: MemberMetadata, change: int) -> None:
+        """Groups may have thousands of members: nothing counts them anew with each that changes."""
+        topics, regexes = self.topic_readers, self.regex_readers
+        for name in metadata.topic_names:
+            topics[name] += change
+            if not topics[name]:
+                del topics[name]
+        if metadata.topic_regex:
+            regexes[metadata.topic_regex] += change
+            if not regexes[metadata.topic_regex]:
+                del regexes[metadata.topic_regex]
+        self.classic_count += change * (metadata.classic is not None)
+
     def _forget_instance(self, member: ConsumerMember) -> None:
         instance_id = member.metadata.instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
@@ -104,6 +128,9 @@ class ConsumerGroup:
         other.target_epoch = self.target_epoch
         other.members = self.members.copy()
         other.static_members = self.static_members.copy()
+        other.topic_readers = self.topic_readers.copy()
+        other.regex_readers = self.regex_readers.copy()
+        other.classic_count = self.classic_count
         other.targets = self.targets.copy()
         other.regexes = self.regexes.copy()
         other.owners = self.owners.copy()
@@ -139,17 +166,10 @@ class ConsumerGroup:
 
     def subscribed_topics(self) -> frozenset[str]:
         """The topics that the members read."""
-        topics: set[str] = set()
-        for member in self.members.values():
-            topics |= member.metadata.topic_names
+        topics = set(self.topic_readers)
         for resolved in self.regexes.values():
             topics |= resolved.topics
         return frozenset(topics)
-
-    def subscribed_regexes(self) -> Counter[str]:
-        """Regular expression -> how many members subscribe to it."""
-        found = (m.metadata.topic_regex for m in self.members.values())
-        return Counter(regex for regex in found if regex)
 
     def preferred_assignor(self) -> str | None:
         """The assignor that most members name; the first in the alphabet of several such."""

@@ -1,5 +1,7 @@
 """What must hold of a consumer group after every step; tests check it."""
 
+from collections import Counter
+
 from highwater.partition.groups.consumer.assignment import overlap, pairs_of
 from highwater.partition.groups.consumer.durable import ConsumerGroups
 from highwater.partition.groups.consumer.group import ConsumerGroup
@@ -18,7 +20,15 @@ def check(groups: ConsumerGroups) -> None:
         }
         assert group.static_members == statics
         assert group.targets.keys() <= group.members.keys(), "a target of a member that is gone"
-        assert group.regexes.keys() <= group.subscribed_regexes().keys()
+        assert group.regexes.keys() <= group.regex_readers.keys()
+        _check_counts(group)
+
+
+def _check_counts(group: ConsumerGroup) -> None:
+    metadata = [member.metadata for member in group.members.values()]
+    assert group.topic_readers == Counter(name for one in metadata for name in one.topic_names)
+    assert group.regex_readers == Counter(one.topic_regex for one in metadata if one.topic_regex)
+    assert group.classic_count == sum(one.classic is not None for one in metadata)
 
 
 def _check_epochs(group: ConsumerGroup) -> None:

@@ -39,7 +39,7 @@ class InvalidRegexError(Exception):
 class Pattern:
     """A compiled pattern. It never changes but for states that it keeps to match faster."""
 
-    __slots__ = ("_compiled",)
+    __slots__ = ("_compiled", "cost")
 
     def __init__(self, text: str) -> None:
         """Raises InvalidRegexError."""
@@ -59,6 +59,8 @@ class Pattern:
         finally:
             # The library's own cache would keep many patterns that nobody uses any more.
             re2.purge()
+        self.cost: Final = 1 + self._compiled.programsize // 4
+        """What a match may take, beside those of others: the time is at most proportional to it."""
 
     def matches(self, topic_name: str) -> bool:
         """True if it matches the whole name."""

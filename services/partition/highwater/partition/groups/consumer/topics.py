@@ -32,7 +32,7 @@ class Topics(Protocol):
         ...
 
     def names(self, instance: InstanceId) -> Iterable[str]:
-        """All topics of the instance that a regular expression may match."""
+        """All topics of the instance that a regular expression may match; later changes are not in it."""
         ...
 
 
@@ -45,6 +45,8 @@ class ImageTopics:
         self._racks: Mapping[NodeId, str] = {}
         self._seen: dict[TopicId, tuple[TopicState, SubscribedTopic]] = {}
         """What was asked for, while topic and racks stay the same."""
+        self._names: dict[InstanceId, list[str]] = {}
+        """What `names` has answered, while the topics stay the same."""
         self.revision = 0
 
     def follow(self, image: ClusterImage) -> bool:
@@ -58,6 +60,7 @@ class ImageTopics:
         self._image = image
         self.revision = image.revision
         if changed:
+            self._names.clear()
             topics = image.topics
             self._seen = {t: s for t, s in self._seen.items() if topics.get(t) is s[0]}
         return changed
@@ -74,7 +77,11 @@ class ImageTopics:
 
     def names(self, instance: InstanceId) -> Iterable[str]:
         """See `Topics`; Kafka, too, lets regular expressions match internal topics."""
-        return [name for of, name in self._image.topic_ids if of == instance]
+        found = self._names.get(instance)
+        if found is None:
+            found = [name for of, name in self._image.topic_ids if of == instance]
+            self._names[instance] = found
+        return found
 
     def _subscribed(self, topic: TopicState) -> SubscribedTopic:
         seen = self._seen.get(topic.topic_id)
@@ -112,7 +119,5 @@ def metadata_hash(topics: Iterable[SubscribedTopic]) -> int:
         return 0
     digest = blake2b(digest_size=_HASH_BYTES)
     for topic in ordered:
-        racks = ";".join(",".join(sorted(each)) for each in topic.racks)
-        digest.update(topic.topic_id)
-        digest.update(f"{topic.name} {topic.partitions} {len(racks)} {racks}\n".encode())
+        digest.update(topic.digest)
     return int.from_bytes(digest.digest(), "big", signed=True)

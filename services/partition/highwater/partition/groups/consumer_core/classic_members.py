@@ -26,6 +26,7 @@ from highwater.partition.groups.consumer.member import (
     MemberMetadata,
     MemberState,
 )
+from highwater.partition.groups.consumer.sizes import member_size
 from highwater.partition.groups.consumer_core import (
     assigning,
     downgrade,
@@ -34,6 +35,7 @@ from highwater.partition.groups.consumer_core import (
 )
 from highwater.partition.groups.consumer_core.state import ConsumerState, Refusal
 from highwater.partition.groups.consumer_core.timers import Deadline
+from highwater.partition.groups.consumer_core.validation import check_memory
 from highwater.partition.groups.core.values import (
     GroupKey,
     JoinRequest,
@@ -54,12 +56,13 @@ def join_group(
         return JoinResponse(error=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
     key, static = request.key, group.static_member(request.instance_id)
     before = group.members.get(member_id) or ConsumerMember(member_id=member_id)
+    _check_room(state, key, group, member_id, _metadata(request, subscription, before))
     downgrades = False
     if request.instance_id is not None and request.member_id:
         before = fencing.known_static_member(group, request.member_id, request.instance_id)
     elif static is not None:
         downgrades = static.metadata.classic is None and downgrade.may_follow(
-            state, group, [static.member_id], joining=1
+            state, key, group, [static.member_id], joining=_classic(request)
         )
         before = subscribing.replace_static(state, key, group, static, member_id)
     metadata = _metadata(request, subscription, before)
@@ -97,6 +100,11 @@ def _await_sync(state: ConsumerState, key: GroupKey, member: ConsumerMember, now
 
 
 def _check_join(state: ConsumerState, group: ConsumerGroup, request: JoinRequest) -> Subscription:
+    if not state.config.allows_session(request.session_timeout_ms):
+        raise Refusal(
+            ErrorCode.INVALID_SESSION_TIMEOUT,
+            f"The session timeout of {request.session_timeout_ms} ms is not allowed.",
+        )
     limit = state.config.consumer_group_size_max
     if len(group.members) >= limit and request.member_id not in group.members:
         raise Refusal(
@@ -112,6 +120,23 @@ def _check_join(state: ConsumerState, group: ConsumerGroup, request: JoinRequest
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             f"Member {request.member_id}'s protocols are not supported.",
         ) from error
+
+
+def _check_room(
+    state: ConsumerState,
+    key: GroupKey,
+    group: ConsumerGroup,
+    member_id: str,
+    wanted: MemberMetadata,
+) -> None:
+    config = state.config
+    if member_size(wanted) > config.list_bytes_max or (
+        member_id not in group.members and len(state.shard.timers) >= config.members_max
+    ):
+        raise Refusal(
+            ErrorCode.GROUP_MAX_SIZE_REACHED, "There is no room for the member or its metadata."
+        )
+    check_memory(state, key, member_id, wanted)
 
 
 def _supports(group: ConsumerGroup, request: JoinRequest) -> bool:
@@ -137,10 +162,12 @@ def _metadata(
         topic_names=subscription.topics,
         rebalance_timeout_ms=request.rebalance_timeout_ms,
         assignor=old.assignor,
-        classic=ClassicMember(
-            session_timeout_ms=request.session_timeout_ms, protocols=request.protocols
-        ),
+        classic=_classic(request),
     )
+
+
+def _classic(request: JoinRequest) -> ClassicMember:
+    return ClassicMember(session_timeout_ms=request.session_timeout_ms, protocols=request.protocols)
 
 
 def sync_group(

@@ -5,6 +5,7 @@ GroupMetadataManager.java, `ClassicGroup.fromConsumerGroup`.
 """
 
 from collections.abc import Collection
+from typing import Final
 
 from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.consumer.durable import tombstones_of
@@ -14,27 +15,56 @@ from highwater.partition.groups.consumer.embedded import (
     write_assignment,
 )
 from highwater.partition.groups.consumer.group import ConsumerGroup
-from highwater.partition.groups.consumer.member import ConsumerMember
+from highwater.partition.groups.consumer.member import ClassicMember, ConsumerMember
+from highwater.partition.groups.consumer.sizes import text_size
 from highwater.partition.groups.consumer_core.state import ConsumerState
 from highwater.partition.groups.core import rebalance, restoring
 from highwater.partition.groups.core.durable import GroupRecord, MemberImage
 from highwater.partition.groups.core.values import GroupKey
 
+_MEMBER_OVERHEAD_BYTES: Final = 512
+"""Lengths, timeouts and the client of one member in the record; a little more for long names."""
+_LARGEST_VERSION: Final = 3
+"""Of ConsumerProtocolAssignment."""
+
 
 def may_follow(
-    state: ConsumerState, group: ConsumerGroup, leaving: Collection[str], *, joining: int = 0
+    state: ConsumerState,
+    key: GroupKey,
+    group: ConsumerGroup,
+    leaving: Collection[str],
+    *,
+    joining: ClassicMember | None = None,
 ) -> bool:
     """Whether the group becomes a classic one when these members are gone.
 
-    As many members of the classic protocol as `joining` take the places of others.
+    `joining` takes the place of one of them. A group whose classic record would not fit into a batch
+    stays as it is.
     """
-    staying = [m for m in group.members.values() if m.member_id not in leaving]
-    return (
-        len(staying) + joining > 0
-        and all(m.metadata.classic is not None for m in staying)
-        and state.config.migration_policy.downgrades
-        and len(staying) + joining <= state.config.group_size_max
-    )
+    config = state.config
+    if not config.migration_policy.downgrades:
+        return False
+    gone = [group.members[member_id] for member_id in leaving]
+    count = len(group.members) - len(gone) + (joining is not None)
+    others = len(group.members) - group.classic_count
+    if others > sum(member.metadata.classic is None for member in gone):
+        return False
+    if not 0 < count <= config.group_size_max:
+        return False
+    staying = (m.metadata.classic for m in group.members.values() if m.member_id not in leaving)
+    classic = [one for one in staying if one is not None]
+    if joining is not None:
+        classic.append(joining)
+    size = sum(map(_subscription_size, classic))
+    for member_id, target in group.targets.items():
+        instance = key.instance
+        size += _MEMBER_OVERHEAD_BYTES + text_size(member_id)
+        size += len(write_assignment(target, state.topics, instance, _LARGEST_VERSION))
+    return size <= config.list_bytes_max
+
+
+def _subscription_size(classic: ClassicMember) -> int:
+    return max(len(metadata) for _, metadata in classic.protocols)
 
 
 def to_classic(

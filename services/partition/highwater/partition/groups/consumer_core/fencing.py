@@ -89,7 +89,7 @@ def fence(
     """
     if not member_ids:
         return
-    if downgrade.may_follow(state, group, member_ids):
+    if downgrade.may_follow(state, key, group, member_ids):
         downgrade.to_classic(state, key, group, leaving=frozenset(member_ids), now=now)
         return
     for member_id in member_ids:
@@ -108,8 +108,7 @@ def remove(state: ConsumerState, key: GroupKey, member_id: str) -> None:
 
 def forget_regexes(state: ConsumerState, key: GroupKey, group: ConsumerGroup) -> None:
     """Delete the regular expressions that no member has any more."""
-    wanted = group.subscribed_regexes()
-    for regex in [regex for regex in group.regexes if regex not in wanted]:
+    for regex in [regex for regex in group.regexes if regex not in group.regex_readers]:
         state.apply(RegexRecord(key, regex, None))
 
 

@@ -36,7 +36,7 @@ _V = TypeVar("_V")
 
 
 def heartbeat(state: ConsumerState, request: HeartbeatRequest, now: Moment) -> HeartbeatResponse:
-    """Handle one heartbeat. Raises Refusal, and then nothing has changed."""
+    """Handle one heartbeat. Raises Refusal; then nothing has changed, unless `assign` raises it."""
     check_request(state, request)
     key = request.key
     if request.epoch < JOIN_EPOCH:

@@ -3,24 +3,27 @@
 Both work in slices, so that thousands of groups or topics never block the loop. Kafka:
 `TopicRegexResolver`, `handleRegularExpressionsResult` and `onMetadataUpdate`. Deviations: Kafka
 looks again only with a heartbeat, at the earliest 10 s after the last time, and shows a regular
-expression only topics that the member may describe; the coordinator here cannot ask that.
+expression only topics that the member may describe; the coordinator here cannot ask that. If the
+names of all topics that match do not fit into a record, the expression matches none; in Kafka it
+matches those that it matched before.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
 from highwater.model.steps import Steps
-from highwater.partition.coordinator.core.timers import Timer
 from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.consumer.durable import RegexRecord
 from highwater.partition.groups.consumer.group import NO_EPOCH, ConsumerGroup
 from highwater.partition.groups.consumer.member import ResolvedRegex
 from highwater.partition.groups.consumer.regex import InvalidRegexError, Pattern, compile_pattern
+from highwater.partition.groups.consumer.sizes import names_size, regex_memory
 from highwater.partition.groups.consumer_core.state import ConsumerState
 from highwater.partition.groups.core.values import GroupKey
 
-_NAMES_PER_STEP: Final = 500
-"""Topics that are matched in one step, about a millisecond with a few expressions."""
+_COST_PER_STEP: Final = 1_000
+"""What one step matches, as `Pattern.cost` counts: about a millisecond with usual expressions, and
+never more than some ten."""
 
 _PAUSE_MS: Final = 1
 """Between two slices, so that calls are handled meanwhile."""
@@ -50,77 +53,96 @@ def _compare_some(state: ConsumerState, keys: Iterator[GroupKey], now: Moment) -
 
 
 def _compare(state: ConsumerState, key: GroupKey, group: ConsumerGroup, now: Moment) -> None:
-    if group.subscribed_regexes():
+    if group.regex_readers:
         look_up(state, key, now)
     if state.hash_of(key, group) != group.metadata_hash:
         state.bump_epoch(key, group)
 
 
 def look_up(state: ConsumerState, key: GroupKey, now: Moment) -> None:
-    """Begin to look for the topics of the group's regular expressions, once more if it is done."""
+    """Begin to look for the topics of the group's regular expressions, once more if it is being done."""
     lookup = state.lookups.get(key)
     if lookup is not None:
-        lookup.again = True
+        lookup.again = lookup.has_begun
         return
-    lookup = state.lookups[key] = Lookup(state, key)
-    state.shard.timers.set(lookup.timer, now.now_ms)
+    state.lookups[key] = Lookup(state, key)
+    if len(state.lookups) == 1:
+        state.lookup_timer.action = lambda later: _look_up_some(state, later)
+        state.shard.timers.set(state.lookup_timer, now.now_ms)
+
+
+def _look_up_some(state: ConsumerState, now: Moment) -> None:
+    """A step of the look-up that waits for longest: those of all other groups wait for its end."""
+    key, lookup = next(iter(state.lookups.items()))
+    matches = lookup.step()
+    if matches is not None:
+        del state.lookups[key]
+        group = state.groups.get(key)
+        if group is not None:
+            _take_matches(state, key, group, matches, lookup.revision, now)
+            if lookup.again or not group.regex_readers.keys() <= group.regexes.keys():
+                look_up(state, key, now)
+    if state.lookups:
+        state.shard.timers.set(state.lookup_timer, now.now_ms + _PAUSE_MS)
 
 
 class Lookup:
-    """One group's look-up, from its beginning until it needs no other one."""
+    """One group's look-up, from when it is wanted until it is done."""
 
-    __slots__ = ("_key", "_revision", "_state", "_steps", "again", "timer")
+    __slots__ = ("_key", "_state", "_steps", "again", "has_begun", "revision")
 
     def __init__(self, state: ConsumerState, key: GroupKey) -> None:
         self._state = state
         self._key = key
-        self._revision = state.topics.revision
         self._steps = self._matching()
+        self.has_begun = False
         self.again = False
         """Whether topics or expressions have changed since it began."""
-        self.timer = Timer(self._step)
+        self.revision = -1
+        """Of the topics, when it began."""
 
-    def _matching(self) -> Steps[Matches]:
-        """Expressions and topics are those of the beginning."""
-        state, key = self._state, self._key
-        group = state.groups.get(key)
-        patterns = _compiled([] if group is None else list(group.subscribed_regexes()))
-        found: dict[str, set[str]] = {text: set() for text in patterns}
-        for index, name in enumerate(list(state.topics.names(key.instance)), start=1):
-            for text, pattern in patterns.items():
-                if pattern is not None and pattern.matches(name):
-                    found[text].add(name)
-            if index % _NAMES_PER_STEP == 0:
-                yield
-        return {text: frozenset(names) for text, names in found.items()}
-
-    def _step(self, now: Moment) -> None:
-        state = self._state
+    def step(self) -> Matches | None:
+        """Do some of it; the result if that was the last step."""
+        self.has_begun = True
         try:
             next(self._steps)
         except StopIteration as stop:
             matches: Matches = stop.value
-        else:
-            state.shard.timers.set(self.timer, now.now_ms + _PAUSE_MS)
-            return
-        del state.lookups[self._key]
-        group = state.groups.get(self._key)
-        if group is None:
-            return
-        _take_matches(state, self._key, group, matches, self._revision, now)
-        if self.again or not group.subscribed_regexes().keys() <= group.regexes.keys():
-            look_up(state, self._key, now)
+            return matches
+        return None
+
+    def _matching(self) -> Steps[Matches]:
+        """Expressions and topics are those of the beginning."""
+        state, key = self._state, self._key
+        self.revision = state.topics.revision
+        names = state.topics.names(key.instance)
+        group = state.groups.get(key)
+        found: dict[str, set[str]] = {}
+        patterns: list[tuple[Pattern, set[str]]] = []
+        for text in [] if group is None else list(group.regex_readers):
+            matching = found[text] = set()
+            pattern = _compiled(text)
+            if pattern is not None:
+                patterns.append((pattern, matching))
+            yield
+        cost = 0
+        for name in names:
+            for pattern, matching in patterns:
+                if pattern.matches(name):
+                    matching.add(name)
+                cost += pattern.cost
+                if cost >= _COST_PER_STEP:
+                    cost = 0
+                    yield
+        return {text: frozenset(matching) for text, matching in found.items()}
 
 
-def _compiled(texts: list[str]) -> dict[str, Pattern | None]:
-    """An expression that another coordinator took and that is none here matches nothing."""
-    patterns: dict[str, Pattern | None] = {}
-    for text in texts:
-        try:
-            patterns[text] = compile_pattern(text)
-        except InvalidRegexError:
-            patterns[text] = None
-    return patterns
+def _compiled(text: str) -> Pattern | None:
+    """None for an expression that another coordinator took and that is none here: it matches nothing."""
+    try:
+        return compile_pattern(text)
+    except InvalidRegexError:
+        return None
 
 
 def _take_matches(
@@ -131,14 +153,22 @@ def _take_matches(
     revision: int,
     now: Moment,
 ) -> None:
-    wanted = group.subscribed_regexes()
     changed = False
-    for text, topics in matches.items():
+    for text, found in matches.items():
+        if text not in group.regex_readers:
+            continue
         old = group.regexes.get(text)
-        if text not in wanted or (old is not None and old.topics == topics):
+        topics = found if _has_room(state, old, found) else frozenset[str]()
+        if old is not None and old.topics == topics:
             continue
         resolved = ResolvedRegex(topics=topics, version=revision, timestamp_ms=now.wall_ms)
         state.apply(RegexRecord(key, text, resolved))
         changed |= bool(topics) or old is not None
     if changed or state.hash_of(key, group) != group.metadata_hash:
         state.bump_epoch(key, group)
+
+
+def _has_room(state: ConsumerState, old: ResolvedRegex | None, topics: frozenset[str]) -> bool:
+    """Whether so many topics fit into a record, and into memory."""
+    grows = regex_memory(topics) - (0 if old is None else regex_memory(old.topics))
+    return names_size(topics) <= state.config.list_bytes_max and state.shard.may_grow(grows)

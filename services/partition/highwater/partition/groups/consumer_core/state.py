@@ -10,10 +10,13 @@ from highwater.partition.groups.consumer.durable import (
     ConsumerRecord,
     GroupEpoch,
     GroupEpochRecord,
+    MemberRecord,
+    RegexRecord,
     SubscriptionMetadataRecord,
 )
 from highwater.partition.groups.consumer.group import ConsumerGroup
 from highwater.partition.groups.consumer.group_configs import ConfigOf
+from highwater.partition.groups.consumer.sizes import member_memory, regex_memory
 from highwater.partition.groups.consumer.topics import Topics, metadata_hash, subscribed
 from highwater.partition.groups.consumer_core.timers import MemberTimers
 from highwater.partition.groups.core.config import GroupConfig
@@ -27,6 +30,12 @@ class Lookup(Protocol):
     """The look-up of one group's regular expressions; see `refresh`."""
 
     again: bool
+    has_begun: bool
+    revision: int
+
+    def step(self) -> dict[str, frozenset[str]] | None:
+        """Do some of it; the result if that was the last step."""
+        ...
 
 
 class Refusal(Exception):
@@ -41,7 +50,16 @@ class Refusal(Exception):
 class ConsumerState:
     """The consumer groups of one shard, beside its classic ones; owned by the shard."""
 
-    __slots__ = ("assignors", "config_of", "lookups", "refresh_timer", "shard", "timers", "topics")
+    __slots__ = (
+        "assignors",
+        "config_of",
+        "lookup_timer",
+        "lookups",
+        "refresh_timer",
+        "shard",
+        "timers",
+        "topics",
+    )
 
     def __init__(
         self,
@@ -58,7 +76,9 @@ class ConsumerState:
         """What may differ from group to group."""
         self.timers = MemberTimers(shard.timers)
         self.lookups: dict[GroupKey, Lookup] = {}
-        """Of groups whose regular expressions are being looked up."""
+        """Of groups whose regular expressions are being looked up, or wait for that, in their order."""
+        self.lookup_timer = shard.new_timer(lambda _: None)
+        """The next step of the first look-up."""
         self.refresh_timer = shard.new_timer(lambda _: None)
         """Compares groups with the topics, after these have changed."""
 
@@ -74,7 +94,30 @@ class ConsumerState:
 
     def apply(self, record: ConsumerRecord) -> None:
         """Replay a record now and queue it for the append."""
+        if isinstance(record, MemberRecord):
+            after = 0 if record.value is None else member_memory(record.value)
+            self.shard.metadata_bytes += after - self.memory_of(record.key, record.member_id)
+        elif isinstance(record, RegexRecord):
+            group = self.groups.get(record.key)
+            old = None if group is None else group.regexes.get(record.regex)
+            for resolved, change in ((old, -1), (record.value, 1)):
+                if resolved is not None:
+                    self.shard.metadata_bytes += change * regex_memory(resolved.topics)
         self.shard.apply(record)
+
+    def memory_of(self, key: GroupKey, member_id: str) -> int:
+        """About the memory of the member; 0 if there is none."""
+        group = self.groups.get(key)
+        member = None if group is None else group.members.get(member_id)
+        return 0 if member is None else member_memory(member.metadata)
+
+    def count_memory(self) -> None:
+        """Count what was loaded."""
+        for group in self.groups.values():
+            for resolved in group.regexes.values():
+                self.shard.metadata_bytes += regex_memory(resolved.topics)
+            for member in group.members.values():
+                self.shard.metadata_bytes += member_memory(member.metadata)
 
     def hash_of(self, key: GroupKey, group: ConsumerGroup) -> int:
         """The hash of the topics that the group reads, as they are now."""

@@ -54,6 +54,8 @@ def update(
     old = before.metadata
     if metadata != old or before.member_id not in group.members:
         state.apply(MemberRecord(key, before.member_id, metadata))
+    if (metadata.classic is None) is not (old.classic is None):
+        state.timers.forget(key, before.member_id)  # The other protocol has other deadlines.
     names_changed = metadata.topic_names != old.topic_names
     regex_changed = metadata.topic_regex != old.topic_regex
     if regex_changed:

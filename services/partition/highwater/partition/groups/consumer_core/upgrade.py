@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.ids import TopicId
 from highwater.partition.coordinator.core.values import Moment
-from highwater.partition.groups.consumer.assignment import NOTHING
+from highwater.partition.groups.consumer.assignment import NOTHING, assignment_of, pairs_of
 from highwater.partition.groups.consumer.durable import (
     CurrentRecord,
     GroupEpoch,
@@ -32,6 +33,7 @@ from highwater.partition.groups.consumer.member import (
     MemberMetadata,
 )
 from highwater.partition.groups.consumer.requests import HeartbeatRequest
+from highwater.partition.groups.consumer.sizes import assignment_size, member_size
 from highwater.partition.groups.consumer_core import fencing
 from highwater.partition.groups.consumer_core.state import ConsumerState, Refusal
 from highwater.partition.groups.core.durable import GroupRecord
@@ -102,8 +104,10 @@ def _check_upgrade(state: ConsumerState, classic: ClassicGroup) -> None:
     if len(classic.members) > state.config.consumer_group_size_max:
         _refuse(classic, "the group size exceeds the consumer group maximum size")
     try:
-        for _ in _members(state, classic):
-            pass
+        for member in _members(state, classic):
+            sizes = member_size(member.metadata), assignment_size(member.current.assigned)
+            if max(sizes) > state.config.list_bytes_max:
+                _refuse(classic, "the metadata of a member is too large")
     except MalformedProtocolError:
         _refuse(classic, "the embedded consumer protocol is malformed")
 
@@ -138,8 +142,10 @@ def _to_consumer(state: ConsumerState, classic: ClassicGroup, now: Moment) -> No
 def _members(state: ConsumerState, classic: ClassicGroup) -> Iterator[ConsumerMember]:
     """The group's members as those of a consumer group.
 
-    Raises MalformedProtocolError, or Refusal if an assignor at the clients keeps data in it.
+    If the assignor at the clients gave a partition to several of them, the first one has it. Raises
+    MalformedProtocolError, or Refusal if that assignor keeps data in the assignment.
     """
+    taken: set[tuple[TopicId, int]] = set()
     instance = classic.key.instance
     image = state.shard.durable.images.get(classic.key)
     assignments = {} if image is None else {m.member_id: m.assignment for m in image.members}
@@ -154,6 +160,8 @@ def _members(state: ConsumerState, classic: ClassicGroup) -> Iterator[ConsumerMe
                 "an unsupported custom assignor is in use. Please refer to the documentation or "
                 "switch to a default assignor before re-attempting the upgrade",
             )
+        assigned = assignment_of(pair for pair in pairs_of(assigned) if pair not in taken)
+        taken.update(pairs_of(assigned))
         yield ConsumerMember(
             member_id=member.member_id,
             metadata=_metadata(member, subscription.topics, subscription.rack_id),

@@ -9,11 +9,13 @@ from highwater.partition.groups.consumer.member import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     STATIC_LEAVE_EPOCH,
+    MemberMetadata,
 )
 from highwater.partition.groups.consumer.regex import InvalidRegexError, compile_pattern
 from highwater.partition.groups.consumer.requests import HeartbeatRequest
+from highwater.partition.groups.consumer.sizes import member_memory, member_size
 from highwater.partition.groups.consumer_core.state import ConsumerState, Refusal
-from highwater.partition.groups.core.durable import text_size
+from highwater.partition.groups.core.values import GroupKey
 
 
 def check_request(state: ConsumerState, request: HeartbeatRequest) -> None:
@@ -27,14 +29,26 @@ def check_request(state: ConsumerState, request: HeartbeatRequest) -> None:
             f"ServerAssignor {request.assignor} is not supported. "
             f"Supported assignors: {', '.join(state.assignors)}.",
         )
-    size = sum(text_size(name) for name in request.topic_names or ())
-    if size > state.config.operation_bytes_max:
-        raise Refusal(ErrorCode.INVALID_REQUEST, "SubscribedTopicNames is too large.")
+    if request.topic_names is not None or request.topic_regex:
+        wanted = MemberMetadata(
+            topic_names=request.topic_names or frozenset(), topic_regex=request.topic_regex or ""
+        )
+        if member_size(wanted) > state.config.list_bytes_max:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "SubscribedTopicNames is too large.")
+        check_memory(state, request.key, request.member_id, wanted)
     group = state.groups.get(request.key)
-    if request.topic_regex and (
-        group is None or request.topic_regex not in group.subscribed_regexes()
-    ):
+    if request.topic_regex and (group is None or request.topic_regex not in group.regex_readers):
         _check_regex(request.topic_regex)
+
+
+def check_memory(
+    state: ConsumerState, key: GroupKey, member_id: str, wanted: MemberMetadata
+) -> None:
+    """Raise Refusal if there is no memory for a new member, or for one that wants other topics."""
+    if not state.shard.may_grow(member_memory(wanted) - state.memory_of(key, member_id)):
+        raise Refusal(
+            ErrorCode.GROUP_MAX_SIZE_REACHED, "The coordinator has reached its maximum capacity."
+        )
 
 
 def _problem(request: HeartbeatRequest) -> str | None:

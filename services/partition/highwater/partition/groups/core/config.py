@@ -2,8 +2,11 @@
 
 import enum
 from dataclasses import dataclass, field
+from typing import Final
 
 from highwater.model.group_config import GroupBounds, bounds_of
+
+_STRINGS_BYTES_MAX: Final = 200 << 10
 
 
 class MigrationPolicy(enum.Enum):
@@ -56,7 +59,7 @@ class GroupConfig:
     members_max: int = 200_000
     """Members and handed-out ids in one shard."""
     metadata_bytes_max: int = 256 * 1024 * 1024
-    """Protocol metadata that the members of one shard sent in JoinGroup, together."""
+    """What the members of one shard sent, together: protocol metadata, and topics that they read."""
     parked_max: int = 100_000
     """JoinGroup and SyncGroup calls waiting in one shard."""
     offset_metadata_bytes_max: int = 4_096
@@ -65,10 +68,22 @@ class GroupConfig:
     offsets_max: int = 2_000_000
     """Committed offsets in one shard."""
     operation_bytes_max: int = 1_000_000
-    """The records of one request must fit into one batch of the topic [message.max.bytes]."""
+    """The records of one request must fit into one batch of the topic [message.max.bytes]. Those of
+    consumer groups may take several, but each of them must fit."""
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     """[offsets.retention.minutes]"""
     offsets_retention_check_ms: int = 600_000
     """[offsets.retention.check.interval.ms]"""
     expiry_groups_per_slice: int = 64
     """Groups that one slice of the retention check looks at, so that it never blocks the loop."""
+
+    @property
+    def list_bytes_max(self) -> int:
+        """What the lists in a record may take: topics, partitions, metadata. The rest is for its
+        key and its single strings, six at most, which Kafka's protocol limits to 32 KiB.
+        """
+        return self.operation_bytes_max - min(_STRINGS_BYTES_MAX, self.operation_bytes_max // 4)
+
+    def allows_session(self, timeout_ms: int) -> bool:
+        """Whether a member of the classic protocol may have this session timeout."""
+        return self.session_timeout_ms_min <= timeout_ms <= self.session_timeout_ms_max

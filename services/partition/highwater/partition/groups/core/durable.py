@@ -11,6 +11,7 @@ from typing import NamedTuple
 from highwater.model.transactions import TransactionMarker
 from highwater.partition.coordinator.core.values import Producer
 from highwater.partition.groups.consumer import durable as consumer
+from highwater.partition.groups.consumer.sizes import text_size
 from highwater.partition.groups.core.pending_offsets import PendingOffsets
 from highwater.partition.groups.core.values import GroupKey
 
@@ -45,14 +46,6 @@ class GroupImage:
 
 _MEMBER_OVERHEAD_BYTES = 64
 """Lengths and timeouts of one member, rounded up."""
-
-_UTF8_BYTES_MAX = 4
-"""Bytes of one character in UTF-8, at most."""
-
-
-def text_size(text: str) -> int:
-    """Estimate a string's size in bytes, never too low; exact for ASCII, the usual case."""
-    return len(text) if text.isascii() else _UTF8_BYTES_MAX * len(text)
 
 
 def image_size(image: GroupImage) -> int:

@@ -3,6 +3,7 @@
 from collections import Counter
 
 from highwater.partition.groups.consumer import invariants as consumer_invariants
+from highwater.partition.groups.consumer.sizes import member_memory, regex_memory
 from highwater.partition.groups.core.group import ClassicGroup
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
 from highwater.partition.groups.core.state import (
@@ -31,6 +32,9 @@ def check(shard: GroupCoordinatorShard) -> None:
             assert {m.member_id for m in image.members} >= set(group.members)
         if image is not None:
             assert image.generation <= group.generation, "a generation went back"
+    for consumer in durable.consumer_groups.values():
+        metadata_bytes += sum(member_memory(m.metadata) for m in consumer.members.values())
+        metadata_bytes += sum(regex_memory(one.topics) for one in consumer.regexes.values())
     assert shard.metadata_bytes == metadata_bytes
     for key in durable.images:
         assert key in shard.groups, "a written group is in memory"

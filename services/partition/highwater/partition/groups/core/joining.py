@@ -42,9 +42,7 @@ def join_group(state: ShardState, request: JoinRequest, token: object, now: Mome
     config = state.config
     if not request.key.group_id:
         return _refuse(state, token, ErrorCode.INVALID_GROUP_ID, request.member_id)
-    if not (
-        config.session_timeout_ms_min <= request.session_timeout_ms <= config.session_timeout_ms_max
-    ):
+    if not config.allows_session(request.session_timeout_ms):
         return _refuse(state, token, ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
     if not state.has_room(request):
         return _refuse(state, token, ErrorCode.GROUP_MAX_SIZE_REACHED, "")

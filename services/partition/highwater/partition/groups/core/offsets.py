@@ -15,12 +15,12 @@ from collections.abc import Iterable
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.coordinator.core.values import Moment
+from highwater.partition.groups.consumer.sizes import text_size
 from highwater.partition.groups.core import consumer_offsets, rebalance
 from highwater.partition.groups.core.durable import (
     CommittedOffset,
     GroupRecord,
     OffsetRecord,
-    text_size,
 )
 from highwater.partition.groups.core.group import ClassicGroup
 from highwater.partition.groups.core.shard_state import ShardState

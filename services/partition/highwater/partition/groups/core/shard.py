@@ -285,5 +285,5 @@ class GroupCoordinatorShard:
 
     @property
     def metadata_bytes(self) -> int:
-        """Size of the protocol metadata that all members sent in JoinGroup."""
+        """About the memory that what the members of all groups sent takes."""
         return self._state.metadata_bytes

@@ -45,7 +45,7 @@ class ShardState:
         self.groups: dict[GroupKey, ClassicGroup] = {}
         self.timers = TimerHeap()
         self.metadata_bytes = 0
-        """Sum of the protocol metadata of all groups' members."""
+        """About the memory that what the members of all groups sent takes."""
         self.parked: dict[object, tuple[ClassicGroup, Member]] = {}
         """Token of a parked JoinGroup or SyncGroup -> its group and member."""
         self.records: list[Record] = []
@@ -66,16 +66,19 @@ class ShardState:
     def has_room(self, request: JoinRequest) -> bool:
         """Whether the request's metadata fits, and a new member, if it is one."""
         config = self.config
-        more_bytes = metadata_size(request.protocols)
-        if more_bytes > config.operation_bytes_max:
+        size = metadata_size(request.protocols)
+        if size > config.operation_bytes_max:
             return False
-        if request.member_id:
-            return True
+        group = self.groups.get(request.key)
+        known = None if group is None else group.members.get(request.member_id)
+        if not self.may_grow(size - (0 if known is None else known.metadata_bytes)):
+            return False
         # Nearly every timer belongs to a member or to an id that was handed out.
-        return (
-            len(self.timers) < config.members_max
-            and self.metadata_bytes + more_bytes <= config.metadata_bytes_max
-        )
+        return bool(request.member_id) or len(self.timers) < config.members_max
+
+    def may_grow(self, nbytes: int) -> bool:
+        """Whether members may take so much more memory together; less they always may."""
+        return nbytes <= 0 or self.metadata_bytes + nbytes <= self.config.metadata_bytes_max
 
     def add_member(self, group: ClassicGroup, member: Member, protocol_type: str) -> None:
         """Add the member to the group."""

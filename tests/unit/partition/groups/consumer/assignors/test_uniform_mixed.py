@@ -1,10 +1,14 @@
+from highwater.model.steps import finish
+from highwater.partition.groups.consumer.assignors.owners import Owners
 from highwater.partition.groups.consumer.assignors.uniform import UniformAssignor
+from highwater.partition.groups.consumer.assignors.uniform_mixed import assign_mixed
 from tests.unit.partition.groups.consumer.assignors.groups import (
     by_id,
     member,
     named,
     size,
     topic,
+    topic_id,
     topics,
 )
 
@@ -50,3 +54,24 @@ def test_far_partitions_move_first_and_to_members_that_are_close():
         "m1": {"a": (4, 5)},
         "m2": {"a": (2, 3)},
     }
+
+
+def test_each_round_looks_through_the_owners_of_a_topic_a_few_times():
+    """Not once for every member that gives: a thousand members may share ten thousand partitions."""
+    looks = []
+
+    class Counted(list):
+        def __iter__(self):
+            looks.append(1)
+            return super().__iter__()
+
+    had, new = [f"m{n:02}" for n in range(40)], [f"n{n:02}" for n in range(40)]
+    members = [member(one, "a") for one in [*had, *new]]
+    owners = Owners(members, [topic("a", 400)])
+    finish(
+        owners.keep({one: {topic_id("a"): tuple(range(n, 400, 40))} for n, one in enumerate(had)})
+    )
+    owners.of[topic_id("a")] = Counted(owners.of[topic_id("a")])
+    finish(assign_mixed(owners, {topic_id("a"): range(80)}))
+    assert owners.sizes == [5] * 80
+    assert len(looks) < 10

@@ -1,14 +1,17 @@
 """What an assignor is given and what it returns (KIP-848; Kafka: `ConsumerGroupPartitionAssignor`)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Final, Protocol
 
 from highwater.model.ids import TopicId
 from highwater.model.steps import Steps
 
 MemberAssignment = Mapping[TopicId, tuple[int, ...]]
 """{topic: its partitions, ascending}; a topic of which the member has none is not in it."""
+
+_DIGEST_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,14 @@ class SubscribedTopic:
     partitions: int
     racks: tuple[frozenset[str], ...]
     """The racks of each partition's replicas; empty if they are not known."""
+    digest: bytes = field(init=False, repr=False, compare=False)
+    """Of all the above. Made once: there may be thousands of partitions, and as many look-ups."""
+
+    def __post_init__(self) -> None:
+        racks = ";".join([",".join(sorted(each)) for each in self.racks])
+        facts = f"{self.name} {self.partitions} {len(racks)} {racks}\n".encode()
+        digest = blake2b(self.topic_id + facts, digest_size=_DIGEST_BYTES).digest()
+        object.__setattr__(self, "digest", digest)
 
 
 class Assignor(Protocol):

@@ -71,10 +71,14 @@ def _balance_topic(owners: Owners, topic_id: TopicId, readers: Sequence[int]) ->
     yield
     if not gives:
         return False
+    owned: dict[int, list[int]] = {number: [] for number in gives}
+    for partition, number in enumerate(owners.of[topic_id]):
+        if number in owned:
+            owned[number].append(partition)
     moving = [
         Partition(topic_id, partition)
         for number, count in gives.items()
-        for partition in _least_close(owners, topic_id, number)[:count]
+        for partition in _least_close(owners, topic_id, number, owned[number])[:count]
     ]
     for _, partition in moving:
         owners.take(topic_id, partition)
@@ -107,7 +111,6 @@ def _levelled(
     return gives, gets
 
 
-def _least_close(owners: Owners, topic_id: TopicId, number: int) -> list[int]:
+def _least_close(owners: Owners, topic_id: TopicId, number: int, owned: list[int]) -> list[int]:
     """The member's partitions of the topic, those to give away first: far ones, then the last."""
-    owned = [one for one, owner in enumerate(owners.of[topic_id]) if owner == number]
     return sorted(owned, key=lambda one: (owners.is_local(topic_id, one, number), -one))
