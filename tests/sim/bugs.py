@@ -52,6 +52,7 @@ from tests.sim.late_bugs import (
     with_disk,
 )
 from tests.sim.node import NodeProcess
+from tests.sim.txn.known_bugs import TRANSACTIONAL_BUGS
 
 # ---- replicas ----
 
@@ -461,4 +462,5 @@ BUGS = (
     ),
     Bug(name="counts-unkept-starts", seed=10, replica=CountsUnkeptStarts, source="R18"),
     Bug(name="deletes-alone", seed=10, replica=DeletesAlone, source="R18, KIP-107"),
+    *TRANSACTIONAL_BUGS,
 )

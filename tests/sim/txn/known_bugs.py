@@ -1,0 +1,79 @@
+"""The known bugs of transactions, each with its recorded seed."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tests.sim.bug import Bug
+from tests.sim.txn import bugs
+
+_bug = partial(Bug, transactional=True)
+
+TRANSACTIONAL_BUGS = (
+    _bug(
+        name="takes-former-coordinators",
+        producer_states=bugs.TakesFormerCoordinators,
+        source="R21, KIP-98",
+    ),
+    _bug(
+        name="takes-late-markers",
+        producer_states=bugs.TakesLateMarkers,
+        source="R21, KIP-890",
+    ),
+    _bug(
+        name="lets-any-batch-begin",
+        producer_states=bugs.LetsAnyBatchBegin,
+        verified_appends=bugs.AsksForNoOldClient,
+        source="R22, KIP-890",
+    ),
+    _bug(
+        name="keeps-grants",
+        producer_states=bugs.states_with(verifications=bugs.KeepsGrants),
+        source="R22, KIP-890",
+    ),
+    _bug(
+        name="snaps-no-transactions",
+        producer_states=bugs.SnapsNoTransactions,
+        source="R19",
+    ),
+    _bug(
+        name="ignores-open-transactions",
+        producer_states=bugs.states_with(transactions=bugs.IgnoresOpen),
+        source="R19",
+    ),
+    _bug(
+        name="ignores-uncommitted-markers",
+        producer_states=bugs.states_with(transactions=bugs.IgnoresUncommittedMarkers),
+        source="R19",
+    ),
+    _bug(
+        name="knows-too-soon",
+        producer_states=bugs.states_with(transactions=bugs.KnowsTooSoon),
+        source="R19",
+    ),
+    _bug(
+        name="tells-no-aborts",
+        producer_states=bugs.TellsNoAborts,
+        source="R20",
+    ),
+    _bug(
+        name="answers-before-the-decision",
+        coordinator=bugs.AnswersAtOnce,
+        source="R10, R21: fencing that is lost with a leader",
+    ),
+    _bug(
+        name="marks-before-the-decision",
+        coordinator=bugs.SendsMarkersAtOnce,
+        source="R21",
+    ),
+    _bug(
+        name="forgets-prepared",
+        coordinator=bugs.with_shard(bugs.ForgetsPrepared),
+        source="R22, KIP-98",
+    ),
+    _bug(
+        name="forgets-fencing",
+        coordinator=bugs.with_shard(bugs.ForgetsFencing),
+        source="R10, KIP-98",
+    ),
+)
