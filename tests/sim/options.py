@@ -99,7 +99,7 @@ class Options:
     """The topic's flush.messages; 0 leaves flushes to the kernel."""
     transactions: bool = False
     """Several partitions, with a transaction coordinator and clients of their own."""
-    applications: int = 2
+    applications: int = 3
     """Transactional ids."""
     old_clients: int = 0
     """Of these, whose producers know transaction.version 0 only (before KIP-890)."""
@@ -129,14 +129,14 @@ def _with_transactions(options: Options, chance: random.Random) -> Options:
     return replace(
         options,
         transactions=True,
-        applications=chance.choice((2, 3, 4)),
+        applications=chance.choice((3, 5, 8)),
         produce_ms=chance.choice((1, 10, 40)),
-        old_clients=chance.choice((0, 0, 1, 1, 3)),
+        old_clients=chance.choice((0, 1, 2, 8)),
         transaction_timeout_ms=chance.choice((400, 800, 1_500)),
         replicas=chance.choice((2, 3, 3, 3)),
         spares=0,
         min_isr=2,
-        fault_every_ms=chance.choice((200, 600, 1_200)),
+        fault_every_ms=chance.choice((400, 1_200, 3_000)),
         unclean=False,
         reckless=False,
         deletes=False,

@@ -88,9 +88,10 @@ class SimCalls:
         given_up = None if may_be_late else (lambda: number not in self._waiting)
         args = ("on_call", (back, method, data, given_up))
         late_ms = self._cluster.faults.late_marker(process) if method == MARKERS else 0
-        if late_ms:
-            world.after(late_ms, world.network.deliver, node, None, "on_part", args)
-        else:
+        copy_ms = self._cluster.faults.late_copy() if method == MARKERS and may_be_late else 0
+        for extra_ms in filter(None, (late_ms, copy_ms)):
+            world.after(extra_ms, world.network.deliver, node, None, "on_part", args)
+        if not late_ms:
             world.network.send(process.node, node, "on_part", args, repeatable=may_be_late)
         try:
             return await asyncio.wait_for(answer, CALL_MS / 1000)

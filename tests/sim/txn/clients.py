@@ -11,11 +11,19 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from highwater.kafka.error_codes import ErrorCode
-from highwater.kafka.messages import add_partitions_to_txn, end_txn, init_producer_id
+from highwater.kafka.messages import (
+    add_partitions_to_txn,
+    end_txn,
+    init_producer_id,
+    txn_offset_commit,
+)
+from highwater.model.ids import GROUP_METADATA_TOPIC
 from tests.sim.clients import Endpoint
 from tests.sim.disk import Entry
 from tests.sim.txn.batches import header_of, marker_of, transactional_batch
+from tests.sim.txn.leaders import Leaders
 from tests.sim.txn.observer import Transaction
+from tests.sim.txn.offsets import add_request, commit_request
 
 if TYPE_CHECKING:
     from tests.sim.txn.cluster import Cluster
@@ -27,6 +35,8 @@ SENDS_MAX = 8
 RECORDS_MAX = 4
 COMMIT_SHARE, ABORT_SHARE = 0.65, 0.15
 """Of the rest, one half dies and one half pauses."""
+OFFSETS_SHARE = 0.4
+"""Transactions that also commit an offset for a group."""
 UNHEARD_SHARE = 0.5
 """Aborts that do not wait for the last record's answer."""
 LATE_MS = 150
@@ -95,22 +105,6 @@ Answer = tuple[Any, ...] | None
 Script = Generator[Sleep | Ask, Answer, Any]
 
 
-class Leaders:
-    """What one client knows of leaders (KIP-320)."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._worlds = cluster.worlds
-        self._epochs: dict[str, int] = {}
-
-    def of(self, topic: str) -> tuple[int, int] | None:
-        """(node, leader epoch), if it is known who leads."""
-        told = self._worlds[topic].gateways.ask()
-        if told is None or told[1] < self._epochs.get(topic, -1):
-            return None
-        self._epochs[topic] = told[1]
-        return told if told[0] >= 0 else None
-
-
 class Application:
     """One transactional id."""
 
@@ -146,7 +140,7 @@ class TransactionalProducer(Endpoint):
             world.processes[self.number] = self
         self.application = application
         self.old = application.old
-        self._leaders = Leaders(self.cluster)
+        self._leaders = Leaders(self.cluster.worlds)
         self._rng = self.cluster.rng
         self._request = 0
         self._script: Script = self._life()
@@ -228,6 +222,8 @@ class TransactionalProducer(Endpoint):
             for _ in range(self._rng.randint(1, RECORDS_MAX)):
                 topic = self._rng.choice(self.cluster.record_topics)
                 yield from self._write(transaction, topic)
+            if self._rng.random() < OFFSETS_SHARE:
+                yield from self._commit_offset(transaction)
             if not commit:
                 yield from self._does_not_commit(transaction, chance)
         except AbortError:
@@ -295,6 +291,20 @@ class TransactionalProducer(Endpoint):
         if _code_of(answer):
             raise EndedError
 
+    def _commit_offset(self, transaction: Transaction) -> Script:
+        producer = (self.application.name, self._id, self._epoch)
+        if self.old:
+            answer = yield from self._coordinate(*add_request(*producer))
+            if answer.error_code:
+                raise EndedError
+        self._added.add(GROUP_METADATA_TOPIC)
+        offset = self.cluster.observer.new_offset(transaction)
+        wanted = commit_request(*producer, offset, old=self.old)
+        answer = yield from self._coordinate(*wanted, topic=GROUP_METADATA_TOPIC)
+        if _code_of(answer):
+            raise AbortError
+        transaction.acknowledged.append(-offset)
+
     def _end(self, transaction: Transaction, *, commit: bool) -> Script:
         if self.old and not self._added:
             return
@@ -316,10 +326,12 @@ class TransactionalProducer(Endpoint):
         elif self._unheard:
             yield from self._initialize()
 
-    def _coordinate(self, api: Any, version: int, wanted: Any) -> Script:
-        """Asks the coordinator until it answers; the response."""
+    def _coordinate(self, api: Any, version: int, wanted: Any, topic: str = "") -> Script:
+        """Asks the coordinator until it answers; the response. `topic` is its, if it is another one
+        than that of transactions.
+        """
         body = bytes(api.encode_request(wanted, version))
-        ask = Ask(self.cluster.state_topic, "on_request", (api.API_KEY, version, body))
+        ask = Ask(topic or self.cluster.state_topic, "on_request", (api.API_KEY, version, body))
         while True:
             answer = yield ask
             if answer is not None:
@@ -328,17 +340,21 @@ class TransactionalProducer(Endpoint):
                     response = api.decode_response(data, 0, version)
                     code = _code_of(response)
                     if code not in _AGAIN:
-                        assert code == 0 or code in _FENCED, f"{api.API_KEY} is answered {code}"
+                        assert code == 0 or code in _FENCED | _ABORTABLE, (
+                            f"{api.API_KEY} is answered {code}"
+                        )
                         return response
                 assert code in _AGAIN, f"{api.API_KEY} is answered {code}"
             yield Sleep(self._rng.randint(5, 40))
 
 
 def _code_of(response: Any) -> int:
+    if isinstance(response, txn_offset_commit.TxnOffsetCommitResponse):
+        return int(response.topics[0].partitions[0].error_code)
     if isinstance(response, add_partitions_to_txn.AddPartitionsToTxnResponse):
         (topic,) = response.results_by_topic_v3_and_below
         (one,) = topic.results_by_partition
-        return one.partition_error_code
+        return int(one.partition_error_code)
     return int(response.error_code)
 
 
@@ -352,7 +368,7 @@ class CommittedConsumer(Endpoint):
         super().__init__(world, cluster.new_client())
         world.processes[self.number] = self
         self.offset = 0
-        self._leaders = Leaders(cluster)
+        self._leaders = Leaders(cluster.worlds)
         self._request = 0
         self._aborted: dict[int, list[int]] = {}
 

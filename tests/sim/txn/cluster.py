@@ -1,7 +1,7 @@
 """A cluster of several partitions with transactions: one world each, on one clock.
 
-Two topics with records, and the coordinator's topic, whose replicas fail and fail over as all others
-do. A node's partitions are processes of their own, each on its own network: what fails together on a
+Two topics with records, and those of the two coordinators, whose replicas fail and fail over as all
+others do. A node's partitions are processes of their own, each on its own network: what fails together on a
 real node may fail apart here, and does so more often than not; a host that dies takes all of them.
 """
 
@@ -15,6 +15,7 @@ from functools import partial
 from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.ids import (
     DEFAULT_INSTANCE,
+    GROUP_METADATA_TOPIC,
     TRANSACTION_STATE_TOPIC,
     TopicId,
 )
@@ -32,10 +33,12 @@ from tests.sim.txn.faults import ClusterFaults
 from tests.sim.txn.log_files import TransactionalProducers
 from tests.sim.txn.loop import SimLoop
 from tests.sim.txn.observer import TransactionObserver
+from tests.sim.txn.offsets import OffsetFetcher
 from tests.sim.txn.parts import Node
 from tests.sim.world import EVENTS, HEAL_CHECK_EVERY, World
 
 RECORD_TOPICS = ("a", "b")
+INTERNAL_TOPICS = (TRANSACTION_STATE_TOPIC, GROUP_METADATA_TOPIC)
 EVENTS_SHARE = 5
 """Events of a cluster for one of a single partition."""
 HEAL_MS_MAX = 8_000
@@ -76,12 +79,14 @@ class Cluster:
         self.queue = EventQueue()
         self.batches = Batches()
         self.record_topics = RECORD_TOPICS
+        self.marked_topics = (*RECORD_TOPICS, GROUP_METADATA_TOPIC)
+        """Those that transactions write to."""
         self.state_topic = TRANSACTION_STATE_TOPIC
         self.coordinators = Coordinators(bug)
         self.observer = TransactionObserver(self)
         self.worlds: dict[str, World] = {}
         self.topics: dict[str, TopicState] = {}
-        for number, name in enumerate((*RECORD_TOPICS, TRANSACTION_STATE_TOPIC)):
+        for number, name in enumerate((*RECORD_TOPICS, *INTERNAL_TOPICS)):
             self.worlds[name] = World(
                 replace(options, seed=options.seed * 8 + number),
                 bug,
@@ -94,7 +99,7 @@ class Cluster:
                 instance=DEFAULT_INSTANCE,
                 name=name,
                 partitions=(self.worlds[name].controller.partition,),
-                internal=name == TRANSACTION_STATE_TOPIC,
+                internal=name in INTERNAL_TOPICS,
             )
         self.worlds_by_id = {self.topics[name].topic_id: w for name, w in self.worlds.items()}
         self.home = self.worlds[TRANSACTION_STATE_TOPIC]
@@ -110,6 +115,7 @@ class Cluster:
             for n in range(options.applications)
         ]
         self.consumers = [CommittedConsumer(self, name) for name in RECORD_TOPICS]
+        self.offset_fetchers = [OffsetFetcher(self, one.name) for one in self.applications]
 
     # ---- for the parts ----
 
@@ -152,8 +158,8 @@ class Cluster:
             world.begin()
         for number, application in enumerate(self.applications):
             self.home.after(300 + 10 * number, application.begin)
-        for consumer in self.consumers:
-            consumer.world.after(300, consumer.poll)
+        for reader in (*self.consumers, *self.offset_fetchers):
+            reader.world.after(300, reader.poll)
         self.faults.begin()
         while self.queue.events < EVENTS_SHARE * events:
             self.queue.step()

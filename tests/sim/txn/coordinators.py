@@ -1,4 +1,4 @@
-"""The product's transaction coordinators, one in each process of the coordinator's topic."""
+"""The product's coordinators, one in each process of a coordinator's topic."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ import itertools
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from highwater.model.ids import GROUP_METADATA_TOPIC
 from highwater.model.partitioning import coordinator_partition
 from highwater.partition.coordinator.coordinator_log import DataPlaneLog
 from highwater.partition.coordinator.log_port import LogPlace
 from highwater.partition.coordinator.shard_host import HostSettings
+from highwater.partition.groups.runtime import GroupCoordinator
 from highwater.partition.transactions.core.config import TransactionConfig
 from highwater.partition.transactions.core.image import TopicPartition
-from highwater.partition.transactions.core.shard import TransactionShard
+from highwater.partition.transactions.runtime import TransactionCoordinator
 from tests.sim.bug import Bug
 from tests.sim.txn.plane import SimClock
 
 if TYPE_CHECKING:
     from tests.sim.site import ProcessPart
     from tests.sim.txn.parts import Node
+
+Coordinator = TransactionCoordinator | GroupCoordinator
 
 CONFIG = TransactionConfig(abort_check_ms=150)
 SETTINGS = HostSettings(batch_bytes_max=1, commit_timeout_ms=500, snapshot_bytes=1_500)
@@ -41,31 +45,20 @@ class SimLogger:
         raise AssertionError(f"{event}: {fields}") from fields.get("exc_info")
 
 
-class SnapshotFiles:
-    """The files of shards' snapshots on the nodes' disks, by node."""
-
-    def __init__(self) -> None:
-        self._files: dict[int, bytes] = {}
-
-    def of(self, node: int) -> NodeSnapshots:
-        """Those of one node."""
-        return NodeSnapshots(self._files, node)
-
-
 class NodeSnapshots:
-    """A `SnapshotStore`."""
+    """A `SnapshotStore`: the file of a shard's snapshot on a node's disk."""
 
-    def __init__(self, files: dict[int, bytes], node: int) -> None:
+    def __init__(self, files: dict[tuple[str, int], bytes], topic: str, node: int) -> None:
         self._files = files
-        self._node = node
+        self._key = topic, node
 
     def load(self, place: LogPlace) -> bytes | None:
         del place
-        return self._files.get(self._node)
+        return self._files.get(self._key)
 
     def save(self, place: LogPlace, data: bytes) -> None:
         del place
-        self._files[self._node] = data
+        self._files[self._key] = data
 
 
 class Topics:
@@ -75,7 +68,7 @@ class Topics:
         return coordinator_partition(transactional_id, 1)
 
     def of_group(self, group_id: str) -> TopicPartition:
-        raise AssertionError("no group here")
+        return TopicPartition(GROUP_METADATA_TOPIC, coordinator_partition(group_id, 1))
 
 
 class Coordinators:
@@ -83,27 +76,38 @@ class Coordinators:
 
     def __init__(self, bug: Bug) -> None:
         self._bug = bug
-        self._snapshots = SnapshotFiles()
+        self._files: dict[tuple[str, int], bytes] = {}
         self._new_producer_id = partial(next, itertools.count(1_000))
+        self._new_member_id = map("member-{}".format, itertools.count()).__next__
 
-    def open(self, node: Node, log: DataPlaneLog) -> Any:
+    def open(self, node: Node, log: DataPlaneLog) -> Coordinator:
         """The coordinator of a process; called on its loop."""
+        topic = node.replica.topic_name
+        shared: dict[str, Any] = {
+            "log": log,
+            "snapshots": NodeSnapshots(self._files, topic, node.process.node),
+            "clock": SimClock(node.process),
+            "logger": SimLogger(),
+            "settings": SETTINGS,
+        }
+        if topic == GROUP_METADATA_TOPIC:
+            groups = GroupCoordinator(
+                partitions=1, verifier=node.verifier, new_id=self._new_member_id, **shared
+            )
+            node.plane.marker_targets[node.replica.topic_id] = groups
+            return groups
         return self._bug.coordinator(
-            log=log,
-            snapshots=self._snapshots.of(node.process.node),
             topics=Topics(),
-            clock=SimClock(node.process),
-            logger=SimLogger(),
             markers=node.marker_link,
             new_producer_id=self._new_producer_id,
             transaction_version=lambda: TRANSACTION_VERSION,
             config=CONFIG,
-            settings=SETTINGS,
+            **shared,
         )
 
     @staticmethod
-    def shard_of(part: ProcessPart) -> TransactionShard | None:
-        """The shard that a process serves."""
+    def shard_of(part: ProcessPart) -> Any:
+        """The shard that a process serves, None if it serves none."""
         coordinator = getattr(part, "coordinator", None)
         if coordinator is None:
             return None

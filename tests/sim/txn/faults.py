@@ -16,16 +16,18 @@ LATE_MS = (100, 400, 1_200)
 
 
 class ClusterFaults:
-    """Of a seed whose processes may be killed; the others have none of these."""
+    """Processes die only in seeds that may kill them."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._rng = random.Random(cluster.options.seed * 32_452_843 + 31)
-        self.active = "kill" in cluster.options.faults
+        self.active = True
+        self._kills = "kill" in cluster.options.faults
 
     def begin(self) -> None:
         """The first host dies after a while."""
-        self._later()
+        if self._kills:
+            self._later()
 
     def _later(self) -> None:
         pause_ms = 1 + int(self._rng.expovariate(1 / HOST_DIES_MS))
@@ -46,10 +48,16 @@ class ClusterFaults:
         """In a few cases the coordinator dies after it has sent a marker, which comes so late that
         another one may have completed the transaction; 0 in all others.
         """
-        if not self.active or self._rng.random() >= LATE_SHARE:
+        if not self.active or not self._kills or self._rng.random() >= LATE_SHARE:
             return 0
         restart_ms = self._rng.choice(AWAY_MS)
         process.world.after(
             self._rng.randint(0, 5), process.world.kill_process, process, restart_ms
         )
+        return self._rng.choice(LATE_MS)
+
+    def late_copy(self) -> int:
+        """In a few cases a marker comes once more, so much later; 0 in all others."""
+        if not self.active or self._rng.random() >= LATE_SHARE:
+            return 0
         return self._rng.choice(LATE_MS)

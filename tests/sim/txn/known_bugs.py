@@ -17,11 +17,13 @@ TRANSACTIONAL_BUGS = (
     ),
     _bug(
         name="takes-late-markers",
+        seed=3,
         producer_states=bugs.TakesLateMarkers,
         source="R21, KIP-890",
     ),
     _bug(
         name="lets-any-batch-begin",
+        seed=3,
         producer_states=bugs.LetsAnyBatchBegin,
         verified_appends=bugs.AsksForNoOldClient,
         source="R22, KIP-890",
@@ -33,16 +35,19 @@ TRANSACTIONAL_BUGS = (
     ),
     _bug(
         name="snaps-no-transactions",
+        seed=0,
         producer_states=bugs.SnapsNoTransactions,
         source="R19",
     ),
     _bug(
         name="ignores-open-transactions",
+        seed=0,
         producer_states=bugs.states_with(transactions=bugs.IgnoresOpen),
         source="R19",
     ),
     _bug(
         name="ignores-uncommitted-markers",
+        seed=0,
         producer_states=bugs.states_with(transactions=bugs.IgnoresUncommittedMarkers),
         source="R19",
     ),
@@ -53,11 +58,13 @@ TRANSACTIONAL_BUGS = (
     ),
     _bug(
         name="tells-no-aborts",
+        seed=0,
         producer_states=bugs.TellsNoAborts,
         source="R20",
     ),
     _bug(
         name="answers-before-the-decision",
+        seed=4,
         coordinator=bugs.AnswersAtOnce,
         source="R10, R21: fencing that is lost with a leader",
     ),
@@ -68,11 +75,13 @@ TRANSACTIONAL_BUGS = (
     ),
     _bug(
         name="forgets-prepared",
+        seed=0,
         coordinator=bugs.with_shard(bugs.ForgetsPrepared),
         source="R22, KIP-98",
     ),
     _bug(
         name="forgets-fencing",
+        seed=7,
         coordinator=bugs.with_shard(bugs.ForgetsFencing),
         source="R10, KIP-98",
     ),

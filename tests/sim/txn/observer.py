@@ -15,6 +15,7 @@ from highwater.partition.core.transitions import Role
 from highwater.partition.transactions.core.state import AT_REST
 from tests.sim.observer import ViolationError
 from tests.sim.txn.batches import header_of, marker_of, producer_of
+from tests.sim.txn.offsets import pending_offset
 
 if TYPE_CHECKING:
     from tests.sim.disk import SimLog
@@ -56,6 +57,9 @@ class TransactionObserver:
         """By topic and producer, records without a marker."""
         self._last: dict[tuple[str, int], tuple[int, int]] = {}
         """By topic and producer, the last epoch and sequence."""
+        self._offsets = 0
+        self._committed_offsets: dict[str, int] = {}
+        """By transactional id, the newest offset whose commit is committed."""
         self._owners: dict[tuple[int, int], object] = {}
 
     # ---- clients ----
@@ -70,6 +74,14 @@ class TransactionObserver:
         """A record is on its way."""
         self._transactions[value] = transaction
 
+    def new_offset(self, transaction: Transaction) -> int:
+        """An offset that is to be committed for a group: each is another one, and larger. As a
+        record of its transaction it is negative.
+        """
+        self._offsets += 1
+        self._transactions[-self._offsets] = transaction
+        return self._offsets
+
     def told(self, transaction: Transaction, *, committed: bool) -> None:
         """The coordinator has answered."""
         transaction.told = committed
@@ -81,7 +93,7 @@ class TransactionObserver:
         """After every event: what is committed now."""
         history = world.observer.history
         seen = self._seen.get(topic, 0)
-        if seen == len(history) or topic not in self._cluster.record_topics:
+        if seen == len(history) or topic not in self._cluster.marked_topics:
             return
         self._seen[topic] = len(history)
         undecided = self._open.setdefault(topic, {})
@@ -97,9 +109,11 @@ class TransactionObserver:
                 known = self._last.get((topic, producer_id), (-1, -1))
                 if header[10] > known[0]:
                     self._last[topic, producer_id] = (header[10], -1)
-            else:
+            elif topic in self._cluster.record_topics:
                 self._in_sequence(topic, producer_id, header[10], header[11])
                 undecided.setdefault(producer_id, []).append(value)
+            elif (offset := pending_offset(data)) is not None:
+                undecided.setdefault(producer_id, []).append(-offset)
 
     def _in_sequence(self, topic: str, producer_id: int, epoch: int, sequence: int) -> None:
         known = self._last.get((topic, producer_id), (epoch, -1))
@@ -122,6 +136,8 @@ class TransactionObserver:
                 f"R21: {transaction} is {_name(committed)} in {topic}, "
                 f"{_name(transaction.fate)} elsewhere"
             )
+        if committed and value < 0:
+            self._committed_offsets[transaction.transactional_id] = -value
         self._check(transaction, f"its marker in {topic} is")
 
     def _check(self, transaction: Transaction, why: str) -> None:
@@ -210,11 +226,19 @@ class TransactionObserver:
                 )
         raise ViolationError(f"R9: a consumer of {topic} got {values} instead of {expected}")
 
+    def fetched_offset(self, transactional_id: str, offset: int) -> None:
+        """R21: a group's offset that is told to be stable was committed by a transaction."""
+        if offset >= 0 and not self._fates.get(-offset):
+            what = "an aborted" if -offset in self._fates else "an open"
+            raise ViolationError(
+                f"R21: the group of {transactional_id} has offset {offset} of {what} transaction"
+            )
+
     # ---- the end ----
 
     def not_at_rest(self) -> str:
         """R22: why not all transactions have ended, while no client begins another one."""
-        for topic in self._cluster.record_topics:
+        for topic in self._cluster.marked_topics:
             world = self._cluster.worlds[topic]
             leader = world.processes.get(world.controller.partition.leader)
             if leader is None:
@@ -233,6 +257,10 @@ class TransactionObserver:
         for consumer in self._cluster.consumers:
             if consumer.offset < consumer.world.observer.end:
                 return f"a consumer of {consumer.topic} is at {consumer.offset}"
+        for fetcher in self._cluster.offset_fetchers:
+            expected = self._committed_offsets.get(fetcher.name, -1)
+            if fetcher.found != expected:
+                return f"the group of {fetcher.name} has {fetcher.found} instead of {expected}"
         return ""
 
     def ended(self) -> None:

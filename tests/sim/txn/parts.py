@@ -27,6 +27,7 @@ from highwater.runtime.tasks import TaskOwner
 from tests.sim.node import FETCH_ENTRIES_MAX
 from tests.sim.site import ProcessPart
 from tests.sim.txn.calls import ServedCalls, SimCalls
+from tests.sim.txn.coordinators import Coordinator
 from tests.sim.txn.log_files import TransactionalProducers
 from tests.sim.txn.loop import SimLoop
 from tests.sim.txn.plane import SimPlane, SimReplica
@@ -85,8 +86,8 @@ class Node(ProcessPart):
             AppendVerification(self.verifier, self.loop.call_later),
             self._append,
         )
-        self.coordinator: TransactionCoordinator | None = None
-        if name == cluster.state_topic:
+        self.coordinator: Coordinator | None = None
+        if topic.internal:
             log = SimCoordinatorLog(self.plane, process, cluster)
             log.topic = topic
             self.coordinator = self.loop.run(cluster.coordinators.open, self, log)
@@ -125,14 +126,14 @@ class Node(ProcessPart):
             noted = process.log.noted
             assert isinstance(noted, TransactionalProducers)
             noted.take_snapshot(process.log.end)
-        if self.coordinator is None:
+        if not isinstance(self.coordinator, TransactionCoordinator):
             self.cluster.observer.looks_at(self)
 
     def _follow_image(self) -> None:
         image: ClusterImage = self.cluster.image()
         self._verifier_link.image_changed(image)
         self.marker_link.image_changed(image)
-        if self.coordinator is not None:
+        if isinstance(self.coordinator, TransactionCoordinator):
             self.loop.run(self.coordinator.image_changed)
 
     # ---- calls ----
