@@ -139,13 +139,21 @@ verify-docs: $(STAMPS)/python ## are these pages what the code gives?
 .PHONY: static
 static: lint verify-proto verify-docs
 
+.PHONY: test-tools
+test-tools: peers h2spec go-clients engine
+
+# The sources are checked while the tools that tests need are fetched and built.
+.PHONY: ready
+ready: $(STAMPS)/spark
+	@$(MAKE) test-tools & tools=$$!; $(MAKE) static; checked=$$?; wait $$tools && exit $$checked
+
 .PHONY: check
 check: static ## under 3 minutes: lint, generated code, style rules, unit tests
 	$(PYTEST) tests/tidy tests/unit tests/sim -q -n 2 -m "not full and not slow and not etcd and not java" $(ARGS)
 
 .PHONY: test
-test: static peers h2spec go-clients engine $(STAMPS)/spark ## under 25 minutes: at least one case of everything
-	$(PYTEST) $(QUICK) -n 2 -q -m "not full and not bench" $(ARGS) $(OR_NOTHING)
+test: ready ## under 25 minutes: at least one case of everything
+	$(PYTEST) $(QUICK) -n 2 --dist worksteal -q -m "not full and not bench" $(ARGS) $(OR_NOTHING)
 	$(PYTEST) $(ALONE) -q -m "not full and not bench" $(ARGS) $(OR_NOTHING)
 	$(PYTEST) $(OTHERS) -q -m "not full and not bench" --fuzz-frames $(FUZZ_FRAMES) --flood-seconds $(FLOOD_SECONDS) $(ARGS) $(OR_NOTHING)
 
@@ -154,9 +162,9 @@ test-docker: engine ## the compose stack in a real Docker engine; starts one if 
 	$(PYTEST) tests/docker -q $(ARGS)
 
 .PHONY: full
-full: static peers newer-etcd h2spec go-clients engine $(STAMPS)/spark ## hours: every client in every mode, long fuzz, all crash points
+full: ready newer-etcd ## hours: every client in every mode, long fuzz, all crash points
 	@mkdir -p $(KEPT)
-	$(PYTEST) $(QUICK) -n 2 -q -m "not bench" --basetemp $(KEPT)/1 $(ARGS) $(OR_NOTHING)
+	$(PYTEST) $(QUICK) -n 2 --dist worksteal -q -m "not bench" --basetemp $(KEPT)/1 $(ARGS) $(OR_NOTHING)
 	$(PYTEST) $(ALONE) -q -m "not bench" --basetemp $(KEPT)/2 $(ARGS) $(OR_NOTHING)
 	$(PYTEST) $(OTHERS) -q -m "not bench" --basetemp $(KEPT)/3 --fuzz-frames $(FUZZ_FRAMES_FULL) --crash-rounds $(CRASH_ROUNDS_FULL) $(ARGS) $(OR_NOTHING)
 

@@ -23,12 +23,11 @@ tagged fields that are not in the table are skipped (KIP-915).
 
 from collections.abc import Callable
 from struct import Struct
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
-from highwater.kafka.errors import InvalidLengthError
-from highwater.kafka.primitives import read_uvarint, skip_tagged_fields, uvarint
+from highwater.kafka.primitives import uvarint
 from highwater.model.ids import TopicId
-from highwater.partition.coordinator.records import UnknownRecordError
+from highwater.partition.coordinator.struct_reader import StructReader
 from highwater.partition.groups.consumer.assignors.types import MemberAssignment
 from highwater.partition.groups.consumer.durable import (
     ConsumerRecord,
@@ -77,14 +76,6 @@ _INT32 = Struct(">i")
 _INT64 = Struct(">q")
 
 
-class KeyReader(Protocol):
-    """The rest of a key: its strings, behind the version and the group."""
-
-    def string(self) -> str:
-        """The next one."""
-        ...
-
-
 def encode(record: ConsumerRecord) -> tuple[int, bytes, bytes | None]:
     """(key version, the key behind the group, value)."""
     match record:
@@ -113,7 +104,7 @@ def encode(record: ConsumerRecord) -> tuple[int, bytes, bytes | None]:
             return _REGEX, _key_string(record.regex), value
 
 
-def decode(version: int, group: GroupKey, key: KeyReader, value: bytes | None) -> ConsumerRecord:
+def decode(version: int, group: GroupKey, key: StructReader, value: bytes | None) -> ConsumerRecord:
     """The record of a key of one of `KEY_VERSIONS`; `key` is behind the group.
 
     Raises UnknownRecordError, or what reading too short bytes raises.
@@ -126,7 +117,7 @@ def decode(version: int, group: GroupKey, key: KeyReader, value: bytes | None) -
         case 5:
             return MemberRecord(group, key.string(), _read(value, _read_member))
         case 6:
-            return TargetEpochRecord(group, _read(value, _Reader.int32))
+            return TargetEpochRecord(group, _read(value, StructReader.int32))
         case 7:
             return TargetRecord(group, key.string(), _read(value, _read_assignment))
         case 8:
@@ -146,9 +137,9 @@ def _group_value(value: GroupEpoch) -> bytes:
     return head + _ONE_TAG + uvarint(_INT64.size) + _INT64.pack(value.metadata_hash)
 
 
-def _read_group(reader: "_Reader") -> GroupEpoch:
+def _read_group(reader: StructReader) -> GroupEpoch:
     epoch = reader.int32()
-    return GroupEpoch(epoch, reader.tagged(_Reader.int64) or 0)
+    return GroupEpoch(epoch, _first_tag(reader, StructReader.int64) or 0)
 
 
 def _member_value(value: MemberMetadata) -> bytes:
@@ -171,7 +162,7 @@ def _member_value(value: MemberMetadata) -> bytes:
     return b"".join(parts)
 
 
-def _read_member(reader: "_Reader") -> MemberMetadata:
+def _read_member(reader: StructReader) -> MemberMetadata:
     return MemberMetadata(
         instance_id=reader.nullable_string(),
         rack_id=reader.nullable_string(),
@@ -181,7 +172,7 @@ def _read_member(reader: "_Reader") -> MemberMetadata:
         topic_regex=reader.nullable_string() or "",
         rebalance_timeout_ms=reader.int32(),
         assignor=reader.nullable_string(),
-        classic=reader.tagged(_read_classic),
+        classic=_first_tag(reader, _read_classic),
     )
 
 
@@ -193,7 +184,7 @@ def _classic(value: ClassicMember) -> bytes:
     return b"".join(parts)
 
 
-def _read_classic(reader: "_Reader") -> ClassicMember | None:
+def _read_classic(reader: StructReader) -> ClassicMember | None:
     if reader.int8() != _PRESENT[0]:
         return None
     session_timeout_ms = reader.int32()
@@ -219,7 +210,7 @@ def _current_value(value: CurrentAssignment) -> bytes:
     )
 
 
-def _read_current(reader: "_Reader") -> CurrentAssignment:
+def _read_current(reader: StructReader) -> CurrentAssignment:
     epoch = reader.int32()
     previous_epoch = reader.int32()
     state = reader.int8()
@@ -241,7 +232,7 @@ def _assignment(value: MemberAssignment) -> bytes:
     return b"".join(parts)
 
 
-def _read_assignment(reader: "_Reader") -> MemberAssignment:
+def _read_assignment(reader: StructReader) -> MemberAssignment:
     found = {}
     for _ in range(reader.count()):
         topic_id = TopicId(reader.take(_TOPIC_ID_BYTES))
@@ -257,7 +248,7 @@ def _regex_value(value: ResolvedRegex) -> bytes:
     return _VALUE_VERSION + _strings(value.topics) + times + _NO_TAGS
 
 
-def _read_regex(reader: "_Reader") -> ResolvedRegex:
+def _read_regex(reader: StructReader) -> ResolvedRegex:
     topics = frozenset(reader.string() for _ in range(reader.count()))
     return ResolvedRegex(topics=topics, version=reader.int64(), timestamp_ms=reader.int64())
 
@@ -283,85 +274,16 @@ def _strings(texts: frozenset[str]) -> bytes:
     return uvarint(len(texts) + 1) + b"".join(_string(text) for text in sorted(texts))
 
 
-def _read(value: bytes | None, read: "Callable[[_Reader], _V]") -> _V | None:
+def _read(value: bytes | None, read: Callable[[StructReader], _V]) -> _V | None:
     """The value's content; None for a tombstone."""
     if value is None:
         return None
-    reader = _Reader(value)
-    version = reader.int16()
-    if version != 0:
-        raise UnknownRecordError(f"value version {version}")
+    reader = StructReader(value)
+    reader.value_version(0, flexible_from=0)
     return read(reader)
 
 
-class _Reader:
-    """Reads the fields of flexible structs."""
-
-    __slots__ = ("_buf", "_pos")
-
-    def __init__(self, buf: bytes) -> None:
-        self._buf = buf
-        self._pos = 0
-
-    def int8(self) -> int:
-        return self._number(_INT8)
-
-    def int16(self) -> int:
-        return self._number(_INT16)
-
-    def int32(self) -> int:
-        return self._number(_INT32)
-
-    def int64(self) -> int:
-        return self._number(_INT64)
-
-    def string(self) -> str:
-        text = self.nullable_string()
-        if text is None:
-            raise InvalidLengthError("null where a string must be")
-        return text
-
-    def nullable_string(self) -> str | None:
-        length = self._length()
-        return None if length == -1 else self.take(length).decode()
-
-    def octets(self) -> bytes:
-        return self.take(self.count())
-
-    def count(self) -> int:
-        """The length of an array or of bytes; every element takes at least one byte."""
-        length = self._length()
-        if not 0 <= length <= len(self._buf) - self._pos:
-            raise InvalidLengthError(f"length {length} at {self._pos}")
-        return length
-
-    def tagged(self, read: "Callable[[_Reader], _V]") -> _V | None:
-        """The field of tag 0 at the end of the value, or None."""
-        count, self._pos = read_uvarint(self._buf, self._pos)
-        if not count:
-            return None
-        # Tags ascend, so tag 0 is the first; nothing of a value comes behind its tags.
-        tag, self._pos = read_uvarint(self._buf, self._pos)
-        size, self._pos = read_uvarint(self._buf, self._pos)
-        return read(_Reader(self.take(size))) if tag == 0 else None
-
-    def end_of_struct(self) -> None:
-        count, self._pos = read_uvarint(self._buf, self._pos)
-        self._pos = skip_tagged_fields(self._buf, self._pos, len(self._buf), count)
-
-    def take(self, length: int) -> bytes:
-        end = self._pos + length
-        if length < 0 or end > len(self._buf):
-            raise InvalidLengthError(f"length {length} at {self._pos}")
-        taken = self._buf[self._pos : end]
-        self._pos = end
-        return taken
-
-    def _length(self) -> int:
-        length, self._pos = read_uvarint(self._buf, self._pos)
-        return length - 1
-
-    def _number(self, layout: Struct) -> int:
-        (value,) = layout.unpack_from(self._buf, self._pos)
-        self._pos += layout.size
-        return int(value)
+def _first_tag(reader: StructReader, read: Callable[[StructReader], _V]) -> _V | None:
+    """The field of tag 0 at the end of the value, or None."""
+    data = reader.tags().get(0)
+    return None if data is None else read(StructReader(data, flexible=True))

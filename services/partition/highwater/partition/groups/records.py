@@ -19,13 +19,13 @@ for 1, 0x4802 for 2 and so on, and begin with the instance id. The rest is the s
 from struct import Struct
 from typing import Final
 
-from highwater.kafka.errors import InvalidLengthError, InvalidValueError, TruncatedError
+from highwater.kafka.errors import InvalidValueError, TruncatedError
 from highwater.kafka.message import DECODE_FAILURES
-from highwater.kafka.primitives import read_uvarint, skip_tagged_fields
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.model.transactions import TransactionMarker
 from highwater.partition.coordinator.core.values import Producer
 from highwater.partition.coordinator.records import EncodedRecord, UnknownRecordError
+from highwater.partition.coordinator.struct_reader import StructReader
 from highwater.partition.groups import consumer_records
 from highwater.partition.groups.core.durable import (
     CommittedOffset,
@@ -78,7 +78,7 @@ def decode(key: bytes | None, value: bytes | None) -> Record:
     if key is None:
         raise UnknownRecordError("record without a key")
     try:
-        return _decode(_Reader(key), value)
+        return _decode(StructReader(key), value)
     except DECODE_FAILURES as error:
         raise TruncatedError(f"group record ends early: {error}") from error
 
@@ -100,7 +100,7 @@ def batch_of(record: Record) -> Producer | TransactionMarker | None:
     return record.marker if isinstance(record, TransactionEnd) else None
 
 
-def _decode(key: "_Reader", value: bytes | None) -> Record:
+def _decode(key: StructReader, value: bytes | None) -> Record:
     version = key.int16()
     kind = version - INSTANCE_KEY_VERSIONS if version > INSTANCE_KEY_VERSIONS else version
     is_consumer = kind in consumer_records.KEY_VERSIONS
@@ -111,11 +111,11 @@ def _decode(key: "_Reader", value: bytes | None) -> Record:
     if is_consumer:
         return consumer_records.decode(kind, group, key, value)
     if kind == GROUP_KEY_VERSION:
-        return GroupRecord(group, None if value is None else _read_group(_Reader(value)))
+        return GroupRecord(group, None if value is None else _read_group(StructReader(value)))
     topic = key.string()
     partition = key.int32()
     return OffsetRecord(
-        group, topic, partition, None if value is None else _read_offset(_Reader(value))
+        group, topic, partition, None if value is None else _read_offset(StructReader(value))
     )
 
 
@@ -142,8 +142,8 @@ def _offset_value(value: CommittedOffset) -> bytes:
     )
 
 
-def _read_offset(reader: "_Reader") -> CommittedOffset:
-    version = reader.value_version()
+def _read_offset(reader: StructReader) -> CommittedOffset:
+    version = reader.value_version(_FLEXIBLE_FROM, flexible_from=_FLEXIBLE_FROM)
     offset = reader.int64()
     leader_epoch = reader.int32() if version >= 3 else -1
     metadata = reader.string()
@@ -179,8 +179,8 @@ def _group_value(image: GroupImage) -> bytes:
     return b"".join(parts)
 
 
-def _read_group(reader: "_Reader") -> GroupImage:
-    version = reader.value_version()
+def _read_group(reader: StructReader) -> GroupImage:
+    version = reader.value_version(_FLEXIBLE_FROM, flexible_from=_FLEXIBLE_FROM)
     protocol_type = reader.string()
     generation = reader.int32()
     protocol = reader.nullable_string()
@@ -198,7 +198,7 @@ def _read_group(reader: "_Reader") -> GroupImage:
     )
 
 
-def _read_member(reader: "_Reader", version: int) -> MemberImage:
+def _read_member(reader: StructReader, version: int) -> MemberImage:
     member_id = reader.string()
     instance_id = reader.nullable_string() if version >= 3 else None
     client_id = reader.string()
@@ -229,72 +229,3 @@ def _string(text: str) -> bytes:
 
 def _nullable_string(text: str | None) -> bytes:
     return b"\xff\xff" if text is None else _string(text)
-
-
-class _Reader:
-    """Reads the fields of one struct; compact fields if its version is flexible."""
-
-    __slots__ = ("_buf", "_flexible", "_pos")
-
-    def __init__(self, buf: bytes) -> None:
-        self._buf = buf
-        self._pos = 0
-        self._flexible = False
-
-    def value_version(self) -> int:
-        version = self.int16()
-        if not 0 <= version <= _FLEXIBLE_FROM:
-            raise UnknownRecordError(f"value version {version}")
-        self._flexible = version >= _FLEXIBLE_FROM
-        return version
-
-    def int16(self) -> int:
-        return self._number(_INT16)
-
-    def int32(self) -> int:
-        return self._number(_INT32)
-
-    def int64(self) -> int:
-        return self._number(_INT64)
-
-    def string(self) -> str:
-        text = self.nullable_string()
-        if text is None:
-            raise InvalidLengthError("null where a string must be")
-        return text
-
-    def nullable_string(self) -> str | None:
-        length = self._compact_length() if self._flexible else self.int16()
-        return None if length == -1 else self._take(length).decode()
-
-    def octets(self) -> bytes:
-        return self._take(self.count())
-
-    def count(self) -> int:
-        """The length of an array or of bytes; every element takes at least one byte."""
-        length = self._compact_length() if self._flexible else self.int32()
-        if not 0 <= length <= len(self._buf) - self._pos:
-            raise InvalidLengthError(f"length {length} at {self._pos}")
-        return length
-
-    def end_of_struct(self) -> None:
-        if self._flexible:
-            count, self._pos = read_uvarint(self._buf, self._pos)
-            self._pos = skip_tagged_fields(self._buf, self._pos, len(self._buf), count)
-
-    def _compact_length(self) -> int:
-        length, self._pos = read_uvarint(self._buf, self._pos)
-        return length - 1
-
-    def _number(self, layout: Struct) -> int:
-        (value,) = layout.unpack_from(self._buf, self._pos)
-        self._pos += layout.size
-        return int(value)
-
-    def _take(self, length: int) -> bytes:
-        end = self._pos + length
-        if length < 0 or end > len(self._buf):
-            raise InvalidLengthError(f"length {length} at {self._pos}")
-        taken = self._buf[self._pos : end]
-        self._pos = end
-        return taken

@@ -20,8 +20,9 @@ from typing import Final
 
 from highwater.kafka.errors import InvalidLengthError, TruncatedError
 from highwater.kafka.message import DECODE_FAILURES
-from highwater.kafka.primitives import read_uvarint, uvarint
+from highwater.kafka.primitives import uvarint
 from highwater.partition.coordinator.records import EncodedRecord, UnknownRecordError
+from highwater.partition.coordinator.struct_reader import StructReader
 from highwater.partition.transactions.core.image import (
     NO_PRODUCER_ID,
     TopicPartition,
@@ -62,12 +63,12 @@ def decode(key: bytes | None, value: bytes | None) -> TransactionRecord:
     if key is None:
         raise UnknownRecordError("record without a key")
     try:
-        reader = _Reader(key)
+        reader = StructReader(key)
         version = reader.int16()
         if version != KEY_VERSION:
             raise UnknownRecordError(f"key version {version}")
         name = reader.string()
-        return TransactionRecord(name, None if value is None else _read_value(_Reader(value)))
+        return TransactionRecord(name, None if value is None else _read_value(StructReader(value)))
     except DECODE_FAILURES as error:
         raise TruncatedError(f"transaction record ends early: {error}") from error
 
@@ -114,8 +115,8 @@ def _tags(image: TransactionImage) -> list[tuple[int, bytes]]:
     return tags
 
 
-def _read_value(reader: "_Reader") -> TransactionImage:
-    reader.begin_value()
+def _read_value(reader: StructReader) -> TransactionImage:
+    reader.value_version(VALUE_VERSION, flexible_from=VALUE_VERSION)
     producer_id = reader.int64()
     epoch = reader.int16()
     timeout_ms = reader.int32()
@@ -123,7 +124,7 @@ def _read_value(reader: "_Reader") -> TransactionImage:
     state = STATES.get(number)
     if state is None:
         raise InvalidLengthError(f"transaction status {number}")
-    partitions = reader.partitions()
+    partitions = _read_partitions(reader)
     update_ms = reader.int64()
     start_ms = reader.int64()
     tags = reader.tags()
@@ -142,80 +143,19 @@ def _read_value(reader: "_Reader") -> TransactionImage:
     )
 
 
+def _read_partitions(reader: StructReader) -> frozenset[TopicPartition]:
+    """The partitions of all topics; a null array has none."""
+    found = []
+    for _ in range(reader.nullable_count()):
+        topic = reader.string()
+        found += [TopicPartition(topic, reader.int32()) for _ in range(reader.count())]
+        reader.end_of_struct()
+    return frozenset(found)
+
+
 def _tagged(tags: dict[int, bytes], tag: int, layout: Struct, default: int) -> int:
     data = tags.get(tag)
     if data is None:
         return default
     (value,) = layout.unpack(data)
     return int(value)
-
-
-class _Reader:
-    """Reads the fields of one struct; compact fields if its version is flexible."""
-
-    __slots__ = ("_buf", "_flexible", "_pos")
-
-    def __init__(self, buf: bytes) -> None:
-        self._buf = buf
-        self._pos = 0
-        self._flexible = False
-
-    def begin_value(self) -> None:
-        version = self.int16()
-        if not 0 <= version <= VALUE_VERSION:
-            raise UnknownRecordError(f"value version {version}")
-        self._flexible = version >= VALUE_VERSION
-
-    def int8(self) -> int:
-        return self._take(1)[0]
-
-    def int16(self) -> int:
-        return self._number(_INT16)
-
-    def int32(self) -> int:
-        return self._number(_INT32)
-
-    def int64(self) -> int:
-        return self._number(_INT64)
-
-    def string(self) -> str:
-        return self._take(self._uvarint() - 1 if self._flexible else self.int16()).decode()
-
-    def partitions(self) -> frozenset[TopicPartition]:
-        """The partitions of all topics; a null array has none."""
-        found = []
-        for _ in range(max(self._count(), 0)):
-            topic = self.string()
-            found += [TopicPartition(topic, self.int32()) for _ in range(self._count())]
-            self.tags()
-        return frozenset(found)
-
-    def tags(self) -> dict[int, bytes]:
-        """The tagged fields of a struct, of which a version that is not flexible has none."""
-        if not self._flexible:
-            return {}
-        return {self._uvarint(): self._take(self._uvarint()) for _ in range(self._uvarint())}
-
-    def _count(self) -> int:
-        """The length of an array, -1 for null; every element takes at least one byte."""
-        length = self._uvarint() - 1 if self._flexible else self.int32()
-        if not -1 <= length <= len(self._buf) - self._pos:
-            raise InvalidLengthError(f"length {length} at {self._pos}")
-        return length
-
-    def _uvarint(self) -> int:
-        value, self._pos = read_uvarint(self._buf, self._pos)
-        return value
-
-    def _number(self, layout: Struct) -> int:
-        (value,) = layout.unpack_from(self._buf, self._pos)
-        self._pos += layout.size
-        return int(value)
-
-    def _take(self, length: int) -> bytes:
-        end = self._pos + length
-        if length < 0 or end > len(self._buf):
-            raise InvalidLengthError(f"length {length} at {self._pos}")
-        taken = self._buf[self._pos : end]
-        self._pos = end
-        return taken
