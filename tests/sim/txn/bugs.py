@@ -12,7 +12,6 @@ from highwater.model.transactions import TransactionMarker
 from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.core.producers import ProducerStates
 from highwater.partition.core.transactions import AbortedTransaction, Transactions
-from highwater.partition.core.verifications import Verifications
 from highwater.partition.data_plane.verified_appends import VerifiedAppends
 from highwater.partition.transactions.core.image import TransactionRecord
 from highwater.partition.transactions.core.shard import TransactionShard
@@ -47,9 +46,8 @@ class LetsAnyBatchBegin(ProducerStates):
 
     __slots__ = ()
 
-    def append_transactional(self, *batch: int, may_begin: bool) -> int:
-        del may_begin
-        return super().append_transactional(*batch, may_begin=True)
+    def append_transactional(self, *batch: Any, **more: Any) -> int:
+        return super().append_transactional(*batch, **{**more, "may_begin": True})
 
 
 class SnapsNoTransactions(ProducerStates):
@@ -66,8 +64,8 @@ class TellsNoAborts(ProducerStates):
 
     __slots__ = ()
 
-    def record_marker(self, *marker: int) -> AbortedTransaction | None:
-        super().record_marker(*marker)
+    def record_marker(self, *marker: Any, **more: Any) -> AbortedTransaction | None:
+        super().record_marker(*marker, **more)
         return None
 
 
@@ -90,36 +88,13 @@ class IgnoresUncommittedMarkers(Transactions):
         return min(high_watermark, self._first_open())
 
 
-class KnowsTooSoon(Transactions):
-    """After a start, the last stable offset is told without knowing what had just ended."""
-
-    __slots__ = ()
-
-    def is_known(self, high_watermark: int) -> bool:
-        return True
-
-
-class KeepsGrants(Verifications):
-    """A marker does not take back what the coordinator has granted."""
-
-    __slots__ = ()
-
-    def ended(self, producer_id: int, marker_epoch: int, *, strict: bool) -> None:
-        """Nothing."""
-
-
-def states_with(
-    *,
-    transactions: type[Transactions] = Transactions,
-    verifications: type[Verifications] = Verifications,
-) -> Callable[[], ProducerStates]:
-    """Producer states with another part."""
+def states_with(transactions: type[Transactions]) -> Callable[[], ProducerStates]:
+    """Producer states whose transactions are these."""
 
     def states() -> ProducerStates:
         made = ProducerStates()
         made.transactions = transactions()
         made._open = made.transactions.open
-        made.verifications = verifications()
         return made
 
     return states

@@ -29,11 +29,6 @@ TRANSACTIONAL_BUGS = (
         source="R22, KIP-890",
     ),
     _bug(
-        name="keeps-grants",
-        producer_states=bugs.states_with(verifications=bugs.KeepsGrants),
-        source="R22, KIP-890",
-    ),
-    _bug(
         name="snaps-no-transactions",
         seed=0,
         producer_states=bugs.SnapsNoTransactions,
@@ -42,18 +37,13 @@ TRANSACTIONAL_BUGS = (
     _bug(
         name="ignores-open-transactions",
         seed=0,
-        producer_states=bugs.states_with(transactions=bugs.IgnoresOpen),
+        producer_states=bugs.states_with(bugs.IgnoresOpen),
         source="R19",
     ),
     _bug(
         name="ignores-uncommitted-markers",
         seed=0,
-        producer_states=bugs.states_with(transactions=bugs.IgnoresUncommittedMarkers),
-        source="R19",
-    ),
-    _bug(
-        name="knows-too-soon",
-        producer_states=bugs.states_with(transactions=bugs.KnowsTooSoon),
+        producer_states=bugs.states_with(bugs.IgnoresUncommittedMarkers),
         source="R19",
     ),
     _bug(

@@ -6,19 +6,22 @@ order, each marker decides the records of its producer that came before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from highwater.kafka.records.batch import CONTROL_BIT
+from highwater.kafka.records.batch import CONTROL_BIT, iter_batches
+from highwater.kafka.records.record import read_records
 from highwater.partition.core.transitions import Role
-from highwater.partition.transactions.core.state import AT_REST
+from highwater.partition.transactions.core.state import AT_REST, PREPARE_COMMIT, PREPARED
+from highwater.partition.transactions.records import decode
 from tests.sim.observer import ViolationError
 from tests.sim.txn.batches import header_of, marker_of, producer_of
-from tests.sim.txn.offsets import pending_offset
+from tests.sim.txn.offsets import RECORD_BYTES_MAX, pending_offset
 
 if TYPE_CHECKING:
-    from tests.sim.disk import SimLog
+    from tests.sim.disk import Entry, SimLog
     from tests.sim.txn.cluster import Cluster
     from tests.sim.txn.parts import Node
     from tests.sim.world import World
@@ -57,6 +60,9 @@ class TransactionObserver:
         """By topic and producer, records without a marker."""
         self._last: dict[tuple[str, int], tuple[int, int]] = {}
         """By topic and producer, the last epoch and sequence."""
+        self._decisions: defaultdict[tuple[int, int], set[bool]] = defaultdict(set)
+        """By producer and the epoch of its marker, what the coordinator's log has; before
+        transaction.version 2 several transactions have the same epoch."""
         self._offsets = 0
         self._committed_offsets: dict[str, int] = {}
         """By transactional id, the newest offset whose commit is committed."""
@@ -93,9 +99,12 @@ class TransactionObserver:
         """After every event: what is committed now."""
         history = world.observer.history
         seen = self._seen.get(topic, 0)
-        if seen == len(history) or topic not in self._cluster.marked_topics:
+        if seen == len(history):
             return
         self._seen[topic] = len(history)
+        if topic == self._cluster.state_topic:
+            self._follow_decisions(history[seen:])
+            return
         undecided = self._open.setdefault(topic, {})
         for _, value, _, _ in history[seen:]:
             data = self._cluster.batches[value]
@@ -104,7 +113,14 @@ class TransactionObserver:
             if header[5] & CONTROL_BIT:
                 marker = marker_of(data)
                 assert marker is not None
-                for one in undecided.pop(producer_id, ()):
+                ended = undecided.pop(producer_id, [])
+                if ended and marker.committed not in self._decisions[producer_id, header[10]]:
+                    raise ViolationError(
+                        f"R21: producer {producer_id}, epoch {header[10]}, is "
+                        f"{_name(marker.committed)} in {topic}, its coordinator has decided "
+                        f"{self._decisions[producer_id, header[10]] or 'nothing'}"
+                    )
+                for one in ended:
                     self._decided(topic, one, committed=marker.committed)
                 known = self._last.get((topic, producer_id), (-1, -1))
                 if header[10] > known[0]:
@@ -114,6 +130,16 @@ class TransactionObserver:
                 undecided.setdefault(producer_id, []).append(value)
             elif (offset := pending_offset(data)) is not None:
                 undecided.setdefault(producer_id, []).append(-offset)
+
+    def _follow_decisions(self, entries: Sequence[Entry]) -> None:
+        """The committed records of the coordinator."""
+        for _, value, _, _ in entries:
+            for record in iter_batches(self._cluster.batches[value]):
+                (one,) = read_records(record, RECORD_BYTES_MAX)
+                image = decode(one.key, one.value).value
+                if image is not None and image.state in PREPARED:
+                    decisions = self._decisions[image.producer_id, image.producer_epoch]
+                    decisions.add(image.state is PREPARE_COMMIT)
 
     def _in_sequence(self, topic: str, producer_id: int, epoch: int, sequence: int) -> None:
         known = self._last.get((topic, producer_id), (epoch, -1))
