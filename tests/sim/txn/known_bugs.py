@@ -12,6 +12,7 @@ _bug = partial(Bug, transactional=True)
 TRANSACTIONAL_BUGS = (
     _bug(
         name="takes-former-coordinators",
+        seed=152,
         producer_states=bugs.TakesFormerCoordinators,
         source="R21, KIP-98",
     ),
@@ -60,6 +61,7 @@ TRANSACTIONAL_BUGS = (
     ),
     _bug(
         name="marks-before-the-decision",
+        seed=0,
         coordinator=bugs.SendsMarkersAtOnce,
         source="R21",
     ),
