@@ -75,7 +75,7 @@ class Node(ProcessPart):
         self.replica = SimReplica(process, topic.topic_id, name)
         self.plane = SimPlane(process, self.replica, cluster.batches, self.loop)
         self.markers = Markers(self.plane)  # type: ignore[arg-type]
-        self.calls = SimCalls(process, cluster)
+        self.calls = SimCalls(process, cluster, name)
         self._served = ServedCalls(self)
         shared: dict[str, Any] = {"node_id": lambda: ELSEWHERE, "calls": self.calls}
         self._verifier_link = VerifierLink(submit=self.submit, tasks=self.tasks, **shared)
