@@ -12,19 +12,19 @@ _bug = partial(Bug, transactional=True)
 TRANSACTIONAL_BUGS = (
     _bug(
         name="takes-former-coordinators",
-        seed=152,
+        seed=250,
         producer_states=bugs.TakesFormerCoordinators,
         source="R21, KIP-98",
     ),
     _bug(
         name="takes-late-markers",
-        seed=3,
+        seed=33,
         producer_states=bugs.TakesLateMarkers,
         source="R21, KIP-890",
     ),
     _bug(
         name="lets-any-batch-begin",
-        seed=3,
+        seed=5,
         producer_states=bugs.LetsAnyBatchBegin,
         verified_appends=bugs.AsksForNoOldClient,
         source="R22, KIP-890",
@@ -55,7 +55,7 @@ TRANSACTIONAL_BUGS = (
     ),
     _bug(
         name="answers-before-the-decision",
-        seed=4,
+        seed=1,
         coordinator=bugs.AnswersAtOnce,
         source="R10, R21: fencing that is lost with a leader",
     ),
@@ -73,7 +73,7 @@ TRANSACTIONAL_BUGS = (
     ),
     _bug(
         name="forgets-fencing",
-        seed=7,
+        seed=4,
         coordinator=bugs.with_shard(bugs.ForgetsFencing),
         source="R10, KIP-98",
     ),
