@@ -31,7 +31,6 @@ from tests.sim.controller_bugs import (
     reassigns_without_asking,
     trusts_boot_ids,
 )
-from tests.sim.disk import Entry
 from tests.sim.gateways import Gateway
 from tests.sim.late_bugs import (
     AcknowledgesBeforeTheWrite,
@@ -51,6 +50,7 @@ from tests.sim.late_bugs import (
     with_asked,
     with_disk,
 )
+from tests.sim.log_producers import Entry
 from tests.sim.node import NodeProcess
 from tests.sim.txn.known_bugs import TRANSACTIONAL_BUGS
 

@@ -16,7 +16,8 @@ from highwater.partition.core import replica_events as on
 from highwater.partition.core.producers import ACCEPT
 from highwater.partition.core.transitions import Role
 from tests.sim.deletions import Deletions
-from tests.sim.disk import Entry, SimLog
+from tests.sim.disk import SimLog
+from tests.sim.log_producers import Entry
 
 if TYPE_CHECKING:
     from tests.sim.node import NodeProcess

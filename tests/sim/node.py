@@ -20,8 +20,9 @@ from highwater.partition.core.succession import have_all, successors
 from highwater.partition.core.transitions import Role
 from tests.sim.asked_hand_over import CATCH_UP_MS, AskedHandOver
 from tests.sim.commit_queue import CommitQueue
-from tests.sim.disk import Entry, SimLog
+from tests.sim.disk import SimLog
 from tests.sim.disk_writes import Client, DiskWrites, FollowerWrite, Produce
+from tests.sim.log_producers import Entry
 from tests.sim.network import CONTROLLER
 
 if TYPE_CHECKING:

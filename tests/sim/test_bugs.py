@@ -7,8 +7,9 @@ import pytest
 
 from tests.sim.bug import Bug
 from tests.sim.bugs import BUGS
-from tests.sim.disk import Entry, SimLog
+from tests.sim.disk import SimLog
 from tests.sim.hunt import BUG_SEEDS_MAX, find_bug, try_seed
+from tests.sim.log_producers import Entry
 
 NAMES = [bug.name for bug in BUGS]
 TRACK_RECORD = Path(__file__).parent.parent / "robustness" / "TRACK_RECORD.md"

@@ -19,7 +19,7 @@ from highwater.kafka.messages import (
 )
 from highwater.model.ids import GROUP_METADATA_TOPIC
 from tests.sim.clients import Endpoint
-from tests.sim.disk import Entry
+from tests.sim.log_producers import Entry
 from tests.sim.txn.batches import header_of, marker_of, transactional_batch
 from tests.sim.txn.leaders import Leaders
 from tests.sim.txn.observer import Transaction

@@ -158,8 +158,10 @@ class Cluster:
             world.begin()
         for number, application in enumerate(self.applications):
             self.home.after(300 + 10 * number, application.begin)
-        for reader in (*self.consumers, *self.offset_fetchers):
-            reader.world.after(300, reader.poll)
+        for consumer in self.consumers:
+            consumer.world.after(300, consumer.poll)
+        for fetcher in self.offset_fetchers:
+            fetcher.world.after(300, fetcher.poll)
         self.faults.begin()
         while self.queue.events < EVENTS_SHARE * events:
             self.queue.step()

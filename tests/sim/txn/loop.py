@@ -60,7 +60,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     def is_closed(self) -> bool:
         return False
 
-    def call_soon(
+    def call_soon(  # type: ignore[override]  # the base ties callbacks to their arguments.
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
@@ -69,7 +69,7 @@ class SimLoop(asyncio.AbstractEventLoop):
             self._world.after(0, self._turn)
         return handle
 
-    def call_later(
+    def call_later(  # type: ignore[override]  # as above.
         self,
         delay: float,
         callback: Callable[..., object],
@@ -80,7 +80,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._world.after(max(1, round(delay * 1000)), self._due, handle)
         return handle
 
-    def call_at(
+    def call_at(  # type: ignore[override]  # as above.
         self,
         when: float,
         callback: Callable[..., object],

@@ -21,7 +21,8 @@ from tests.sim.txn.batches import header_of, marker_of, producer_of
 from tests.sim.txn.offsets import RECORD_BYTES_MAX, pending_offset
 
 if TYPE_CHECKING:
-    from tests.sim.disk import Entry, SimLog
+    from tests.sim.disk import SimLog
+    from tests.sim.log_producers import Entry
     from tests.sim.txn.cluster import Cluster
     from tests.sim.txn.parts import Node
     from tests.sim.world import World

@@ -69,7 +69,7 @@ class Node(ProcessPart):
     def __init__(self, process: NodeProcess, cluster: Cluster, name: str) -> None:
         self.process = process
         self.cluster = cluster
-        self.loop = SimLoop(process)
+        self.loop = SimLoop(process)  # type: ignore[abstract]  # what coordinators use is there.
         self.tasks = TaskOwner(self._task_failed)
         topic = cluster.topics[name]
         self.replica = SimReplica(process, topic.topic_id, name)
@@ -177,7 +177,7 @@ class Node(ProcessPart):
     ) -> None:
         """One batch of a transactional producer."""
         owner = ClientOwner(partial(self._tell, client), request)
-        group = AppendGroup(self.replica.topic_id, 0, epoch, ACKS_ALL, DEFAULT_INSTANCE, owner)  # type: ignore[arg-type]
+        group = AppendGroup(self.replica.topic_id, 0, epoch, ACKS_ALL, DEFAULT_INSTANCE, owner)
         group.batches.append(bytearray(self.cluster.batches[value]))
         group.nbytes = len(group.batches[0])
         group.transaction = TransactionalWrite(name, adds)
