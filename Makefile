@@ -14,7 +14,8 @@ ONCE ?=
 PEER ?=
 # Passed to pytest, e.g. ARGS="-k segment -x".
 ARGS ?=
-# make sim: SEEDS=n runs that many, from FIRST on; SEED=n replays one with a trace (BUG=name: with it).
+# make sim: SEEDS=n runs that many, from FIRST on; SEED=n replays one with a trace (BUG=name: with it);
+#     TXN=1: every seed with transactions.
 SEEDS ?= 1000
 FIRST ?= 0
 SEED ?=
@@ -169,7 +170,7 @@ full: ready newer-etcd ## hours: every client in every mode, long fuzz, all cras
 
 .PHONY: sim
 sim: $(STAMPS)/python ## simulated replication: SEEDS=n many, SEED=n one of them with a trace
-	@$(BIN)/python -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --first $(FIRST)) $(if $(BUG),--bug $(BUG))
+	@$(BIN)/python -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --first $(FIRST)) $(if $(BUG),--bug $(BUG)) $(if $(TXN),--transactions)
 
 .PHONY: sim-bugs
 sim-bugs: $(STAMPS)/python ## does the simulation still find every known bug?

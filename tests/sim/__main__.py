@@ -13,32 +13,35 @@ from tests.sim.bug import NO_BUG, Bug
 from tests.sim.bugs import BUGS
 from tests.sim.hunt import BUG_SEEDS_MAX, VIOLATIONS, find_bugs, try_seeds
 from tests.sim.options import draw
-from tests.sim.world import World
+from tests.sim.simulation import build
 
 FAILURES_SHOWN = 10
 
 
-def replay(seed: int, bug: Bug = NO_BUG) -> int:
+def replay(seed: int, bug: Bug = NO_BUG, *, transactions: bool = False) -> int:
     """One seed with every message, fault and decision."""
-    options = draw(seed)
+    options = draw(seed, transactions=transactions or bug.transactional)
     print(options)
-    world = World(options, bug, trace=print)
+    world = build(options, bug, trace=print)
     try:
         world.run()
     except Exception as error:  # noqa: BLE001 - as in a sweep
-        print(f"{world.now:6d} {type(error).__name__}: {error}")
+        print(f"{world.queue.now:6d} {type(error).__name__}: {error}")
         if not isinstance(error, VIOLATIONS):
             traceback.print_exc(file=sys.stdout)
         return 1
-    print(f"{world.now:6d} passed: {world.events} events, {world.observer.end} records committed")
+    events, committed, _, _ = world.summary()
+    print(f"{world.queue.now:6d} passed: {events} events, {committed} records committed")
     return 0
 
 
-def sweep(first: int, seeds: int, processes: int) -> int:
+def sweep(first: int, seeds: int, processes: int, *, transactions: bool = False) -> int:
     """Many seeds; prints how to repeat those that fail."""
     began = time.monotonic()
     failed = events = committed = epochs = losses = 0
-    for outcome in try_seeds(range(first, first + seeds), processes):
+    again = "make sim TXN=1" if transactions else "make sim"
+    wanted = range(first, first + seeds)
+    for outcome in try_seeds(wanted, processes, transactions=transactions):
         events += outcome.events
         committed += outcome.committed
         epochs += outcome.epochs
@@ -46,7 +49,7 @@ def sweep(first: int, seeds: int, processes: int) -> int:
         if outcome.failure:
             failed += 1
             if failed <= FAILURES_SHOWN:
-                print(f"make sim SEED={outcome.seed}\n    {outcome.failure}", flush=True)
+                print(f"{again} SEED={outcome.seed}\n    {outcome.failure}", flush=True)
     took = time.monotonic() - began
     print(
         f"{seeds} seeds from {first}: {failed} failed; {events} events, {committed} records, "
@@ -75,16 +78,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--seed", type=int, default=None, help="replay one, with a trace")
     parser.add_argument("--bug", choices=known, help="put a known bug in when replaying")
+    parser.add_argument("--transactions", action="store_true", help="every seed has some")
     parser.add_argument("--bugs", action="store_true", help="find every known bug")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args(argv)
     if arguments.seed is not None:
-        return replay(arguments.seed, known.get(arguments.bug, NO_BUG))
+        bug = known.get(arguments.bug, NO_BUG)
+        return replay(arguments.seed, bug, transactions=arguments.transactions)
     if arguments.bug is not None:
         parser.error("a bug needs the seed that is to be replayed with it (SEED=)")
     if arguments.bugs:
         return show_bugs(arguments.processes)
-    return sweep(arguments.first, arguments.seeds, arguments.processes)
+    return sweep(
+        arguments.first,
+        arguments.seeds,
+        arguments.processes,
+        transactions=arguments.transactions,
+    )
 
 
 if __name__ == "__main__":

@@ -12,7 +12,10 @@ from highwater.controller.core.change_min_isr import after_min_isr_change
 from highwater.controller.core.membership import change_nodes
 from highwater.controller.core.tail_check import has_its_tail
 from highwater.model.cluster import NodeState
+from highwater.partition.core.producers import ProducerStates
 from highwater.partition.core.replica import Replica
+from highwater.partition.data_plane.verified_appends import VerifiedAppends
+from highwater.partition.transactions.runtime import TransactionCoordinator
 from tests.sim.gateways import Gateway
 from tests.sim.node import NodeProcess
 
@@ -41,6 +44,11 @@ class Bug:
     has_its_tail: Callable[..., bool] = _has_its_tail
     """Of the former node, its lineage, and both boot ids."""
     after_min_isr_change: Callable[..., Any] = after_min_isr_change
+    transactional: bool = False
+    """Every seed that is tried with it has transactions."""
+    producer_states: Callable[[], ProducerStates] = ProducerStates
+    verified_appends: Callable[..., VerifiedAppends] = VerifiedAppends
+    coordinator: Callable[..., TransactionCoordinator] = TransactionCoordinator
 
 
 NO_BUG = Bug()

@@ -31,7 +31,6 @@ from tests.sim.controller_bugs import (
     reassigns_without_asking,
     trusts_boot_ids,
 )
-from tests.sim.disk import Entry
 from tests.sim.gateways import Gateway
 from tests.sim.late_bugs import (
     AcknowledgesBeforeTheWrite,
@@ -51,7 +50,9 @@ from tests.sim.late_bugs import (
     with_asked,
     with_disk,
 )
+from tests.sim.log_producers import Entry
 from tests.sim.node import NodeProcess
+from tests.sim.txn.known_bugs import TRANSACTIONAL_BUGS
 
 # ---- replicas ----
 
@@ -461,4 +462,5 @@ BUGS = (
     ),
     Bug(name="counts-unkept-starts", seed=10, replica=CountsUnkeptStarts, source="R18"),
     Bug(name="deletes-alone", seed=10, replica=DeletesAlone, source="R18, KIP-107"),
+    *TRANSACTIONAL_BUGS,
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.core.replica import ACKS_ALL
-from tests.sim.disk import Entry
+from tests.sim.log_producers import Entry
 
 if TYPE_CHECKING:
     from tests.sim.world import World

@@ -20,9 +20,8 @@ import random
 
 from highwater.partition.core.leader_epochs import LeaderEpochCache
 from highwater.partition.core.lineage import NOTHING, failed
-from highwater.partition.core.producers import ProducerStates
-
-Entry = tuple[int, int, int, int]
+from highwater.partition.core.replica_effects import BeginEpochBehind
+from tests.sim.log_producers import Entry, LogProducers
 
 
 class SimLog:
@@ -38,6 +37,7 @@ class SimLog:
         "high_watermark",
         "kept_start",
         "lineage",
+        "noted",
         "opened_end",
         "producers",
         "recovery_point",
@@ -48,7 +48,7 @@ class SimLog:
         "writing",
     )
 
-    def __init__(self, flush_messages: int = 0) -> None:
+    def __init__(self, flush_messages: int = 0, noted: LogProducers | None = None) -> None:
         """`flush_messages` is the topic's flush.messages; 0 never asks for a flush."""
         self.base = 0
         """Offset of entries[0]."""
@@ -57,7 +57,8 @@ class SimLog:
         """The checkpoint of the log start: after a crash the log begins there or later."""
         self.entries: list[Entry] = []
         self.epochs = LeaderEpochCache()
-        self.producers = ProducerStates()
+        self.noted = noted or LogProducers()
+        self.producers = self.noted.states
         self.high_watermark = 0
         """The checkpoint."""
         self.lineage = NOTHING
@@ -84,8 +85,7 @@ class SimLog:
         self.entries.append(entry)
         if entry[0] > self.epochs.latest:
             self.epochs.assign(entry[0], offset)
-        if entry[2] >= 0:
-            self.producers.record_append(entry[2], 0, entry[3], offset, 0, 0)
+        self.noted.note(offset, entry)
 
     def begin_writing(self, entries: list[Entry]) -> None:
         """The entries are not in the log yet, but their epoch is known."""
@@ -101,6 +101,13 @@ class SimLog:
             self.epochs.truncate_from_end(self.end)
             for entry in entries[: rng.randint(0, len(entries))]:
                 self.append(entry)
+
+    def begin_epoch_behind(self, wanted: BeginEpochBehind) -> None:
+        """The records of a late write are of another epoch than the cache has."""
+        self.epochs.truncate_from_end(wanted.late_offset)
+        self.epochs.assign(wanted.late_epoch, wanted.late_offset)
+        if wanted.leader_epoch >= 0:
+            self.epochs.assign(wanted.leader_epoch, wanted.start_offset)
 
     @property
     def flushed_end(self) -> int:
@@ -134,6 +141,7 @@ class SimLog:
         self.epochs.clear()
         self.recovery_point = self.opened_end = offset
         self.truncations += 1
+        self.noted.files_are_lost()
         self._rebuild_producers()
 
     def _cut_at(self, end: int) -> None:
@@ -204,11 +212,8 @@ class SimLog:
         for number, entry in enumerate(self.entries):
             if self.base + number >= self.start and entry[0] > self.epochs.latest:
                 self.epochs.assign(entry[0], self.base + number)
+        self.noted.files_are_lost()
         self._rebuild_producers()
 
     def _rebuild_producers(self) -> None:
-        self.producers.clear()
-        record = self.producers.record_append
-        for offset, (_, _, pid, sequence) in enumerate(self.entries, self.base):
-            if pid >= 0:
-                record(pid, 0, sequence, offset, 0, 0)
+        self.noted.rebuild(self.base, self.entries)

@@ -9,12 +9,15 @@ when a flush has ended.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from highwater.partition.core import replica_events as on
+from highwater.partition.core.producers import ACCEPT
 from highwater.partition.core.transitions import Role
 from tests.sim.deletions import Deletions
-from tests.sim.disk import Entry, SimLog
+from tests.sim.disk import SimLog
+from tests.sim.log_producers import Entry
 
 if TYPE_CHECKING:
     from tests.sim.node import NodeProcess
@@ -25,16 +28,29 @@ PAUSED_MS = 20
 """A process that is paused gets the answers of its disk later."""
 
 
+def judge_idempotent(log: SimLog, group: Produce) -> int:
+    """As `ProducerStates.check`."""
+    if group.pid < 0:
+        return ACCEPT
+    return log.producers.check(group.pid, 0, group.sequence, group.sequence)
+
+
+Client = int | Callable[[str, tuple[Any, ...]], None]
+"""On the network, or in the node's process: then it is called with the answer."""
+
+
 class Produce(NamedTuple):
     """A client's request."""
 
-    client: int
+    client: Client
     request: int
     epoch: int
     acks: int
     value: int
     pid: int
     sequence: int
+    judge: Callable[[SimLog, Produce], int] = judge_idempotent
+    """What the log says of it: `ACCEPT`, where it is already, or minus an error code."""
 
 
 class FollowerWrite(NamedTuple):

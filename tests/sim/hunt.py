@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 
 from highwater.partition.core.transitions import IllegalTransitionError
 from tests.sim.bug import NO_BUG, Bug
 from tests.sim.bugs import BUGS
-from tests.sim.world import EVENTS, run_seed
+from tests.sim.simulation import run_seed
+from tests.sim.world import EVENTS
 
 SEEDS_PER_TASK = 25
 BUG_SEEDS_MAX = 1_000
@@ -35,37 +37,33 @@ class Outcome:
     """The failure is none of `VIOLATIONS`."""
 
 
-def try_seed(seed: int, bug: Bug = NO_BUG, events: int = EVENTS) -> Outcome:
+def try_seed(
+    seed: int, bug: Bug = NO_BUG, events: int = EVENTS, *, transactions: bool = False
+) -> Outcome:
     """Never raises, so that a sweep says which seed it was and goes on."""
     try:
-        world = run_seed(seed, bug, events=events)
+        simulation = run_seed(seed, bug, events=events, transactions=transactions)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is this seed's outcome
         failure = f"{type(error).__name__}: {error}"
         return Outcome(seed, 0, 0, 0, 0, failure, crashed=not isinstance(error, VIOLATIONS))
-    return Outcome(
-        seed,
-        world.events,
-        world.observer.end,
-        world.controller.partition.leader_epoch,
-        world.observer.losses,
-        "",
-    )
+    return Outcome(seed, *simulation.summary(), "")
 
 
-def _try_some(seeds: range) -> list[Outcome]:
-    return [try_seed(seed) for seed in seeds]
+def _try_some(seeds: range, *, transactions: bool = False) -> list[Outcome]:
+    return [try_seed(seed, transactions=transactions) for seed in seeds]
 
 
-def try_seeds(seeds: range, processes: int) -> Iterator[Outcome]:
-    """Outcomes in the order of the seeds."""
+def try_seeds(seeds: range, processes: int, *, transactions: bool = False) -> Iterator[Outcome]:
+    """Outcomes in the order of the seeds. `transactions`: all have some."""
+    some = partial(_try_some, transactions=transactions)
     step = SEEDS_PER_TASK
     tasks = [range(first, min(first + step, seeds.stop)) for first in seeds[::step]]
     if processes <= 1:
         for task in tasks:
-            yield from _try_some(task)
+            yield from some(task)
         return
     with get_context("spawn").Pool(processes) as pool:
-        for outcomes in pool.imap(_try_some, tasks):
+        for outcomes in pool.imap(some, tasks):
             yield from outcomes
 
 

@@ -11,8 +11,8 @@ from highwater.partition.core import replica_events as on
 from highwater.partition.core.replica import Replica
 from highwater.partition.core.transitions import Role
 from tests.sim.asked_hand_over import AskedHandOver
-from tests.sim.disk import Entry
 from tests.sim.disk_writes import DiskWrites, FollowerWrite, Produce
+from tests.sim.log_producers import Entry
 from tests.sim.node import NodeProcess
 
 

@@ -20,8 +20,9 @@ from highwater.partition.core.succession import have_all, successors
 from highwater.partition.core.transitions import Role
 from tests.sim.asked_hand_over import CATCH_UP_MS, AskedHandOver
 from tests.sim.commit_queue import CommitQueue
-from tests.sim.disk import Entry, SimLog
-from tests.sim.disk_writes import DiskWrites, FollowerWrite, Produce
+from tests.sim.disk import SimLog
+from tests.sim.disk_writes import Client, DiskWrites, FollowerWrite, Produce
+from tests.sim.log_producers import Entry
 from tests.sim.network import CONTROLLER
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ ALTER_PATIENCE_MS = 200
 REGISTER_EVERY_MS = 120
 ALIVE_PATIENCE_MS = 400
 
-Waiter = tuple[int, int, int]
+Waiter = tuple[Client, int, int]
 """Client, its request, and the offset of the entry."""
 
 
@@ -70,6 +71,7 @@ class NodeProcess:
         )
         log.reopen()
         self.replica = self._open_replica(node_epoch=-1)
+        self.part = world.site.part(self)
 
     def _open_replica(self, node_epoch: int) -> Any:
         log = self.log
@@ -100,18 +102,9 @@ class NodeProcess:
             if self.replica.node_epoch < 0:
                 self._register()
             else:
-                world.network.send(
-                    self.node,
-                    CONTROLLER,
-                    "on_heartbeat",
-                    (
-                        self.node,
-                        self.replica.node_epoch,
-                        self.revision,
-                        self.wants_shutdown,
-                        (world.now, self.out_of_service),
-                    ),
-                )
+                state = (self.node, self.replica.node_epoch, self.revision, self.wants_shutdown)
+                failed = (world.now, self.out_of_service)
+                world.network.send(self.node, CONTROLLER, "on_heartbeat", (*state, failed))
             self.handle(on.LagChecked(now_ms=self.now_ms()))
             if self.replica.role is Role.FOLLOWER and (
                 self.fetch_sent_ms is None or world.now - self.fetch_sent_ms >= FETCH_PATIENCE_MS
@@ -125,6 +118,7 @@ class NodeProcess:
                 and not self.log.stalled
             ):
                 self.log.sync(self.replica.high_watermark)
+            self.part.tick()
         world.after(world.options.tick_ms, self.tick)
 
     def stop(self) -> None:
@@ -319,8 +313,9 @@ class NodeProcess:
                 self.told.clear()
                 self.log.epochs.assign(wanted.leader_epoch, wanted.start_offset)
                 observer.leads(self)
+                self.part.leads()
             case effect.BeginEpochBehind():
-                self._begin_epoch_behind(wanted)
+                self.log.begin_epoch_behind(wanted)
             case effect.StopLeading():
                 self.stop_leading()
             case effect.StartFollowing():
@@ -336,13 +331,6 @@ class NodeProcess:
                 self.log.restart_at(wanted.offset)
                 observer.restarted(self)
                 self._truncated()
-
-    def _begin_epoch_behind(self, wanted: effect.BeginEpochBehind) -> None:
-        epochs = self.log.epochs
-        epochs.truncate_from_end(wanted.late_offset)
-        epochs.assign(wanted.late_epoch, wanted.late_offset)
-        if wanted.leader_epoch >= 0:
-            epochs.assign(wanted.leader_epoch, wanted.start_offset)
 
     def _cut(self, offset: int) -> None:
         self.world.observer.truncates(self, offset)
@@ -369,6 +357,7 @@ class NodeProcess:
             self.reply(client, "on_unknown", (request,))
         self.disk.give_up()
         self.parked.clear()
+        self.part.stops_leading()
 
     def high_watermark_moved(self) -> None:
         self.world.observer.committed(self)
@@ -376,9 +365,16 @@ class NodeProcess:
             self.world.observer.acknowledges(self, offset)
             self.reply(client, "on_appended", (request, offset))
         self.answer_parked()
+        self.part.high_watermark_moved()
 
-    def reply(self, client: int, name: str, args: tuple[Any, ...]) -> None:
-        self.world.network.send(self.node, client, name, args)
+    def reply(self, client: Client, name: str, args: tuple[Any, ...]) -> None:
+        if isinstance(client, int):
+            self.world.network.send(self.node, client, name, args)
+        else:
+            client(name, args)
+
+    def on_part(self, name: str, args: tuple[Any, ...]) -> None:
+        getattr(self.part, name)(*args)
 
     # ---- follower ----
 
@@ -541,15 +537,14 @@ class NodeProcess:
         if self.disk.busy and not waited:
             self.disk.wait(group)
             return
-        pid, sequence = group.pid, group.sequence
-        verdict = log.producers.check(pid, 0, sequence, sequence) if pid >= 0 else ACCEPT
+        verdict = group.judge(log, group)
         if verdict < ACCEPT:
             self.refuse(group, -verdict)
             return
         if verdict > ACCEPT:
             self.commit(group, verdict, new=False)
             return
-        entry = (replica.leader_epoch, group.value, pid, sequence)
+        entry = (replica.leader_epoch, group.value, group.pid, group.sequence)
         if waited and log.stalled:
             self.disk.write_later([entry], group)
             return

@@ -15,7 +15,7 @@ from highwater.model.cluster import PartitionState
 from highwater.partition.core import invariants
 from highwater.partition.core.replica import Replica
 from highwater.partition.core.transitions import Role
-from tests.sim.disk import Entry
+from tests.sim.log_producers import Entry
 from tests.sim.node import NodeProcess
 
 if TYPE_CHECKING:

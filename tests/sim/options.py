@@ -8,7 +8,7 @@ tenth of the real defaults, so that 2 000 events hold a dozen elections.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 FAULTS = (
     "kill",
@@ -53,6 +53,12 @@ LEAVING_SHARE = 0.2
 DELETING_SHARE = 0.2
 """Seeds in which clients delete records."""
 DELETING_SEED = 777
+TRANSACTIONAL_SHARE = 0.02
+"""Seeds with a cluster of several partitions and transactions: each costs as much as several."""
+TRANSACTIONAL_SEED = 1
+NOT_WITH_TRANSACTIONS = frozenset({"change_min_isr", "retention", *MOVES, *LED_BY_ADDED})
+"""Records may be lost with the first one, and go with the second one before consumers have read them.
+Moves often leave a single replica, which takes nothing as min.insync.replicas is 2."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +97,13 @@ class Options:
     """Clients ask for DeleteRecords."""
     flush_messages: int = 0
     """The topic's flush.messages; 0 leaves flushes to the kernel."""
+    transactions: bool = False
+    """Several partitions, with a transaction coordinator and clients of their own."""
+    applications: int = 3
+    """Transactional ids."""
+    old_clients: int = 0
+    """Of these, whose producers know transaction.version 0 only (before KIP-890)."""
+    transaction_timeout_ms: int = 800
     lag_ms: int = 300
     tick_ms: int = 100
     produce_ms: int = 40
@@ -102,8 +115,41 @@ class Options:
         return self.unclean or self.reckless or one
 
 
-def draw(seed: int) -> Options:
-    """The options of a seed."""
+def draw(seed: int, *, transactions: bool = False) -> Options:
+    """The options of a seed; with transactions if it has them, or if that is asked for."""
+    chance = random.Random(seed * 86_028_121 + TRANSACTIONAL_SEED)
+    options = _draw(seed)
+    if chance.random() < TRANSACTIONAL_SHARE or transactions:
+        return _with_transactions(options, chance)
+    return options
+
+
+def _with_transactions(options: Options, chance: random.Random) -> Options:
+    """No record may be lost or deleted: then all can be judged to the end."""
+    return replace(
+        options,
+        transactions=True,
+        applications=chance.choice((3, 5, 8)),
+        produce_ms=chance.choice((1, 10, 40)),
+        old_clients=chance.choice((0, 1, 2, 8)),
+        transaction_timeout_ms=chance.choice((400, 800, 1_500)),
+        replicas=chance.choice((2, 3, 3, 3)),
+        spares=0,
+        min_isr=2,
+        fault_every_ms=chance.choice((400, 1_200, 3_000)),
+        unclean=False,
+        reckless=False,
+        deletes=False,
+        idempotent=0,
+        plain=0,
+        acks_one=False,
+        consumers=0,
+        faults=tuple(name for name in options.faults if name not in NOT_WITH_TRANSACTIONS)
+        or ("kill",),
+    )
+
+
+def _draw(seed: int) -> Options:
     rng = random.Random(seed * 2_654_435_761 + 1)
     replicas = rng.choice((3, 3, 3, 3, 2, 4, 5))
     share = rng.uniform(0.15, 0.7)

@@ -7,8 +7,9 @@ import pytest
 
 from tests.sim.bug import Bug
 from tests.sim.bugs import BUGS
-from tests.sim.disk import Entry, SimLog
+from tests.sim.disk import SimLog
 from tests.sim.hunt import BUG_SEEDS_MAX, find_bug, try_seed
+from tests.sim.log_producers import Entry
 
 NAMES = [bug.name for bug in BUGS]
 TRACK_RECORD = Path(__file__).parent.parent / "robustness" / "TRACK_RECORD.md"
@@ -36,7 +37,8 @@ def test_the_recorded_seed_finds_it(bug: Bug) -> None:
     outcome = try_seed(bug.seed, bug)
     assert outcome.failure, f"{bug.name} is not found any more"
     assert not outcome.crashed, outcome.failure
-    assert try_seed(bug.seed).failure == "", "the seed passes without it"
+    without = try_seed(bug.seed, transactions=bug.transactional)
+    assert without.failure == "", "the seed passes without it"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ import os
 import pytest
 
 from tests.sim.hunt import try_seed, try_seeds
-from tests.sim.world import EVENTS, run_seed
+from tests.sim.simulation import run_seed
+from tests.sim.world import EVENTS
 
 HANDFUL = 12
 ONCE_FAILED = (620, 6_702, 23_416)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from heapq import heappop, heappush
 from typing import Any
 
 from highwater.partition.core import invariants
@@ -17,12 +16,14 @@ from tests.sim.bug import NO_BUG, Bug
 from tests.sim.clients import Consumer, make_producers
 from tests.sim.controller import SimController
 from tests.sim.disk import SimLog
+from tests.sim.event_queue import EventQueue
 from tests.sim.faults import Faults
 from tests.sim.gateways import Gateways
 from tests.sim.network import CLIENTS, CONTROLLER, GATEWAY, Network
 from tests.sim.node import NodeProcess
 from tests.sim.observer import Observer, ViolationError
-from tests.sim.options import Options, draw
+from tests.sim.options import Options
+from tests.sim.site import ALONE, Site
 
 EVENTS = 2_000
 HEAL_MS_MAX = 6_000
@@ -36,24 +37,30 @@ class World:
     """Built for one seed, run once."""
 
     def __init__(
-        self, options: Options, bug: Bug = NO_BUG, trace: Callable[[str], None] | None = None
+        self,
+        options: Options,
+        bug: Bug = NO_BUG,
+        trace: Callable[[str], None] | None = None,
+        *,
+        site: Site = ALONE,
+        queue: EventQueue | None = None,
     ) -> None:
+        """`queue` is shared by the partitions of one cluster, `site` is what they have in common."""
         self.options = options
+        self.site = site
         self.bug = bug
         self.trace = trace
         self.rng = random.Random(options.seed)
         self.disk_random = random.Random(options.seed * 69_069 + 11)
         """How long writes and flushes take; of its own, as most seeds have none that take time."""
-        self.now = 0
-        self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
-        self._age = 0
+        self.queue = queue or EventQueue()
         self.events = 0
         self._values = 0
         self._producer_ids = 0
         self._incarnations = 0
         self.nodes = list(range(1, options.replicas + options.spares + 1))
         self.boot_ids = {node: f"boot-{node}" for node in self.nodes}
-        self.logs = {node: SimLog(options.flush_messages) for node in self.nodes}
+        self.logs = {node: self._new_log() for node in self.nodes}
         self.processes: dict[int, Any] = {}
         self.network = Network(self)
         self.observer = Observer(self)
@@ -68,14 +75,16 @@ class World:
 
     # ---- time ----
 
+    @property
+    def now(self) -> int:
+        return self.queue.now
+
     def after(self, delay_ms: int, action: Callable[..., None], *args: Any) -> None:
         """Queues an event."""
-        self._age += 1
-        heappush(self._queue, (self.now + delay_ms, self._age, action, args))
+        self.queue.add(delay_ms, self, action, args)
 
-    def step(self) -> None:
+    def carry_out(self, action: Callable[..., None], args: tuple[Any, ...]) -> None:
         """One event, and every invariant after it."""
-        self.now, _, action, args = heappop(self._queue)
         self.events += 1
         action(*args)
         self.observer.check()
@@ -84,6 +93,7 @@ class World:
             if process is not None:
                 invariants.check(process.replica)
                 self.observer.sees(process)
+        self.site.checked(self)
 
     def say(self, what: str) -> None:
         """A line of the trace."""
@@ -94,6 +104,13 @@ class World:
 
     def run(self, events: int = EVENTS) -> None:
         """The faults, then the healing. Raises ViolationError or InvariantViolationError."""
+        self.begin()
+        while self.events < events:
+            self.queue.step()
+        self._heal()
+
+    def begin(self) -> None:
+        """Queues what goes on from itself."""
         for number, node in enumerate(self.nodes):
             self.after(1 + number * START_STAGGER_MS, self.start, node)
         self.after(5, self.controller.tick)
@@ -104,12 +121,9 @@ class World:
         self.after(200, self.faults.tick)
         if self.options.deletes:
             self.after(250, self.faults.delete_records)
-        while self.events < events:
-            self.step()
-        self._heal()
 
-    def _heal(self) -> None:
-        """R16: without faults everything comes back, within a bounded number of events."""
+    def end_faults(self) -> None:
+        """From now on nothing fails, and what has failed was repaired."""
         if self.trace is not None:
             self.say("healing")
         self.faults.active = False
@@ -127,19 +141,24 @@ class World:
                 self.restart(node)  # It was repaired.
             elif process.paused:
                 self.faults.resume(process)
+
+    def _heal(self) -> None:
+        """R16: without faults everything comes back, within a bounded number of events."""
+        self.end_faults()
         goal = [producer.acknowledged for producer in self.producers]
         end = self.observer.end
         deadline_ms, events_max = self.now + HEAL_MS_MAX, self.events + HEAL_EVENTS_MAX
         missing = "nothing was tried"
         while self.now < deadline_ms and self.events < events_max:
             for _ in range(HEAL_CHECK_EVERY):
-                self.step()
-            missing = self._missing(goal, end)
+                self.queue.step()
+            missing = self.missing(goal, end)
             if not missing:
                 return
         raise ViolationError(f"R16: not healed within {HEAL_MS_MAX} ms: {missing}")
 
-    def _missing(self, goal: list[int], end: int) -> str:
+    def missing(self, goal: list[int], end: int) -> str:
+        """What has not come back: `goal` are the producers' acknowledged records, `end` the log's."""
         partition = self.controller.partition
         leader = self.processes.get(partition.leader) if partition.leader > 0 else None
         if leader is None:
@@ -212,17 +231,20 @@ class World:
         self.observer.damages(node, self._incarnations + 1)
 
     def replace_disk(self, node: int) -> None:
-        self.logs[node] = SimLog(self.options.flush_messages)
+        self.logs[node] = self._new_log()
         self.observer.kept.pop(node, None)
 
     def delete_log(self, node: int) -> SimLog:
         """The node has no replica any more: an empty log on the same disk, for the next one."""
         before = self.logs[node]
-        log = self.logs[node] = SimLog(self.options.flush_messages)
+        log = self.logs[node] = self._new_log()
         log.lineage, log.full = before.lineage, before.full
         log.stalled, log.hangs_until_ms = before.stalled, before.hangs_until_ms
         self.observer.removed(node)
         return log
+
+    def _new_log(self) -> SimLog:
+        return SimLog(self.options.flush_messages, self.site.producers(self))
 
     # ---- numbers ----
 
@@ -234,15 +256,7 @@ class World:
         self._producer_ids += 1
         return self._producer_ids
 
-
-def run_seed(
-    seed: int,
-    bug: Bug = NO_BUG,
-    *,
-    events: int = EVENTS,
-    trace: Callable[[str], None] | None = None,
-) -> World:
-    """Runs a seed to its end; the world, or ViolationError."""
-    world = World(draw(seed), bug, trace)
-    world.run(events)
-    return world
+    def summary(self) -> tuple[int, int, int, int]:
+        """Events, committed records, leader epochs, allowed losses."""
+        epoch = self.controller.partition.leader_epoch
+        return self.events, self.observer.end, epoch, self.observer.losses

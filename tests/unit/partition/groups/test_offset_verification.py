@@ -4,6 +4,7 @@ import pytest
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.transactions import TransactionMarker
+from highwater.partition.coordinator.shard_host import HostSettings
 from tests.unit.partition.coordinator.memory_log import MemoryLog
 from tests.unit.partition.coordinator.waiting import until
 from tests.unit.partition.groups.handlers.test_txn_offset_commit import message
@@ -86,6 +87,34 @@ async def test_while_a_marker_is_on_its_way_the_coordinator_is_asked():
     assert told == [0]
     node.submit(message(), 3)
     assert len(node.verifier.asked) == 1
+
+
+async def test_a_marker_that_is_too_late_for_an_answer_is_still_on_its_way():
+    """Offsets that came behind it would begin a transaction that nobody ends, or be refused by the log
+    when it is their turn."""
+    log = MemoryLog(hold=True)
+    node = await Node(log, settings=HostSettings(commit_timeout_ms=20)).lead()
+    node.verifier.answers = False
+    node.log.open.add((7, 2))
+    told = []
+    node.coordinator.write_marker(0, 1, ABORT, told.append)
+    await until(lambda: told == [ErrorCode.COORDINATOR_NOT_AVAILABLE])
+    node.submit(message(), 3)
+    assert len(node.verifier.asked) == 1
+    node.log.commit()
+    node.submit(message(), 3)
+    assert len(node.verifier.asked) == 1
+    assert told == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+
+
+async def test_a_marker_that_the_log_refuses_is_not_on_its_way():
+    node = await leader(in_call=True)
+    node.log.open.add((7, 2))
+    node.log.fail_with = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    told = []
+    node.coordinator.write_marker(0, 1, ABORT, told.append)
+    assert told == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert not node.coordinator._verification._ending
 
 
 async def test_a_client_that_is_gone():

@@ -16,6 +16,11 @@ _TOLD: Final[Mapping[int, ErrorCode]] = {
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    # Of a transaction whose marker waited for the log when this was decided: the shard, loaded again,
+    # decides anew.
+    ErrorCode.INVALID_PRODUCER_EPOCH: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.INVALID_TXN_STATE: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.TRANSACTION_COORDINATOR_FENCED: ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }
 
 

@@ -1,0 +1,1 @@
+"""Transactions in the simulation: a cluster of several partitions, its coordinators and its clients."""

@@ -1,0 +1,237 @@
+"""What a node's process has beside its replica in a cluster with transactions.
+
+The product's own classes, put together as `node.coordinators.NodeCoordinators` does it: verification of
+transactional appends, markers, and where the replica is one of a coordinator's topic, the coordinator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from highwater.hop.append import AppendGroup, Failure, TransactionalWrite
+from highwater.hop.coordinator import CoordinatorCall
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.cluster import ClusterImage
+from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.partition.coordinator.coordinator_log import DataPlaneLog
+from highwater.partition.core.replica import ACKS_ALL
+from highwater.partition.data_plane.markers import Markers
+from highwater.partition.data_plane.verified_appends import AppendVerification
+from highwater.partition.node.marker_link import MarkerLink
+from highwater.partition.node.verifier_link import VerifierLink
+from highwater.partition.transactions.partition_verifier import PartitionVerifier
+from highwater.partition.transactions.runtime import TransactionCoordinator
+from highwater.runtime.tasks import TaskOwner
+from tests.sim.node import FETCH_ENTRIES_MAX
+from tests.sim.site import ProcessPart
+from tests.sim.txn.calls import ServedCalls, SimCalls
+from tests.sim.txn.coordinators import Coordinator
+from tests.sim.txn.log_files import TransactionalProducers
+from tests.sim.txn.loop import SimLoop
+from tests.sim.txn.plane import SimPlane, SimReplica
+
+if TYPE_CHECKING:
+    from tests.sim.node import NodeProcess
+    from tests.sim.txn.cluster import Cluster
+
+ELSEWHERE = -1
+"""The node id that links take for their own: no peer is in this process."""
+SNAPSHOT_SHARE = 0.3
+
+
+class SimCoordinatorLog(DataPlaneLog):
+    """Reads the simulated log; all else is the product's."""
+
+    def __init__(self, plane: SimPlane, process: NodeProcess, cluster: Cluster) -> None:
+        super().__init__(plane)  # type: ignore[arg-type]  # as much of a data plane as it uses.
+        self._process = process
+        self._batches = cluster.batches
+
+    def read(self, partition: int, offset: int, max_bytes: int) -> bytes:
+        log = self._process.log
+        found = bytearray()
+        for number, entry in enumerate(log.read(offset, log.end), offset):
+            data = self._batches.placed(entry[1], number, entry[0])
+            if found and len(found) + len(data) > max_bytes:
+                break
+            found += data
+        return bytes(found)
+
+    def recheck(self, partition: int, offset: int) -> None:
+        raise AssertionError("no batch is damaged here")
+
+
+class Node(ProcessPart):
+    """From the start of a process to its end."""
+
+    def __init__(self, process: NodeProcess, cluster: Cluster, name: str) -> None:
+        self.process = process
+        self.cluster = cluster
+        self.loop = SimLoop(process)  # type: ignore[abstract]  # what coordinators use is there.
+        self.tasks = TaskOwner(self._task_failed)
+        topic = cluster.topics[name]
+        self.replica = SimReplica(process, topic.topic_id, name)
+        self.plane = SimPlane(process, self.replica, cluster.batches, self.loop)
+        self.markers = Markers(self.plane)  # type: ignore[arg-type]
+        self.calls = SimCalls(process, cluster, name)
+        self._served = ServedCalls(self)
+        shared: dict[str, Any] = {"node_id": lambda: ELSEWHERE, "calls": self.calls}
+        self._verifier_link = VerifierLink(submit=self.submit, tasks=self.tasks, **shared)
+        self.verifier = PartitionVerifier(self._verifier_link, call_soon=self.loop.call_soon)
+        self.marker_link = MarkerLink(find_target=lambda *_: None, tasks=self.tasks, **shared)
+        self.verified = cluster.bug.verified_appends(
+            self.replica,
+            AppendVerification(self.verifier, self.loop.call_later),
+            self._append,
+        )
+        self.coordinator: Coordinator | None = None
+        if topic.internal:
+            log = SimCoordinatorLog(self.plane, process, cluster)
+            log.topic = topic
+            self.coordinator = self.loop.run(cluster.coordinators.open, self, log)
+        self._follow_image()
+
+    def _task_failed(self, name: str, error: BaseException) -> None:
+        raise AssertionError(f"task {name} failed") from error
+
+    # ---- the replica's role ----
+
+    def leads(self) -> None:
+        self._follow_image()
+        if self.coordinator is not None:
+            self.loop.run(self.coordinator.become_leader, 0, self.replica.leader_epoch)
+        self.replica.tell_listeners()
+
+    def stops_leading(self) -> None:
+        if self.coordinator is not None:
+            self.loop.run(self.coordinator.resign, 0)
+        self.process.log.producers.verifications.clear()
+        self.loop.run(self.verified.leader_gone)
+        self.replica.tell_listeners()
+
+    def high_watermark_moved(self) -> None:
+        self.loop.run(self.replica.tell_listeners)
+
+    def tick(self) -> None:
+        process = self.process
+        self._follow_image()
+        if (
+            self.replica.states.transactions.seen
+            and not process.log.writing
+            and process.disk.idle
+            and process.world.disk_random.random() < SNAPSHOT_SHARE
+        ):
+            noted = process.log.noted
+            assert isinstance(noted, TransactionalProducers)
+            noted.take_snapshot(process.log.end)
+        if not isinstance(self.coordinator, TransactionCoordinator):
+            self.cluster.observer.looks_at(self)
+
+    def _follow_image(self) -> None:
+        image: ClusterImage = self.cluster.image()
+        self._verifier_link.image_changed(image)
+        self.marker_link.image_changed(image)
+        if isinstance(self.coordinator, TransactionCoordinator):
+            self.loop.run(self.coordinator.image_changed)
+
+    # ---- calls ----
+
+    def submit(self, call: CoordinatorCall) -> None:
+        if self.coordinator is None:
+            call.reply(ErrorCode.NOT_COORDINATOR, b"")
+        else:
+            self.coordinator.submit(call)
+
+    def on_call(self, *args: Any) -> None:
+        self.loop.run(self._served.serve, *args)
+
+    def on_called(self, number: int, data: bytes) -> None:
+        self.loop.run(self.calls.answered, number, data)
+
+    def on_request(self, client: int, request: int, key: int, version: int, body: bytes) -> None:
+        """A client's call to the coordinator, as the gateway would pass it on."""
+        call = CoordinatorCall(
+            api_key=key,
+            api_version=version,
+            instance=DEFAULT_INSTANCE,
+            client_id="",
+            client_host="",
+            body=body,
+            partition=0,
+            deadline_ms=60_000,
+            reply=lambda code, answer: self._tell(
+                client, "on_response", (request, code, bytes(answer))
+            ),
+        )
+        self.loop.run(self.submit, call)
+
+    def _tell(self, client: int, name: str, args: tuple[Any, ...]) -> None:
+        self.process.world.network.send(self.process.node, client, name, args)
+
+    # ---- records in transactions ----
+
+    def on_produce(
+        self, client: int, request: int, epoch: int, value: int, name: str, adds: bool
+    ) -> None:
+        """One batch of a transactional producer."""
+        owner = ClientOwner(partial(self._tell, client), request)
+        group = AppendGroup(self.replica.topic_id, 0, epoch, ACKS_ALL, DEFAULT_INSTANCE, owner)
+        group.batches.append(bytearray(self.cluster.batches[value]))
+        group.nbytes = len(group.batches[0])
+        group.transaction = TransactionalWrite(name, adds)
+        owner.value = value
+        if not self.loop.run(self.verified.takes, group):
+            self._append(group)
+
+    def _append(self, group: AppendGroup) -> None:
+        owner = group.owner
+        assert isinstance(owner, ClientOwner)
+        self.plane.append_one(group, owner.value)
+
+    # ---- consumers ----
+
+    def on_fetch(self, client: int, request: int, epoch: int, offset: int) -> None:
+        """read_committed, as `PartitionReplica.fetch`."""
+        replica, log = self.process.replica, self.process.log
+        code: int = replica.refuse_fetch(epoch)
+        transactions = log.producers.transactions
+        if not code and offset > log.end:
+            code = ErrorCode.OFFSET_OUT_OF_RANGE
+        high = replica.high_watermark
+        if not code and (
+            (offset >= high and high < replica.epoch_start_offset)
+            or not transactions.is_known(high)
+        ):
+            code = ErrorCode.OFFSET_NOT_AVAILABLE
+        entries, aborted = [], []
+        if not code:
+            stable = transactions.last_stable_offset(high)
+            end = max(offset, min(stable, offset + FETCH_ENTRIES_MAX))
+            entries = log.read(offset, end)
+            noted = log.noted
+            assert isinstance(noted, TransactionalProducers)
+            aborted = [one.as_told for one in noted.aborted_in(offset, end)]
+            self.cluster.observer.serves(self, stable, offset, end, aborted)
+        self._tell(client, "on_fetched", (request, code, offset, entries, aborted))
+
+
+class ClientOwner:
+    """Tells a producer what has become of its batch."""
+
+    def __init__(self, tell: Any, request: int) -> None:
+        self._tell = tell
+        self._request = request
+        self.value = -1
+
+    def take_result(
+        self,
+        group: AppendGroup,
+        base_offsets: list[int],
+        failures: Mapping[int, Failure] | None,
+    ) -> bool:
+        """See `AppendOwner`."""
+        code = failures[0].error_code if failures else 0
+        self._tell("on_produced", (self._request, code, base_offsets[0]))
+        return True
