@@ -12,9 +12,9 @@ from enum import Enum
 
 from tests.robustness.faults.fault import Fault, Scene
 from tests.robustness.faults.network_faults import (
+    LAG_S,
     CutOffLeader,
     LeaderWithoutController,
-    LeaderWithoutFollowers,
     MuteLeader,
     NetworkFault,
 )
@@ -96,6 +96,26 @@ class TerminateController(Fault):
         scene.cluster.process(self._ended).start()
 
 
+class LeaderAlone(NetworkFault):
+    """A leader reaches controller and gateways, but no other node: its ISR shrinks to itself, and with
+    min.insync.replicas 2 it decides nothing until they are back. As a coordinator, it has transactions
+    that are open, or decided and not told, meanwhile."""
+
+    id = "F11"
+    title = "a leader sees the controller and no follower"
+
+    def inject(self, scene: Scene) -> None:
+        scene.victim = scene.leader()
+        led = [p.partition for p in scene.view().values() if p.leader == scene.victim]
+        peers = self.nodes(scene, scene.victim)
+        self.network.cut_incoming(scene.victim, peers)
+        self.network.cut_outgoing(scene.victim, peers)
+        begun_s = time.monotonic()
+        alone = {scene.victim}
+        scene.wait(lambda parts: all(parts[p].isr == alone for p in led), 3 * LAG_S, "ISRs of one")
+        scene.note(f"node {scene.victim} alone after {time.monotonic() - begun_s:.1f} s")
+
+
 class CutOffController(NetworkFault):
     """The active controller hears no node, and stays active: it takes all of them for dead."""
 
@@ -170,7 +190,7 @@ def half_cut() -> list[Strike]:
     """Connections of one direction, and of some peers only."""
     return [
         Strike(fault=MuteLeader(), aim=Aim.TRANSACTIONS),
-        Strike(fault=LeaderWithoutFollowers(), aim=Aim.TRANSACTIONS),
+        Strike(fault=LeaderAlone(), aim=Aim.TRANSACTIONS),
         Strike(fault=LeaderWithoutController(), aim=Aim.GROUP),
     ]
 
