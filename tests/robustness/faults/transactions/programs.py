@@ -128,7 +128,7 @@ class JavaCopier(threading.Thread):
             *("--broker-list", bootstrap, "--input-topic", source, "--output-topic", output),
             *("--input-partition", "0", "--group-mode", "--use-group-metadata"),
             *("--transactional-id", transactional_id, "--consumer-group", group),
-            *("--transaction-size", "50", "--enable-random-aborts"),
+            *("--transaction-size", "500", "--enable-random-aborts"),
             *("--transaction-timeout", str(int(TRANSACTION_TIMEOUT_S * 1000))),
         )
         self._history = history
