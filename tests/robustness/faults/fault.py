@@ -21,12 +21,23 @@ ISR_S = 45.0
 
 
 class Scene:
-    """One topic with three replicas under load, for a fault."""
+    """A topic with three replicas, in a cluster under load, for a fault."""
 
     def __init__(
-        self, cluster: ReplicatedCluster, topic: str, workload: Workload, chance: random.Random
+        self,
+        cluster: ReplicatedCluster,
+        topic: str,
+        workload: Workload,
+        chance: random.Random,
+        *,
+        partition: int = 0,
+        progress: Callable[[int, float], None] | None = None,
     ) -> None:
+        """A fault aims at `partition` of the topic, unless it names another one. `progress` waits for
+        so many successes of clients, within a time, if those of the workload are not enough."""
         self.cluster = cluster
+        self._aim = partition
+        self._progress = progress or _of_workload(workload)
         self.topic = topic
         self.workload = workload
         self.chance = chance
@@ -48,15 +59,17 @@ class Scene:
     def view(self) -> Partitions:
         return view(self._bootstrap, self.topic)
 
-    def partition(self, number: int = 0) -> PartitionView:
-        return self.view()[number]
+    def partition(self, number: int | None = None) -> PartitionView:
+        return self.view()[self._aim if number is None else number]
 
-    def leader(self, number: int = 0) -> int:
+    def leader(self, number: int | None = None) -> int:
         """The node that leads a partition; waits until there is one."""
+        if number is None:
+            number = self._aim
         found = self.wait(lambda parts: parts[number].leader >= 0, 30, "a leader")
         return found[number].leader
 
-    def follower(self, number: int = 0) -> int:
+    def follower(self, number: int | None = None) -> int:
         """A node that follows in a partition and is in its ISR."""
         part = self.partition(number)
         return self.chance.choice(sorted(part.isr - {part.leader}))
@@ -92,11 +105,15 @@ class Scene:
 
     def progress(self, count: int = 20, timeout_s: float = 60) -> None:
         """Waits for so many more acknowledgements in each partition."""
-        self.workload.wait_for_progress(count, timeout_s=timeout_s)
+        self._progress(count, timeout_s)
 
     def log_directory(self, node: int, partition: int = 0, topic: str | None = None) -> Path:
         """The partitions of the load's topic, or of another one."""
         return self.cluster.data_dir(node) / f"{topic or self.topic}-{partition}"
+
+
+def _of_workload(workload: Workload) -> Callable[[int, float], None]:
+    return lambda count, timeout_s: workload.wait_for_progress(count, timeout_s=timeout_s)
 
 
 class Fault:

@@ -65,6 +65,28 @@ async def test_ready_means_that_the_peers_settings_are_here():
     accepted.close()
 
 
+async def test_closing_before_there_is_a_socket_says_no_goodbye():
+    """A channel closes while an attempt to connect is under way, and cancels the attempt."""
+    connection = ClientConnection(
+        loop=asyncio.get_running_loop(),
+        settings=LocalSettings(),
+        limits=AbuseLimits(),
+        keepalive=Keepalive(),
+        assembly_bytes_max=1 << 20,
+        on_failure=lambda _name, _error: None,
+        room=lambda: None,
+        drained=lambda _connection: None,
+        lost=lambda _connection, _words: None,
+    )
+    failures = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
+    connection.close("the channel is closed")
+    assert connection.draining
+    await asyncio.sleep(0)
+    assert failures == [], "nobody has sent to a socket that is not there"
+    assert not connection.http2.output.frames
+
+
 async def test_goaway_is_told_once_and_an_idle_connection_closes():
     server = Server()
     connection, events, accepted = await connected(server)

@@ -2,11 +2,16 @@
 //
 //	franz COMMAND BOOTSTRAP REQUEST, or sarama COMMAND BOOTSTRAP REQUEST
 //
+// BOOTSTRAP is one address, or several with commas between them (franz).
+//
 // REQUEST is JSON, or "-" to read it from stdin. Keys, values and header values are base64.
 //
 //	produce {topic, codec, acks, messages}   sends, exits 0 when acknowledged
 //	consume {topic, count, start}            prints `count` records, one JSON object per line
 //	join {group, topic, protocol}            prints events until SIGTERM; the line "commit" commits
+//	transact {topic, transactional_id}       a transaction for each line {abort, messages}: prints its outcome
+//	copy {topic, output, group, transactional_id, prefix}
+//	                                         copies in transactions until SIGTERM, prints their outcomes
 //	version {}                               prints the version of Kafka that it takes the broker for
 package driver
 
@@ -83,6 +88,10 @@ type request struct {
 	Count    int          `json:"count"`
 	Start    int64        `json:"start"`
 	Messages []wireRecord `json:"messages"`
+
+	Output          string `json:"output"`
+	TransactionalID string `json:"transactional_id"`
+	Prefix          string `json:"prefix"`
 }
 
 // Main runs one command with the client that `open` makes, and ends the process.
@@ -127,6 +136,10 @@ func run(open func(bootstrap string) Client) error {
 		member := &lineMember{commits: make(chan chan error)}
 		go member.readCommands(ctx)
 		return client.Join(ctx, asked.Group, asked.Topic, asked.Protocol, member)
+	case "transact":
+		return transact(ctx, client, asked)
+	case "copy":
+		return copyRecords(ctx, client, asked)
 	case "version":
 		version, err := client.Version(ctx)
 		if err == nil {

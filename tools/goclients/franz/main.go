@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -13,10 +14,10 @@ import (
 	"highwater.invalid/goclients/driver"
 )
 
-type franz struct{ bootstrap string }
+type franz struct{ bootstrap []string }
 
 func main() {
-	driver.Main(func(bootstrap string) driver.Client { return franz{bootstrap} })
+	driver.Main(func(bootstrap string) driver.Client { return franz{strings.Split(bootstrap, ",")} })
 }
 
 var codecs = map[string]kgo.CompressionCodec{
@@ -30,7 +31,7 @@ var codecs = map[string]kgo.CompressionCodec{
 var acksOf = map[int]kgo.Acks{-1: kgo.AllISRAcks(), 0: kgo.NoAck(), 1: kgo.LeaderAck()}
 
 func (f franz) open(options ...kgo.Opt) (*kgo.Client, error) {
-	return kgo.NewClient(append(options, kgo.SeedBrokers(f.bootstrap), kgo.ClientID("highwater-conformance"))...)
+	return kgo.NewClient(append(options, kgo.SeedBrokers(f.bootstrap...), kgo.ClientID("highwater-conformance"))...)
 }
 
 func (f franz) Produce(ctx context.Context, topic, codec string, acks int, records []driver.Record) error {

@@ -74,7 +74,6 @@ class PartitionService:
         log: Logger,
         embedded: bool = False,
         observed: bool = False,
-        group_metadata_partitions: int = 50,
     ) -> None:
         """`embedded`: the only node, no gRPC server, no thread for heartbeats; see `local_link`.
 
@@ -103,7 +102,7 @@ class PartitionService:
         self.logs = self._make_logs()
         self.static_configs = static_configs(config)
         self._client = ControllerClient(endpoints)
-        self.coordinators = self._make_coordinators(group_metadata_partitions)
+        self.coordinators = self._make_coordinators()
         self.plane.verify_by(self.coordinators.verifier)
         wanted = config.acks_1_needs_session
         self._session = ControllerSession(clock.monotonic_ms) if wanted else None
@@ -160,7 +159,7 @@ class PartitionService:
             reads_files=self._config.replica_reads_files,
         )
 
-    def _make_coordinators(self, group_metadata_partitions: int) -> NodeCoordinators:
+    def _make_coordinators(self) -> NodeCoordinators:
         return NodeCoordinators(
             self._config,
             plane=self.plane,
@@ -171,7 +170,6 @@ class PartitionService:
             tasks=self._tasks,
             clock=self._clock,
             log=self._log,
-            group_metadata_partitions=group_metadata_partitions,
         )
 
     def _make_replicas(self) -> Replicas:

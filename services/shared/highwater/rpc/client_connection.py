@@ -88,9 +88,13 @@ class ClientConnection:
             self._drained(self)
 
     def close(self, words: str) -> None:
-        """Says goodbye and closes the socket; calls that are not over are lost."""
+        """Says goodbye and closes the socket; calls that are not over are lost.
+
+        If there is no socket yet, the owner cancels `connect`.
+        """
         self._draining = True
-        self.http2.goaway(ErrorCode.NO_ERROR, words)
+        if self.transport.connected:
+            self.http2.goaway(ErrorCode.NO_ERROR, words)
         self.transport.close(words)
 
     # ---- TransportOwner ----

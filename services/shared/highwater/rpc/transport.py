@@ -103,6 +103,11 @@ class Transport(asyncio.BufferedProtocol):
         self.is_unix = False
         """Whether it is a unix socket; known once it is connected."""
 
+    @property
+    def connected(self) -> bool:
+        """Whether there is, or was, a socket."""
+        return self._transport is not None
+
     # ---- asyncio.BufferedProtocol ----
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

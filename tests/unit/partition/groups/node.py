@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.registry import request_codec
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
+from highwater.model.partitioning import coordinator_partition
 from highwater.model.transactions import PartitionWriter
 from highwater.partition.coordinator.shard_host import HostSettings, HostState
 from highwater.partition.groups.core.config import GroupConfig
@@ -90,7 +92,7 @@ class Node:
         self.coordinator = GroupCoordinator(
             log=self.log,
             snapshots=self.snapshots,
-            partitions=partitions,
+            partition_of=partial(coordinator_partition, partitions=partitions),
             clock=clock or SystemClock(),
             logger=logger or silent_logger(),
             config=config,

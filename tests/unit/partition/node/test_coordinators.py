@@ -9,7 +9,7 @@ from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.registry import request_codec
-from highwater.model.ids import DEFAULT_INSTANCE, TRANSACTION_STATE_TOPIC
+from highwater.model.ids import DEFAULT_INSTANCE, GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from highwater.model.partitioning import coordinator_partition
 from highwater.partition.config import PartitionConfig
 from highwater.partition.node.coordinators import NodeCoordinators
@@ -49,7 +49,6 @@ async def node():
         tasks=tasks,
         clock=SystemClock(),
         log=silent_logger(),
-        group_metadata_partitions=10,
     )
     yield made
     await made.stop()
@@ -89,12 +88,20 @@ async def test_both_coordinators_answer(node):
 
 
 async def test_partitions_of_ids(node):
-    assert node.of_group("g") == ("__consumer_offsets", coordinator_partition("g", 10))
+    assert node.of_group("g") == ("__consumer_offsets", coordinator_partition("g", 50))
     assert node.of_transaction("tx") == coordinator_partition("tx", 50)
     topic = replace(topic_state(TRANSACTION_STATE_TOPIC, [(1,)] * 7), internal=True)
     node.roles.became_leader(topic, 0, 1)
     assert node.of_transaction("tx") == coordinator_partition("tx", 7)
     node.roles.resigned(topic, 0)
+
+
+async def test_a_group_belongs_to_a_partition_that_the_topic_has(node):
+    """Also at a node that leads none of them: it sends markers there."""
+    topic = replace(topic_state(GROUP_METADATA_TOPIC, [(2,)] * 7), internal=True)
+    node.before_image(image_of([node_state(1), node_state(2)], [topic]))
+    assert node.of_group("g") == ("__consumer_offsets", coordinator_partition("g", 7))
+    assert coordinator_partition("g", 7) != coordinator_partition("g", 50)
 
 
 async def test_an_image_tells_which_partitions_exist(node):

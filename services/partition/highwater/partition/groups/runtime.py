@@ -16,7 +16,6 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.errors import DecodeError
 from highwater.model.cluster import ClusterImage
 from highwater.model.ids import InstanceId
-from highwater.model.partitioning import coordinator_partition
 from highwater.model.time import Clock
 from highwater.model.transactions import TransactionMarker, TransactionVerifier
 from highwater.partition.coordinator.calls import Handler, ShardCalls, ShardOf
@@ -84,7 +83,7 @@ class GroupCoordinator:
         *,
         log: CoordinatorLog,
         snapshots: SnapshotStore,
-        partitions: int,
+        partition_of: Callable[[str], int],
         clock: Clock,
         logger: Logger,
         config: GroupConfig | None = None,
@@ -93,7 +92,7 @@ class GroupCoordinator:
         default_instance_only: bool = True,
         verifier: TransactionVerifier,
     ) -> None:
-        """`partitions` is the topic's partition count, which never changes."""
+        """`partition_of` finds the topic's partition for a group."""
         self._clock = clock
         self._log = log
         self._verification = OffsetVerification(log, verifier)
@@ -111,7 +110,7 @@ class GroupCoordinator:
         )
         self._calls = ShardCalls(
             self._hosts,
-            partition_of=partial(coordinator_partition, partitions=partitions),
+            partition_of=partition_of,
             default_instance_only=default_instance_only,
         )
 

@@ -8,7 +8,7 @@ from highwater.hop.channels import HopChannels
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.metadata.producer_ids import Allocator, ReadyProducerIds
 from highwater.model.cluster import ClusterImage
-from highwater.model.ids import GROUP_METADATA_TOPIC
+from highwater.model.ids import DEFAULT_INSTANCE, GROUP_METADATA_TOPIC
 from highwater.model.partitioning import coordinator_partition
 from highwater.model.time import Clock
 from highwater.partition.config import PartitionConfig
@@ -36,6 +36,8 @@ marker has a larger epoch than the records (KIP-890). Clients of every version g
 
 STATE_PARTITIONS_DEFAULT: Final = 50
 """transaction.state.log.num.partitions, while the topic does not exist."""
+GROUP_PARTITIONS_DEFAULT: Final = 50
+"""offsets.topic.num.partitions, while the topic does not exist."""
 
 
 class NodeCoordinators:
@@ -55,10 +57,9 @@ class NodeCoordinators:
         tasks: TaskOwner,
         clock: Clock,
         log: Logger,
-        group_metadata_partitions: int,
     ) -> None:
         """`find_target` finds who takes markers of partitions that this node leads."""
-        self._group_partitions = group_metadata_partitions
+        self._image: ClusterImage | None = None
         self.calls = NodeCalls(channels)
         """To other nodes."""
         self._verifier_link = VerifierLink(
@@ -72,7 +73,7 @@ class NodeCoordinators:
         self.groups = GroupCoordinator(
             log=group_log,
             snapshots=FileSnapshotStore(GROUP_SNAPSHOT),
-            partitions=group_metadata_partitions,
+            partition_of=lambda group_id: self.of_group(group_id).partition,
             clock=clock,
             logger=log,
             config=group_config(config),
@@ -128,14 +129,17 @@ class NodeCoordinators:
         return coordinator_partition(transactional_id, count)
 
     def of_group(self, group_id: str) -> TopicPartition:
-        """See `TopicPartitions`."""
-        number = coordinator_partition(group_id, self._group_partitions)
-        return TopicPartition(GROUP_METADATA_TOPIC, number)
+        """See `TopicPartitions`; also for a topic of which this node leads nothing."""
+        image = self._image
+        topic = None if image is None else image.topic(GROUP_METADATA_TOPIC, DEFAULT_INSTANCE)
+        count = GROUP_PARTITIONS_DEFAULT if topic is None else len(topic.partitions)
+        return TopicPartition(GROUP_METADATA_TOPIC, coordinator_partition(group_id, count))
 
     # -- for the rest of the node -------------------------------------------------------------
 
     def before_image(self, image: ClusterImage) -> None:
         """Before the node takes its roles in an image: what these may need to know of it."""
+        self._image = image
         self.calls.image_changed(image)
         self._markers.image_changed(image)
         self._verifier_link.image_changed(image)
