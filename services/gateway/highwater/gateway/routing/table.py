@@ -9,6 +9,7 @@ from struct import Struct
 from typing import Final
 
 from highwater.gateway.core.produce_reply import reply_struct
+from highwater.gateway.routing.near_nodes import NearNodes
 from highwater.hop.append import AppendRoute
 from highwater.hop.ports import NodeLink, ProduceTarget
 from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState, TopicState
@@ -96,9 +97,10 @@ class InstanceTopics:
     A topic that was made anew under its name has another id: the former one is not found any more.
     """
 
-    __slots__ = ("by_id", "by_name", "changes")
+    __slots__ = ("by_id", "by_name", "changes", "near")
 
-    def __init__(self) -> None:
+    def __init__(self, near: NearNodes) -> None:
+        self.near = near
         self.changes = 0
         """How often a route has changed; who has looked one up may have to look again."""
         self.by_name: dict[bytes, TopicRoutes] = {}
@@ -127,6 +129,7 @@ class RoutingTable:
         Without it batches go to the leader's link, and are refused while there is none.
         """
         self._link_to = link_to
+        self._near = NearNodes(link_to)
         self._hold = hold
         self._moves: list[tuple[NodeLink | None, PartitionRoute]] = []
         self._gone: list[TopicId] = []
@@ -167,7 +170,7 @@ class RoutingTable:
         """An instance's topics, also in the future."""
         found = self._instances.get(instance)
         if found is None:
-            found = self._instances[instance] = InstanceTopics()
+            found = self._instances[instance] = InstanceTopics(self._near)
         return found
 
     def topic(self, instance: InstanceId, name: str) -> TopicRoutes | None:
@@ -218,6 +221,7 @@ class RoutingTable:
                 yield
         self._note_fenced(image)
         self.image = image
+        self._near.follow(image)
         self.ahead = {
             key: epoch
             for key, epoch in self.ahead.items()
