@@ -365,11 +365,7 @@ class PartitionReplica(ReplicaRole):
         asked_epoch = asked.current_leader_epoch
         refused = (core.refuse_read if follower_may else core.refuse_fetch)(asked_epoch)
         if refused:
-            result = FetchedPartition(refused)
-            if not self.leading:
-                result.leader = core.leader
-                result.leader_epoch = core.leader_epoch
-            return result
+            return self._refused(refused)
         log = self.log
         offset = asked.fetch_offset
         extent = log.extent
@@ -415,6 +411,14 @@ class PartitionReplica(ReplicaRole):
             result.records = found.data or SegmentRange(found, self.log_dir)
             result.nbytes = found.length
             result.next_offset = found.next_offset
+        return result
+
+    def _refused(self, code: int) -> FetchedPartition:
+        """An error, with the leader if that is another node."""
+        result = FetchedPartition(code)
+        if not self.leading:
+            result.leader = self.core.leader
+            result.leader_epoch = self.core.leader_epoch
         return result
 
     def _diverging(
