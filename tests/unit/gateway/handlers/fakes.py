@@ -458,7 +458,7 @@ class Client:
             port=50_000,
             listener=listener,
         )
-        self.info = ClientInfo(peer, InstanceTopics(NearNodes(lambda _: None)), told_revision)
+        self.info = ClientInfo(peer, InstanceTopics(NearNodes()), told_revision)
         self.cleanups: list[Callable[[], None]] = []
         self.meters = RequestMeters()
 

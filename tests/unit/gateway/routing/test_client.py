@@ -23,7 +23,7 @@ def test_a_client_sees_the_live_table_of_its_instance():
 
 def test_an_authorizer_sees_the_address_that_the_client_came_from():
     peer = Peer(instance=DEFAULT_INSTANCE, node=None, host="", port=0)
-    client = ClientInfo(peer, InstanceTopics(NearNodes(lambda _: None)))
+    client = ClientInfo(peer, InstanceTopics(NearNodes()))
     client.came_from("192.0.2.7", 50_000)
     assert (client.peer.host, client.peer.port) == ("192.0.2.7", 50_000)
     assert client.requester == Requester(ANONYMOUS, DEFAULT_INSTANCE, "192.0.2.7")

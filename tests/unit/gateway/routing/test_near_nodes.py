@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from highwater.gateway.routing.client import Peer
+from highwater.gateway.routing.client import ClientInfo, Peer
 from highwater.gateway.routing.table import RoutingTable
 from highwater.model.cluster import GatewayState
 from highwater.model.ids import DEFAULT_INSTANCE, NodeId
@@ -36,7 +36,7 @@ def peer(node, listener="default"):
 
 
 def near(table, rack, node=1, **changes):
-    return table.topics_of(DEFAULT_INSTANCE).near.of(peer(node, **changes), rack)
+    return ClientInfo(peer(node, **changes), table.topics_of(DEFAULT_INSTANCE)).near(rack)
 
 
 def test_live_nodes_of_the_rack(table):
@@ -71,7 +71,5 @@ def test_a_fetch_at_the_port_of_a_follower_that_is_near_goes_there(
     table, port_of, rack, partition, link
 ):
     routes = table.topic(DEFAULT_INSTANCE, "orders")
-    nearest = table.topics_of(DEFAULT_INSTANCE).near
-    client = peer(port_of)
-    found = nearest.link_for(client, nearest.of(client, rack), routes, routes.partitions[partition])
-    assert found == link
+    near_nodes = near(table, rack, port_of)
+    assert routes.link_for(partition, port_of, near_nodes) == link

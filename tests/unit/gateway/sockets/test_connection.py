@@ -79,7 +79,7 @@ async def connect(handler):
         handler=handler,
         client=ClientInfo(
             Peer(instance=DEFAULT_INSTANCE, node=None, host="", port=0),
-            InstanceTopics(NearNodes(lambda _: None)),
+            InstanceTopics(NearNodes()),
         ),
         loop=loop,
         pool=None,

@@ -175,8 +175,8 @@ class FetchPath:
         refused = False
         denied = unreadable_topics(self._authorizer, session.client, request)
         replica = is_of_replica(request)
-        limits, peer = limits_of(request), session.client.peer
-        near = topics.near.of(peer, limits.rack)
+        limits, port_of = limits_of(request), session.client.peer.node
+        near = session.client.near(limits.rack)
         for topic in request.topics:
             routes = topics.find(topic.topic, topic.topic_id)
             count = len(routes.partitions) if routes is not None else 0
@@ -194,7 +194,7 @@ class FetchPath:
                     route = routes.partitions[asked.partition]
                     link = route.link
                     if near:
-                        link = topics.near.link_for(peer, near, routes, route)
+                        link = routes.link_for(asked.partition, port_of, near)
                     if link is None:
                         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
                 if link is None:

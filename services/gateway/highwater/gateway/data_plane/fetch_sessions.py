@@ -174,7 +174,7 @@ class FetchSessions:
             refused = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
             self._refuse(session, request_bytes, version, correlation_id, refused)
             return
-        near = session.client.topics.near.of(session.client.peer, limits.rack)
+        near = session.client.near(limits.rack)
         if near != fetch_session.near:
             fetch_session.near = near
             fetch_session.routed_at = -1
@@ -293,7 +293,7 @@ def _find_node(
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     else:
         route = routes.partitions[asked.partition]
-        link = topics.near.link_for(client.peer, fetch_session.near, routes, route)
+        link = routes.link_for(asked.partition, client.peer.node, fetch_session.near)
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
     before, cached.link = cached.link, link
     if before is not None and before is not link:

@@ -275,9 +275,9 @@ def _near(
     session: ClientSession, shape: FetchShape[TopicRoutes], route: PartitionRoute
 ) -> tuple[NodeLink | None, tuple[NodeId, ...]]:
     """For a client that names its rack, the link to fetch by and the nodes that are near."""
-    peer, nearest = session.client.peer, session.client.topics.near
-    near = nearest.of(peer, shape.limits.rack)
-    return nearest.link_for(peer, near, shape.topic, route), near
+    client = session.client
+    near = client.near(shape.limits.rack)
+    return shape.topic.link_for(route.partition, client.peer.node, near), near
 
 
 def _is_alone(

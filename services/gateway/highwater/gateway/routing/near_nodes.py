@@ -5,26 +5,19 @@ a fetch at a follower's port goes to that follower, if the client names its rack
 the leader, which may name a follower in the client's rack (`partition.core.preferred_replica`).
 """
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from highwater.gateway.routing.brokers import live_brokers
-from highwater.hop.ports import NodeLink
 from highwater.model.cluster import ClusterImage
 from highwater.model.ids import NodeId
-
-if TYPE_CHECKING:
-    from highwater.gateway.routing.client import Peer
-    from highwater.gateway.routing.table import PartitionRoute, TopicRoutes
 
 
 class NearNodes:
     """Live nodes by listener and rack. Lives as long as the routing table, and follows its image."""
 
-    __slots__ = ("_by_rack", "_image", "_link_to")
+    __slots__ = ("_by_rack", "_image")
 
-    def __init__(self, link_to: Callable[[NodeId], NodeLink | None]) -> None:
-        self._link_to = link_to
+    def __init__(self) -> None:
         self._image: ClusterImage | None = None
         self._by_rack: dict[str, Mapping[str, tuple[NodeId, ...]]] = {}
         """By listener. Racks are those of nodes, not those that clients name."""
@@ -34,33 +27,14 @@ class NearNodes:
         self._image = image
         self._by_rack.clear()
 
-    def of(self, peer: "Peer", rack: str) -> tuple[NodeId, ...]:
-        """The nodes that this client sees in its rack; none if its port stands for no node, so that
-        it could not choose one.
-        """
-        if not rack or peer.node is None or self._image is None:
+    def of(self, listener: str, rack: str) -> tuple[NodeId, ...]:
+        """The live nodes in a rack that clients of this listener see."""
+        if self._image is None:
             return ()
-        racks = self._by_rack.get(peer.listener)
+        racks = self._by_rack.get(listener)
         if racks is None:
-            racks = self._by_rack[peer.listener] = _by_rack(self._image, peer.listener)
+            racks = self._by_rack[listener] = _by_rack(self._image, listener)
         return racks.get(rack, ())
-
-    def link_for(
-        self, peer: "Peer", near: tuple[NodeId, ...], routes: "TopicRoutes", route: "PartitionRoute"
-    ) -> NodeLink | None:
-        """The link that a fetch takes: to the node whose port it came by, if that has a replica and
-        is near to the client, else to the leader.
-        """
-        node, known = peer.node, routes.state.partitions
-        if (
-            node is not None
-            and node in near
-            and node != route.leader
-            and route.partition < len(known)
-            and node in known[route.partition].replicas
-        ):
-            return self._link_to(node) or route.link
-        return route.link
 
 
 def _by_rack(image: ClusterImage, listener: str) -> Mapping[str, tuple[NodeId, ...]]:

@@ -83,6 +83,23 @@ class TopicRoutes:
         """(name, id), of which a version of the protocol has one."""
         return self.name, self.topic_id
 
+    def link_for(
+        self, partition: int, node: NodeId | None, near: tuple[NodeId, ...]
+    ) -> NodeLink | None:
+        """The link that a fetch takes: to `node`, whose port it came by, if that has a replica and is
+        `near` to the client, else to the leader.
+        """
+        route, known = self.partitions[partition], self.state.partitions
+        if (
+            node is not None
+            and node in near
+            and node != route.leader
+            and partition < len(known)
+            and node in known[partition].replicas
+        ):
+            return self.table.link_to(node) or route.link
+        return route.link
+
     def reply_struct(self, version: int) -> Struct:
         """The layout of a Produce reply for one partition of this topic."""
         found = self.reply_structs.get(version)
@@ -128,8 +145,8 @@ class RoutingTable:
 
         Without it batches go to the leader's link, and are refused while there is none.
         """
-        self._link_to = link_to
-        self._near = NearNodes(link_to)
+        self.link_to = link_to
+        self._near = NearNodes()
         self._hold = hold
         self._moves: list[tuple[NodeLink | None, PartitionRoute]] = []
         self._gone: list[TopicId] = []
@@ -262,7 +279,7 @@ class RoutingTable:
         """`relink` in steps, like `applying`; no topic may come or go between them."""
         for count, routes in enumerate(self._by_id.values()):
             for route in routes.partitions:
-                link = self._link_to(route.leader)
+                link = self.link_to(route.leader)
                 if link is not route.link:
                     self._moves.append((route.link, route))
                     self.topics_of(route.instance).changes += 1
@@ -305,5 +322,5 @@ class RoutingTable:
         routes.state = state
 
     def _route(self, topic: TopicState, state: PartitionState) -> PartitionRoute:
-        link = self._link_to(state.leader)
+        link = self.link_to(state.leader)
         return PartitionRoute(topic=topic, state=state, link=link, target=self._hold or link)
