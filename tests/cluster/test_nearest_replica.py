@@ -188,7 +188,7 @@ def test_java_consumers_read_from_the_follower(whole: ReplicatedCluster, tmp_pat
     done = java_tool(
         CONSUMER_PERFORMANCE,
         *("--bootstrap-server", whole.bootstraps, "--topic", topic, "--num-records", str(RECORDS)),
-        *("--command-config", str(settings)),
+        *("--command-config", str(settings), "--timeout", "60000"),
         jvm_options=(f"-Dorg.slf4j.simpleLogger.log.{FETCHING}=debug",),
     )
     asked = re.findall(r"fetch request for partition .* to node \S+ \(id: (\d+)", done.stderr)
