@@ -31,6 +31,9 @@ METADATA_QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 CLIENT_METRICS = "org.apache.kafka.tools.ClientMetricsCommand"
 CLUSTER = "org.apache.kafka.tools.ClusterTool"
 LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
+LEADER_ELECTION = "org.apache.kafka.tools.LeaderElectionCommand"
+BROKER_API_VERSIONS = "org.apache.kafka.tools.BrokerApiVersionsCommand"
+END_TO_END_LATENCY = "org.apache.kafka.tools.EndToEndLatency"
 DUMP_LOG_SEGMENTS = "org.apache.kafka.tools.DumpLogSegments"
 
 # With only the first compiler tier and the serial collector a short-lived tool needs half the time.
@@ -61,13 +64,14 @@ def java_tool(
     stdin: str | bytes | None = None,
     timeout_s: float = TOOL_TIMEOUT_S,
     check: bool = True,
+    jvm_options: tuple[str, ...] = (),
 ) -> subprocess.CompletedProcess[str]:
     """Runs a Kafka tool to its end and returns its output as text (UTF-8).
 
     Raises subprocess.TimeoutExpired, and AssertionError with the output when `check` is set and
     the exit code is not 0.
     """
-    command = java_command(tool, *arguments)
+    command = java_command(tool, *arguments, jvm_options=(*_JVM_OPTIONS, *jvm_options))
     data = stdin.encode() if isinstance(stdin, str) else stdin
     done = subprocess.run(command, input=data, capture_output=True, timeout=timeout_s, check=False)
     result = subprocess.CompletedProcess(

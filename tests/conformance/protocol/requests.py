@@ -117,6 +117,7 @@ def fetch_request(
     max_bytes: int = 50 << 20,
     partition_max_bytes: int = 1 << 20,
     current_leader_epoch: int = -1,
+    rack_id: str = "",
     by_id: bytes = NO_TOPIC_ID,
 ) -> FetchRequest:
     """A full fetch without a session; `by_id` is for versions with ids."""
@@ -134,6 +135,7 @@ def fetch_request(
         min_bytes=min_bytes,
         max_bytes=max_bytes,
         topics=[FetchRequestFetchTopic(topic, by_id, parts)],
+        rack_id=rack_id,
     )
 
 

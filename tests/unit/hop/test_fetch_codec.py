@@ -28,7 +28,7 @@ from highwater.hop.fetch_codec import (
 )
 from highwater.hop.framing import HopFramingError, joined
 from highwater.kafka.error_codes import ErrorCode
-from highwater.model.ids import InstanceId, TopicId
+from highwater.model.ids import InstanceId, NodeId, TopicId
 
 TOPIC_A, TOPIC_B = TopicId(b"a" * 16), TopicId(b"b" * 16)
 
@@ -73,6 +73,40 @@ def test_encoded_fetches_decode_to_the_same():
     assert request.accepts_references
     got = works_of(request, lambda _work: None)
     assert [meaning(w) for w in got] == [meaning(w) for w in sample_works()]
+
+
+def test_the_nodes_near_to_clients_go_with_their_fetches():
+    works = sample_works()
+    assert not decode_request(encode_request(works, [], True)).call_near
+    works[0].near = works[2].near = (NodeId(0), NodeId(3))
+    works.append(work_of(10, (TOPIC_A, 0, -1, 0, -1, 100)))
+    works[3].near = (NodeId(2),)
+    request = decode_request(encode_request(works, [], True))
+    assert [list(one.nodes) for one in request.near] == [[0, 3], [2]]
+    got = works_of(request, lambda _work: None)
+    assert [work.near for work in got] == [(0, 3), (), (0, 3), (2,)]
+    assert [meaning(w) for w in got] == [meaning(w) for w in works]
+
+
+@pytest.mark.parametrize("call_near", [b"\1\0\0\0", b"\2\0\0\0" * 3, b"\0"])
+def test_near_nodes_that_do_not_fit_are_refused(call_near):
+    request = decode_request(encode_request(sample_works(), [], True))
+    request.near.add(nodes=[1])
+    request.call_near = call_near
+    with pytest.raises(HopFramingError):
+        works_of(request, lambda _work: None)
+
+
+@pytest.mark.parametrize("preferred", [-1, 0, 7])
+def test_the_preferred_replica_comes_back(preferred):
+    work = work_of(7, (TOPIC_A, 0, -1, 0, -1, 100), (TOPIC_A, 1, -1, 0, -1, 100))
+    work.results = [FetchedPartition(0, 5, 5, 0), FetchedPartition(0, 6, 6, 0)]
+    work.results[1].preferred_replica = preferred
+    writer = ResponseWriter(references=False)
+    writer.add(work)
+    (message,) = writer.take()
+    ((answer,), _) = parse_response(joined(message))
+    assert [result.preferred_replica for result in answer.results] == [-1, preferred]
 
 
 @pytest.mark.parametrize(("asked", "limit"), [(1, 1), (1 << 31, SMALL_RANGE), (0, None)])

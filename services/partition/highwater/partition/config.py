@@ -195,6 +195,13 @@ class PartitionConfig(ServiceSettings):
     replica_lag_time_max_ms: int = Field(
         default=10_000, ge=100, description="replica.lag.time.max.ms (Kafka's default is 30 s)"
     )
+    replica_selector_class: Literal[
+        "", "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    ] = Field(
+        default="",
+        description="replica.selector.class: Kafka's RackAwareReplicaSelector lets leaders send "
+        "consumers that name a rack (client.rack) to followers in it (KIP-392)",
+    )
     replica_reads_files: bool = Field(
         default=True,
         description="followers read records from the log directories of leaders on the same host, "

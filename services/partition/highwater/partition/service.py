@@ -132,6 +132,7 @@ class PartitionService:
             may_heal_soon=self._may_heal_soon,
             is_whole=self._is_whole,
             leader_elsewhere=self._leader_elsewhere,
+            rack_aware=bool(self._config.replica_selector_class),
         )
 
     def _make_logs(self) -> NodeLogs:

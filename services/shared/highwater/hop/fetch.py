@@ -5,7 +5,7 @@ from typing import Final, NamedTuple, Protocol
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.primitives import Buffer
-from highwater.model.ids import InstanceId, TopicId
+from highwater.model.ids import NO_NODE, InstanceId, NodeId, TopicId
 
 READ_COMMITTED: Final = 1
 BUFFERS: Final = (bytes, bytearray, memoryview)
@@ -154,6 +154,7 @@ class FetchedPartition:
         "log_start_offset",
         "nbytes",
         "next_offset",
+        "preferred_replica",
         "records",
     )
 
@@ -180,6 +181,8 @@ class FetchedPartition:
         self.diverging_end_offset = -1
         self.leader = -1
         self.leader_epoch = -1
+        self.preferred_replica: NodeId = NO_NODE
+        """The follower that the client is to read from; there are no records then (KIP-392)."""
 
     def release(self) -> None:
         """Releases the file behind `records`, for answers that are not sent."""
@@ -201,6 +204,9 @@ class FetchWork:
 
     Records of a partition of up to `copied_bytes_max` bytes are returned as bytes while there is
     `memory`; without one, records stay in files.
+
+    `near` has the nodes in the client's rack, if it names one (KIP-392). Such a node answers as a
+    follower, too; a leader elsewhere may name one of them instead of answering with records.
     """
 
     __slots__ = (
@@ -216,6 +222,7 @@ class FetchWork:
         "max_wait_ms",
         "memory",
         "min_bytes",
+        "near",
         "partitions",
         "results",
         "throttle_ms",
@@ -234,6 +241,7 @@ class FetchWork:
         done: "Callable[[FetchWork], None]",
         memory: ReplyMemory | None = None,
         fetch_set: FetchSet | None = None,
+        near: tuple[NodeId, ...] = (),
     ) -> None:
         self.instance = instance
         self.partitions = partitions
@@ -244,6 +252,7 @@ class FetchWork:
         self.done = done
         self.memory = memory
         self.fetch_set = fetch_set
+        self.near = near
         self.answered: list[int] = []
         self.copied_bytes_max = SMALL_RANGE
         self.results: list[FetchedPartition] = []
@@ -265,6 +274,7 @@ class FetchWork:
             done=done,
             memory=self.memory,
             fetch_set=self.fetch_set,
+            near=self.near,
         )
 
 

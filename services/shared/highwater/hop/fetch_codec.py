@@ -29,7 +29,7 @@ from highwater.hop.fetch import (
 from highwater.hop.framing import PLACEHOLDER, HopFramingError, Parts, frame, split
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.primitives import Buffer
-from highwater.model.ids import InstanceId, TopicId
+from highwater.model.ids import NO_NODE, InstanceId, NodeId, TopicId
 from highwater.rpc.ports import Message
 
 PIECE_BYTES: Final = 1 << 20
@@ -67,7 +67,10 @@ def encode_request(
     asked: list[bytes] = []
     sets: list[bytes] = []
     places: list[int] = []
+    near: dict[tuple[NodeId, ...], int] = {(): 0}
+    call_near: list[int] = []
     for work in works:
+        call_near.append(near.setdefault(work.near, len(near)))
         partitions = work.partitions
         fetch_set = work.fetch_set
         if fetch_set is not None:
@@ -99,16 +102,18 @@ def encode_request(
         accepts_references=references,
         copied_bytes_max=copied_bytes_max,
         sets=b"".join(sets),
-        places=_pack_places(places),
+        places=_pack_numbers(places),
         ended_sets=ended_sets,
+        near=[pb.NearNodes(nodes=nodes) for nodes in near if nodes],
+        call_near=_pack_numbers(call_near) if len(near) > 1 else b"",
     ).SerializeToString()
 
 
-def _pack_places(places: Sequence[int]) -> bytes:
+def _pack_numbers(places: Sequence[int]) -> bytes:
     return struct.pack(f"<{len(places)}I", *places)
 
 
-def _unpack_places(packed: bytes) -> tuple[int, ...]:
+def _unpack_numbers(packed: bytes) -> tuple[int, ...]:
     return struct.unpack(f"<{len(packed) // 4}I", packed)
 
 
@@ -162,6 +167,8 @@ def works_of(
             at += len(work.partitions)
             if len(work.partitions) != count:
                 raise ValueError(f"call {call_id} asks for {count} partitions")
+        if request.call_near:
+            _set_near(request, works)
         if request.sets:
             _change_sets(request, works, {} if known_sets is None else known_sets)
     except _MALFORMED as error:
@@ -171,11 +178,18 @@ def works_of(
     return works
 
 
+def _set_near(request: pb.FetchRequest, works: Sequence[FetchWork]) -> None:
+    """Gives the works the nodes near to their clients."""
+    near = [(), *(tuple(NodeId(node) for node in one.nodes) for one in request.near)]
+    for work, index in zip(works, _unpack_numbers(request.call_near), strict=True):
+        work.near = near[index]
+
+
 def _change_sets(
     request: pb.FetchRequest, works: Sequence[FetchWork], known_sets: dict[int, FetchSet]
 ) -> None:
     """Gives the works their sets, as they are asked for now."""
-    places = iter(_unpack_places(request.places))
+    places = iter(_unpack_numbers(request.places))
     for index, set_id, dropped, flags in _SET.iter_unpack(request.sets):
         work = works[index]
         if flags & _ANEW:
@@ -256,6 +270,7 @@ class ResponseWriter:
                 result.aborted_transactions
                 or result.diverging_epoch >= 0
                 or result.leader_epoch >= 0
+                or result.preferred_replica >= 0
             ):
                 self._details.append(_detail(index, result))
             index += 1
@@ -303,7 +318,7 @@ class ResponseWriter:
             files=[file for _, file in self._files.values()],
             details=self._details,
             begun_messages=begun_messages,
-            places=_pack_places(self._places),
+            places=_pack_numbers(self._places),
         )
         self._messages.append(frame(header.SerializeToString(), self._payload, self._nbytes))
         self._new_message()
@@ -334,6 +349,7 @@ def _detail(index: int, result: FetchedPartition) -> pb.FetchPartitionDetail:
         diverging_end_offset=result.diverging_end_offset,
         leader=result.leader,
         leader_epoch=result.leader_epoch,
+        preferred_replica=result.preferred_replica - NO_NODE,
     )
 
 
@@ -440,6 +456,7 @@ def _apply_detail(result: FetchedPartition, detail: pb.FetchPartitionDetail) -> 
     result.diverging_end_offset = detail.diverging_end_offset
     result.leader = detail.leader
     result.leader_epoch = detail.leader_epoch
+    result.preferred_replica = NodeId(detail.preferred_replica + NO_NODE)
     if detail.aborted_transactions:
         result.aborted_transactions = [
             (a.producer_id, a.first_offset) for a in detail.aborted_transactions
@@ -447,7 +464,7 @@ def _apply_detail(result: FetchedPartition, detail: pb.FetchPartitionDetail) -> 
 
 
 def _spread_places(header: pb.FetchResponse, answers: list[Answer]) -> None:
-    places = _unpack_places(header.places)
+    places = _unpack_numbers(header.places)
     at = 0
     for answer in answers:
         answer.places = list(places[at : at + len(answer.results)])

@@ -174,6 +174,13 @@ READ_ONLY: Final = (
         "A follower that has not caught up for this long leaves the in-sync replicas.",
     ),
     _static(
+        "replica.selector.class",
+        ConfigType.STRING,
+        None,
+        "Where consumers that name a rack read (KIP-392): with Kafka's RackAwareReplicaSelector from "
+        "followers in their rack; the only selector.",
+    ),
+    _static(
         "socket.request.max.bytes",
         ConfigType.INT,
         "104857600",

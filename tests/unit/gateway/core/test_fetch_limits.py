@@ -6,10 +6,10 @@ from highwater.kafka.messages import fetch
 
 def test_limits_are_those_of_the_request_within_the_gateways():
     request = fetch.FetchRequest(
-        max_wait_ms=-5, min_bytes=9000, max_bytes=4000, isolation_level=1, topics=()
+        max_wait_ms=-5, min_bytes=9000, max_bytes=4000, isolation_level=1, rack_id="a", topics=()
     )
-    assert limits_of(request) == (0, 4000, 4000, 1)
+    assert limits_of(request) == (0, 4000, 4000, 1, "a")
     request = fetch.FetchRequest(
         max_wait_ms=5, min_bytes=-1, max_bytes=2**31 - 1, isolation_level=7, topics=()
     )
-    assert limits_of(request) == (5, 0, RESPONSE_BYTES_MAX, 0)
+    assert limits_of(request) == (5, 0, RESPONSE_BYTES_MAX, 0, "")

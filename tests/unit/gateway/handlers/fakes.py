@@ -13,6 +13,7 @@ from highwater.gateway.handling.context import HandlerSettings, RequestContext
 from highwater.gateway.handling.shared_state import SharedState
 from highwater.gateway.requests.dispatch import dispatch
 from highwater.gateway.routing.client import ClientInfo, Peer
+from highwater.gateway.routing.near_nodes import NearNodes
 from highwater.gateway.routing.table import InstanceTopics, RoutingTable
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.framing import (
@@ -457,7 +458,7 @@ class Client:
             port=50_000,
             listener=listener,
         )
-        self.info = ClientInfo(peer, InstanceTopics(), told_revision)
+        self.info = ClientInfo(peer, InstanceTopics(NearNodes()), told_revision)
         self.cleanups: list[Callable[[], None]] = []
         self.meters = RequestMeters()
 

@@ -1,6 +1,7 @@
 """The peer of a connection."""
 
 from highwater.gateway.routing.client import ClientInfo, Peer
+from highwater.gateway.routing.near_nodes import NearNodes
 from highwater.gateway.routing.table import InstanceTopics, RoutingTable
 from highwater.model.authorization import ANONYMOUS, Requester
 from highwater.model.ids import DEFAULT_INSTANCE, NO_TOPIC_ID, NodeId
@@ -22,7 +23,7 @@ def test_a_client_sees_the_live_table_of_its_instance():
 
 def test_an_authorizer_sees_the_address_that_the_client_came_from():
     peer = Peer(instance=DEFAULT_INSTANCE, node=None, host="", port=0)
-    client = ClientInfo(peer, InstanceTopics())
+    client = ClientInfo(peer, InstanceTopics(NearNodes()))
     client.came_from("192.0.2.7", 50_000)
     assert (client.peer.host, client.peer.port) == ("192.0.2.7", 50_000)
     assert client.requester == Requester(ANONYMOUS, DEFAULT_INSTANCE, "192.0.2.7")

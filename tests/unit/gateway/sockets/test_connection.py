@@ -10,6 +10,7 @@ from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.data_plane.fetch_path import WholeFetch
 from highwater.gateway.routing.client import ClientInfo, Peer
+from highwater.gateway.routing.near_nodes import NearNodes
 from highwater.gateway.routing.table import InstanceTopics
 from highwater.gateway.sockets.connection import Connection
 from highwater.hop.fetch import FetchedPartition, FetchPartition, FetchWork
@@ -77,7 +78,8 @@ async def connect(handler):
         shared=shared,
         handler=handler,
         client=ClientInfo(
-            Peer(instance=DEFAULT_INSTANCE, node=None, host="", port=0), InstanceTopics()
+            Peer(instance=DEFAULT_INSTANCE, node=None, host="", port=0),
+            InstanceTopics(NearNodes()),
         ),
         loop=loop,
         pool=None,

@@ -8,7 +8,7 @@ from typing import Any
 
 from highwater.hop.append import AppendGroup
 from highwater.hop.fetch import FetchedPartition, FetchPartition, FetchWork, ReplyMemory
-from highwater.model.ids import DEFAULT_INSTANCE, TopicId
+from highwater.model.ids import DEFAULT_INSTANCE, NodeId, TopicId
 from highwater.partition.data_plane.controller_session import ControllerSession
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.policy import AppendPolicy
@@ -39,13 +39,17 @@ class Timer:
 class Node:
     """One data plane; replicas lead in epoch 4 unless the test says otherwise."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, rack_aware: bool = False) -> None:
         self.directory = directory
         self.clock = ManualClock()
         self.timers: list[Timer] = []
         self.bugs: list[Exception] = []
         self.log_failures: list[StorageError] = []
-        self.plane = DataPlane(self._call_later, lambda _replica, error: self.bugs.append(error))
+        self.plane = DataPlane(
+            self._call_later,
+            lambda _replica, error: self.bugs.append(error),
+            rack_aware=rack_aware,
+        )
 
     def _call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
         self.timers.append(Timer(seconds, callback))
@@ -138,6 +142,7 @@ class Fetched:
         max_bytes: int = 1 << 20,
         isolation_level: int = 0,
         memory: ReplyMemory | None = None,
+        near: tuple[int, ...] = (),
     ) -> None:
         self.answers = 0
         self.work = FetchWork(
@@ -149,6 +154,7 @@ class Fetched:
             isolation_level=isolation_level,
             done=self._done,
             memory=memory,
+            near=tuple(NodeId(node) for node in near),
         )
 
     def _done(self, work: FetchWork) -> None:

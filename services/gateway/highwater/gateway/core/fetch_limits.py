@@ -1,4 +1,4 @@
-"""How long a Fetch waits, and how much it may return."""
+"""How long a Fetch waits, how much it may return, and from where the client would rather read."""
 
 from typing import Final, NamedTuple
 
@@ -16,6 +16,8 @@ class FetchLimits(NamedTuple):
     min_bytes: int
     max_bytes: int
     isolation_level: int
+    rack: str = ""
+    """The client's rack (KIP-392); empty if it names none."""
 
 
 def limits_of(request: FetchRequest) -> FetchLimits:
@@ -26,4 +28,5 @@ def limits_of(request: FetchRequest) -> FetchLimits:
         min(max(0, request.min_bytes), max_bytes),
         max_bytes,
         int(request.isolation_level == READ_COMMITTED),
+        request.rack_id,
     )

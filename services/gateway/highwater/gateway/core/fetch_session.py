@@ -13,6 +13,7 @@ from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 from highwater.gateway.core.empty_fetch import EmptyFetchShape
 from highwater.hop.fetch import FetchedPartition, FetchSet
 from highwater.kafka.messages.fetch import FetchRequestFetchPartition
+from highwater.model.ids import NodeId
 
 NO_SESSION: Final = 0
 """INVALID_SESSION_ID: the fetch is not part of a session."""
@@ -80,6 +81,7 @@ class CachedPartition(Generic[Link]):
             or result.last_stable_offset != self.last_stable_offset
             or result.log_start_offset != self.log_start_offset
             or result.diverging_epoch >= 0
+            or result.preferred_replica >= 0
         )
         self.high_watermark = high_watermark
         self.last_stable_offset = result.last_stable_offset
@@ -110,6 +112,7 @@ class FetchSession(Generic[Link]):
         "errors",
         "evictable",
         "nbytes",
+        "near",
         "next_order",
         "next_place",
         "owner",
@@ -139,6 +142,8 @@ class FetchSession(Generic[Link]):
         """Kafka's error code of each place that no node can be asked for."""
         self.denied: frozenset[str] = frozenset()
         """The names of topics that the client may not read."""
+        self.near: tuple[NodeId, ...] = ()
+        """The nodes in the client's rack, by which its partitions' nodes were chosen (KIP-392)."""
         self.routed_at = -1
         """How often the routes had changed when these were looked up."""
         self.reply: OngoingFetch | None = None

@@ -137,6 +137,7 @@ def partition_data(
         high_watermark=result.high_watermark,
         last_stable_offset=result.last_stable_offset,
         log_start_offset=result.log_start_offset,
+        preferred_read_replica=result.preferred_replica,
         records=result.records,
     )
     if result.aborted_transactions is None:

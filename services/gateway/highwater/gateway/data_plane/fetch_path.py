@@ -7,6 +7,9 @@
 - If the node's files can be read, large records never pass through this process: a reply's part is
   a range of a segment file. Small ones come as bytes, or are read (`hop.fetch.SMALL_RANGE`).
 - Without READ on a topic its partitions are TOPIC_AUTHORIZATION_FAILED.
+- With a rack (client.rack, v11) a leader elsewhere names a follower in it (KIP-392), if the setting
+  `replica_selector_class` of its node says so, and a follower in it answers at its own port: up to
+  the high watermark that it knows, and OFFSET_OUT_OF_RANGE beyond its log's end, as in Kafka.
 - Sessions are this gateway's (see `fetch_sessions`): FETCH_SESSION_ID_NOT_FOUND elsewhere,
   INVALID_FETCH_SESSION_EPOCH out of order, FETCH_SESSION_TOPIC_ID_ERROR if names and ids are mixed.
 
@@ -15,6 +18,7 @@ Deviations
   when its last stable offset has changed.
 - If a new leader's high watermark may be below its predecessor's, a fetch without records waits,
   and then gets OFFSET_NOT_AVAILABLE; Kafka returns the smaller high watermark.
+- A follower that is not in the client's rack does not answer: its port stands for the leader then.
 - Replicas do not fetch here: a request with replica id >= 0 is refused.
 - INCONSISTENT_TOPIC_ID is never sent: logs belong to ids, so none is that of another id.
 """
@@ -164,13 +168,15 @@ class FetchPath:
     def _route(
         self, session: ClientSession, request: codec.FetchRequest, reply: WholeFetch
     ) -> None:
-        """Groups the partitions by leader node."""
+        """Groups the partitions by node: the leader's, or one near to the client."""
         topics = session.client.topics
         by_link: dict[NodeLink, tuple[list[FetchPartition], list[int]]] = {}
         place = 0
         refused = False
         denied = unreadable_topics(self._authorizer, session.client, request)
         replica = is_of_replica(request)
+        limits, port_of = limits_of(request), session.client.peer.node
+        near = session.client.near(limits.rack)
         for topic in request.topics:
             routes = topics.find(topic.topic, topic.topic_id)
             count = len(routes.partitions) if routes is not None else 0
@@ -187,6 +193,8 @@ class FetchPath:
                 else:
                     route = routes.partitions[asked.partition]
                     link = route.link
+                    if near:
+                        link = routes.link_for(asked.partition, port_of, near)
                     if link is None:
                         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
                 if link is None:
@@ -206,7 +214,6 @@ class FetchPath:
                     )
                     places.append(place)
                 place += 1
-        limits = limits_of(request)
         # Answers of several nodes wait for one another, so their records should stay in files.
         memory = session.shared.budget if len(by_link) == 1 else None
         for link, (partitions, places) in by_link.items():
@@ -219,5 +226,6 @@ class FetchPath:
                 isolation_level=limits.isolation_level,
                 done=reply.work_done,
                 memory=memory,
+                near=near,
             )
             reply.start(link, work, places)

@@ -114,6 +114,7 @@ class FetchReply(FailingReply):
                     nbytes += result.nbytes
                     # An unavailable offset may become available by the end of the wait.
                     failed = failed or result.error_code not in (0, _NOT_AVAILABLE)
+                    failed = failed or result.preferred_replica >= 0
         self._missing -= 1
         self._found = self._found or failed or nbytes > 0 or work.throttle_ms > 0
         if self._done:

@@ -22,7 +22,7 @@ from highwater.gateway.core.fetch_shape import TOPIC_IDS_FROM
 from highwater.gateway.core.meters import FETCH
 from highwater.gateway.core.reply import Reply
 from highwater.gateway.data_plane.session_fetch import SessionFetch
-from highwater.gateway.routing.client import ClientSession
+from highwater.gateway.routing.client import ClientInfo, ClientSession
 from highwater.gateway.routing.table import InstanceTopics
 from highwater.hop.fetch import FetchedPartition, FetchPartition, FetchSet, FetchWork
 from highwater.hop.ports import NodeLink
@@ -174,6 +174,10 @@ class FetchSessions:
             refused = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
             self._refuse(session, request_bytes, version, correlation_id, refused)
             return
+        near = session.client.near(limits.rack)
+        if near != fetch_session.near:
+            fetch_session.near = near
+            fetch_session.routed_at = -1
         self._route(session, fetch_session, changed)
         reply = SessionFetch(session, request_bytes, version, correlation_id, fetch_session)
         fetch_session.reply = reply
@@ -231,6 +235,7 @@ class FetchSessions:
                 done=reply.work_done,
                 memory=memory,
                 fetch_set=fetch_set if is_set else None,
+                near=fetch_session.near,
             )
             reply.start(link, work, asked)
 
@@ -252,10 +257,10 @@ class FetchSessions:
             fetch_session.routed_at = topics.changes
             fetch_session.denied = denied
             for cached in fetch_session.partitions.values():
-                _find_node(topics, fetch_session, cached, anew=False)
+                _find_node(client, fetch_session, cached, anew=False)
         for cached in changed:
             if cached.place in fetch_session.places:  # Not if it is forgotten as well.
-                _find_node(topics, fetch_session, cached, anew=True)
+                _find_node(client, fetch_session, cached, anew=True)
         sets = fetch_session.sets
         for link in [link for link, fetch_set in sets.items() if not fetch_set.asked]:
             link.end_fetch_set(sets.pop(link))
@@ -268,16 +273,17 @@ def _name(topics: InstanceTopics, cached: CachedPartition[NodeLink]) -> str:
 
 
 def _find_node(
-    topics: InstanceTopics,
+    client: ClientInfo,
     fetch_session: FetchSession[NodeLink],
     cached: CachedPartition[NodeLink],
     *,
     anew: bool,
 ) -> None:
-    """Puts a partition into the fetch set of its leader's node, or notes why it is in none.
+    """Puts a partition into the fetch set of its node, or notes why it is in none.
 
     `anew`: the client asks in another way than before.
     """
+    topics = client.topics
     routes = topics.find(cached.topic, cached.topic_id)
     asked = cached.asked
     link: NodeLink | None = None
@@ -287,7 +293,7 @@ def _find_node(
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     else:
         route = routes.partitions[asked.partition]
-        link = route.link
+        link = routes.link_for(asked.partition, client.peer.node, fetch_session.near)
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
     before, cached.link = cached.link, link
     if before is not None and before is not link:

@@ -17,11 +17,12 @@ from highwater.gateway.data_plane.fetch_encoding import (
 from highwater.gateway.data_plane.fetch_reply import FailingReply
 from highwater.gateway.data_plane.fetch_sessions import FetchSessions
 from highwater.gateway.routing.client import ClientSession
-from highwater.gateway.routing.table import TopicRoutes
+from highwater.gateway.routing.table import PartitionRoute, TopicRoutes
 from highwater.hop.fetch import BUFFERS, SMALL_RANGE, FetchedPartition, FetchPartition, FetchWork
 from highwater.hop.ports import NodeLink
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import fetch as codec
+from highwater.model.ids import NodeId
 
 
 def learn_shape(
@@ -120,7 +121,12 @@ class SinglePartitionFetch(FailingReply):
             and not self.session.shared.budget.replies_scarce
         ):
             read_small(result, result.records)
-        if result.error_code or result.diverging_epoch >= 0 or result.aborted_transactions:
+        if (
+            result.error_code
+            or result.diverging_epoch >= 0
+            or result.aborted_transactions
+            or result.preferred_replica >= 0
+        ):
             self._pack_unusual(result, work.throttle_ms)
             return
         head, tail = pack_reply(
@@ -192,6 +198,9 @@ def short_way(
         return False
     route = routes[partition]
     link = route.link
+    near: tuple[NodeId, ...] = ()
+    if shape.limits.rack:
+        link, near = _near(session, shape, route)
     if link is None:
         return False
     reply = SinglePartitionFetch(session, len(frame), correlation_id, partition, shape, link)
@@ -223,7 +232,7 @@ def short_way(
         _expect_next(reply, fetch_session, shape)
     elif shape.session_epoch == FIRST_EPOCH and sessions.may_open(session):
         return False
-    _send(session, reply, asked, shape.limits, link)
+    _send(session, reply, asked, shape.limits, link, near)
     return True
 
 
@@ -244,17 +253,31 @@ def short_way_again(
         return False
     link: NodeLink | None = cached.link
     partition = cached.asked.partition
+    route = shape.topic.partitions[partition]
+    present = route.link
+    near: tuple[NodeId, ...] = ()
+    if limits.rack:
+        present, near = _near(session, shape, route)
     if (
         link is None
-        or shape.topic.partitions[partition].link is not link
+        or present is not link
         or not _is_alone(fetch_session, cached, partition, link)
         or not sessions.begin(session, fetch_session)
     ):
         return False
     reply = SinglePartitionFetch(session, request_bytes, correlation_id, partition, shape, link)
     _expect_next(reply, fetch_session, shape)
-    _send(session, reply, fetch_session.sets[link].asked[cached.place], limits, link)
+    _send(session, reply, fetch_session.sets[link].asked[cached.place], limits, link, near)
     return True
+
+
+def _near(
+    session: ClientSession, shape: FetchShape[TopicRoutes], route: PartitionRoute
+) -> tuple[NodeLink | None, tuple[NodeId, ...]]:
+    """For a client that names its rack, the link to fetch by and the nodes that are near."""
+    client = session.client
+    near = client.near(shape.limits.rack)
+    return shape.topic.link_for(route.partition, client.peer.node, near), near
 
 
 def _is_alone(
@@ -288,9 +311,10 @@ def _send(
     asked: FetchPartition,
     limits: FetchLimits,
     link: NodeLink,
+    near: tuple[NodeId, ...],
 ) -> None:
     session.replies.append(reply)
-    max_wait_ms, min_bytes, max_bytes, isolation_level = limits
+    max_wait_ms, min_bytes, max_bytes, isolation_level, _ = limits
     work = reply.work = FetchWork(
         instance=session.client.instance,
         partitions=[asked],
@@ -300,5 +324,6 @@ def _send(
         isolation_level=isolation_level,
         done=reply.work_done,
         memory=session.shared.budget,
+        near=near,
     )
     link.fetch(work)  # The answer may come at once.

@@ -46,6 +46,15 @@ class ClientInfo:
         """Who the client has proven to be, and where: what its fetch sessions belong to."""
         return self.requester.principal, self.instance
 
+    def near(self, rack: str) -> tuple[NodeId, ...]:
+        """The nodes that this client sees in its rack (KIP-392); none if its port stands for no node,
+        so that it could not choose one.
+        """
+        peer = self.peer
+        if not rack or peer.node is None:
+            return ()
+        return self.topics.near.of(peer.listener, rack)
+
     def came_from(self, host: str, port: int) -> None:
         """Takes the client's address, once its socket is known."""
         self.peer = replace(self.peer, host=host, port=port)

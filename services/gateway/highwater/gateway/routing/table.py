@@ -9,6 +9,7 @@ from struct import Struct
 from typing import Final
 
 from highwater.gateway.core.produce_reply import reply_struct
+from highwater.gateway.routing.near_nodes import NearNodes
 from highwater.hop.append import AppendRoute
 from highwater.hop.ports import NodeLink, ProduceTarget
 from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState, TopicState
@@ -82,6 +83,23 @@ class TopicRoutes:
         """(name, id), of which a version of the protocol has one."""
         return self.name, self.topic_id
 
+    def link_for(
+        self, partition: int, node: NodeId | None, near: tuple[NodeId, ...]
+    ) -> NodeLink | None:
+        """The link that a fetch takes: to `node`, whose port it came by, if that has a replica and is
+        `near` to the client, else to the leader.
+        """
+        route, known = self.partitions[partition], self.state.partitions
+        if (
+            node is not None
+            and node in near
+            and node != route.leader
+            and partition < len(known)
+            and node in known[partition].replicas
+        ):
+            return self.table.link_to(node) or route.link
+        return route.link
+
     def reply_struct(self, version: int) -> Struct:
         """The layout of a Produce reply for one partition of this topic."""
         found = self.reply_structs.get(version)
@@ -96,9 +114,10 @@ class InstanceTopics:
     A topic that was made anew under its name has another id: the former one is not found any more.
     """
 
-    __slots__ = ("by_id", "by_name", "changes")
+    __slots__ = ("by_id", "by_name", "changes", "near")
 
-    def __init__(self) -> None:
+    def __init__(self, near: NearNodes) -> None:
+        self.near = near
         self.changes = 0
         """How often a route has changed; who has looked one up may have to look again."""
         self.by_name: dict[bytes, TopicRoutes] = {}
@@ -126,7 +145,8 @@ class RoutingTable:
 
         Without it batches go to the leader's link, and are refused while there is none.
         """
-        self._link_to = link_to
+        self.link_to = link_to
+        self._near = NearNodes()
         self._hold = hold
         self._moves: list[tuple[NodeLink | None, PartitionRoute]] = []
         self._gone: list[TopicId] = []
@@ -167,7 +187,7 @@ class RoutingTable:
         """An instance's topics, also in the future."""
         found = self._instances.get(instance)
         if found is None:
-            found = self._instances[instance] = InstanceTopics()
+            found = self._instances[instance] = InstanceTopics(self._near)
         return found
 
     def topic(self, instance: InstanceId, name: str) -> TopicRoutes | None:
@@ -218,6 +238,7 @@ class RoutingTable:
                 yield
         self._note_fenced(image)
         self.image = image
+        self._near.follow(image)
         self.ahead = {
             key: epoch
             for key, epoch in self.ahead.items()
@@ -258,7 +279,7 @@ class RoutingTable:
         """`relink` in steps, like `applying`; no topic may come or go between them."""
         for count, routes in enumerate(self._by_id.values()):
             for route in routes.partitions:
-                link = self._link_to(route.leader)
+                link = self.link_to(route.leader)
                 if link is not route.link:
                     self._moves.append((route.link, route))
                     self.topics_of(route.instance).changes += 1
@@ -301,5 +322,5 @@ class RoutingTable:
         routes.state = state
 
     def _route(self, topic: TopicState, state: PartitionState) -> PartitionRoute:
-        link = self._link_to(state.leader)
+        link = self.link_to(state.leader)
         return PartitionRoute(topic=topic, state=state, link=link, target=self._hold or link)

@@ -363,6 +363,12 @@ class Replica:
             return refuse_role(self.role, self.leader in (NO_NODE, self.node), self.resigned)
         return refuse_epoch(current_leader_epoch, self.leader_epoch)
 
+    def refuse_read(self, current_leader_epoch: int) -> int:
+        """As `refuse_fetch`, for a consumer that may read at a follower (KIP-392)."""
+        if self.role is Role.FOLLOWER:
+            return refuse_epoch(current_leader_epoch, self.leader_epoch)
+        return self.refuse_fetch(current_leader_epoch)
+
     def refuse_follower(self, node: int, node_epoch: int, leader_epoch: int) -> int:
         """As `refuse_fetch`, for a follower's fetch, which has to name its epochs."""
         refused = self.refuse_fetch(max(leader_epoch, 0))

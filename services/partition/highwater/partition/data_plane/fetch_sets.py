@@ -177,7 +177,9 @@ class ServedSet:
             if result.nbytes:
                 self._order += 1
                 member.order = self._order
-            elif not result.error_code and result.diverging_epoch < 0:
+            elif not (
+                result.error_code or result.diverging_epoch >= 0 or result.preferred_replica >= 0
+            ):
                 end = result.last_stable_offset if committed else result.high_watermark
                 if asked[member.place].fetch_offset >= end:
                     self._ready.pop(member.place, None)

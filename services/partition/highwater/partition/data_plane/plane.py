@@ -8,11 +8,18 @@ from functools import partial
 from typing import Final, Protocol
 
 from highwater.hop.append import AppendGroup, Failure
-from highwater.hop.fetch import READ_COMMITTED, FetchedPartition, FetchSet, FetchWork
+from highwater.hop.fetch import (
+    READ_COMMITTED,
+    FetchedPartition,
+    FetchPartition,
+    FetchSet,
+    FetchWork,
+)
 from highwater.kafka.error_codes import ErrorCode
-from highwater.model.ids import InstanceId, TopicId
+from highwater.model.ids import NO_NODE, InstanceId, TopicId
 from highwater.model.time import CallLater
 from highwater.model.transactions import MarkerTarget, TransactionVerifier
+from highwater.partition.core.preferred_replica import preferred_replica
 from highwater.partition.data_plane.fetch_sets import ServedSet
 from highwater.partition.data_plane.node_group import MarkerGroup
 from highwater.partition.data_plane.replica import PartitionReplica
@@ -64,6 +71,7 @@ class DataPlane:
         may_heal_soon: Callable[[PartitionReplica], bool] = lambda _: False,
         is_whole: Callable[[PartitionReplica], bool] = lambda _: True,
         leader_elsewhere: Callable[[TopicId, int], tuple[int, int]] = lambda *_: (-1, -1),
+        rack_aware: bool = False,
     ) -> None:
         """`on_bug` gets unexpected exceptions; the partition then goes offline.
 
@@ -71,7 +79,8 @@ class DataPlane:
         partition's state is right. `may_heal_soon` says whether damaged records of a replica may
         soon be readable, `is_whole` whether a replica's log has no known damage.
         `leader_elsewhere` gives (leader, leader epoch) of a partition as far as the node knows.
-        `meters` is a live table of the instances that have limits.
+        `meters` is a live table of the instances that have limits. With `rack_aware`, leaders send
+        clients to followers in their rack (KIP-392).
         """
         self.replicas: dict[tuple[TopicId, int], PartitionReplica] = {}
         self.marker_targets: dict[TopicId, MarkerTarget] = {}
@@ -83,6 +92,7 @@ class DataPlane:
         self._may_heal_soon = may_heal_soon
         self.is_whole = is_whole
         self._leader_elsewhere = leader_elsewhere
+        self._rack_aware = rack_aware
         self._meters: Mapping[InstanceId, Meter] = {} if meters is None else meters
         self.waiting_fetches = 0
         self.appended_bytes = 0
@@ -312,12 +322,16 @@ class DataPlane:
             if replica is None:
                 result = FetchedPartition(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             else:
+                limits = (left, isolation_level, none_yet)
                 try:
-                    result = replica.fetch(asked, left, isolation_level, none_yet, copied_bytes_max)
+                    if work.near:
+                        result = self._fetch_near(work, replica, asked, copied_bytes_max, *limits)
+                    else:
+                        result = replica.fetch(asked, *limits, copied_bytes_max)
                 except Exception as error:  # noqa: BLE001 - as in `append`.
-                    again = partial(replica.fetch, asked, left, isolation_level, none_yet)
+                    again = partial(replica.fetch, asked, *limits, follower_may=bool(work.near))
                     result = self.unreadable(replica, error, again)
-            if result.error_code or result.diverging_epoch >= 0:
+            if result.error_code or result.diverging_epoch >= 0 or result.preferred_replica >= 0:
                 failed = failed or result.error_code != ErrorCode.OFFSET_NOT_AVAILABLE
             nbytes = result.nbytes
             if nbytes:
@@ -329,6 +343,28 @@ class DataPlane:
             results.append(result)
         work.results = results
         return total, failed
+
+    def _fetch_near(
+        self,
+        work: FetchWork,
+        replica: PartitionReplica,
+        asked: FetchPartition,
+        copied_bytes_max: int,
+        max_bytes: int,
+        isolation_level: int,
+        first: bool,
+    ) -> FetchedPartition:
+        """As `PartitionReplica.fetch`, for a client that names its rack."""
+        if self._rack_aware and replica.leading:
+            preferred = preferred_replica(replica.core, work.near, asked.fetch_offset)
+            if preferred != NO_NODE:
+                result = replica.fetch(asked, 0, isolation_level, first=False)
+                if not result.error_code and result.diverging_epoch < 0:
+                    result.preferred_replica = preferred
+                return result
+        return replica.fetch(
+            asked, max_bytes, isolation_level, first, copied_bytes_max, follower_may=True
+        )
 
     def damaged(self, replica: PartitionReplica, error: StorageError) -> bool:
         """Reports an unreadable log; True if the damage has been handled."""

@@ -354,6 +354,8 @@ class PartitionReplica(ReplicaRole):
         isolation_level: int,
         first: bool,
         copied_bytes_max: int = 0,
+        *,
+        follower_may: bool = False,
     ) -> FetchedPartition:
         """Whole batches from the one that holds the offset, below HW or LSO.
 
@@ -362,15 +364,13 @@ class PartitionReplica(ReplicaRole):
 
         `first` lets one batch through even if it is larger than `max_bytes` (KIP-74). Records of up
         to `copied_bytes_max` bytes are bytes if they are in the page cache; others stay in the file.
+        With `follower_may`, a follower answers, too, with what it knows to be committed.
         """
         core = self.core
-        refused = core.refuse_fetch(asked.current_leader_epoch)
+        asked_epoch = asked.current_leader_epoch
+        refused = (core.refuse_read if follower_may else core.refuse_fetch)(asked_epoch)
         if refused:
-            result = FetchedPartition(refused)
-            if not self.leading:
-                result.leader = core.leader
-                result.leader_epoch = core.leader_epoch
-            return result
+            return self._refused(refused)
         log = self.log
         offset = asked.fetch_offset
         extent = log.extent
@@ -388,7 +388,7 @@ class PartitionReplica(ReplicaRole):
             return cut
         if offset > extent.end_offset:
             return FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE)
-        if offset >= high_watermark and high_watermark < core.epoch_start_offset:
+        if offset >= high_watermark and high_watermark < core.epoch_start_offset and self.leading:
             # An earlier leader may have returned a higher one, and it must not go back (KIP-207).
             return FetchedPartition(ErrorCode.OFFSET_NOT_AVAILABLE)
         if committed and not transactions.is_known(high_watermark):
@@ -416,6 +416,14 @@ class PartitionReplica(ReplicaRole):
             result.records = found.data or SegmentRange(found, self.log_dir)
             result.nbytes = found.length
             result.next_offset = found.next_offset
+        return result
+
+    def _refused(self, code: int) -> FetchedPartition:
+        """An error, with the leader if that is another node."""
+        result = FetchedPartition(code)
+        if not self.leading:
+            result.leader = self.core.leader
+            result.leader_epoch = self.core.leader_epoch
         return result
 
     def _diverging(

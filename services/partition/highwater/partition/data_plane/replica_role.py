@@ -203,7 +203,10 @@ class ReplicaRole:
                 self._begin_epoch_behind(wanted)
             case effect.StopLeading():
                 self._stopped_leading(ErrorCode.REQUEST_TIMED_OUT)
-            case effect.StartFollowing() | effect.StopFollowing() | effect.ProposeIsr():
+            case effect.StartFollowing():
+                self.ask_port(wanted)
+                self._look_again()
+            case effect.StopFollowing() | effect.ProposeIsr():
                 self.ask_port(wanted)
             case effect.TruncateLog():
                 self.log.truncate_to(wanted.offset)
@@ -379,6 +382,8 @@ class ReplicaRole:
         waiters = self.waiters
         if waiters.uncommitted:
             waiters.reached(high_watermark)
+        elif waiters.fetches and not self.leading:
+            waiters.caught_up()  # A follower does not count the bytes that become readable.
         if self._catching_up and self.core.offsets_available:
             self._catching_up = False
             if waiters.fetches:

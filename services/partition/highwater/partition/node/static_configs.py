@@ -59,6 +59,8 @@ def _settings(config: PartitionConfig) -> dict[str, object]:
         ),
         "transactional.id.expiration.ms": config.transactional_id_expiration_ms,
     }
+    if config.replica_selector_class:
+        values["replica.selector.class"] = config.replica_selector_class
     if config.log_flush_interval_ms != NEVER:
         values["log.flush.interval.ms"] = config.log_flush_interval_ms
     return values

@@ -109,7 +109,7 @@ class AppendRecordError(_message.Message):
     def __init__(self, batch_index: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
 
 class FetchRequest(_message.Message):
-    __slots__ = ("calls", "partitions", "instances", "topic_ids", "cancelled_call_ids", "accepts_references", "copied_bytes_max", "sets", "places", "ended_sets")
+    __slots__ = ("calls", "partitions", "instances", "topic_ids", "cancelled_call_ids", "accepts_references", "copied_bytes_max", "sets", "places", "ended_sets", "near", "call_near")
     CALLS_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     INSTANCES_FIELD_NUMBER: _ClassVar[int]
@@ -120,6 +120,8 @@ class FetchRequest(_message.Message):
     SETS_FIELD_NUMBER: _ClassVar[int]
     PLACES_FIELD_NUMBER: _ClassVar[int]
     ENDED_SETS_FIELD_NUMBER: _ClassVar[int]
+    NEAR_FIELD_NUMBER: _ClassVar[int]
+    CALL_NEAR_FIELD_NUMBER: _ClassVar[int]
     calls: bytes
     partitions: bytes
     instances: _containers.RepeatedScalarFieldContainer[str]
@@ -130,7 +132,15 @@ class FetchRequest(_message.Message):
     sets: bytes
     places: bytes
     ended_sets: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, calls: _Optional[bytes] = ..., partitions: _Optional[bytes] = ..., instances: _Optional[_Iterable[str]] = ..., topic_ids: _Optional[_Iterable[bytes]] = ..., cancelled_call_ids: _Optional[_Iterable[int]] = ..., accepts_references: _Optional[bool] = ..., copied_bytes_max: _Optional[int] = ..., sets: _Optional[bytes] = ..., places: _Optional[bytes] = ..., ended_sets: _Optional[_Iterable[int]] = ...) -> None: ...
+    near: _containers.RepeatedCompositeFieldContainer[NearNodes]
+    call_near: bytes
+    def __init__(self, calls: _Optional[bytes] = ..., partitions: _Optional[bytes] = ..., instances: _Optional[_Iterable[str]] = ..., topic_ids: _Optional[_Iterable[bytes]] = ..., cancelled_call_ids: _Optional[_Iterable[int]] = ..., accepts_references: _Optional[bool] = ..., copied_bytes_max: _Optional[int] = ..., sets: _Optional[bytes] = ..., places: _Optional[bytes] = ..., ended_sets: _Optional[_Iterable[int]] = ..., near: _Optional[_Iterable[_Union[NearNodes, _Mapping]]] = ..., call_near: _Optional[bytes] = ...) -> None: ...
+
+class NearNodes(_message.Message):
+    __slots__ = ("nodes",)
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    nodes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, nodes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class FetchResponse(_message.Message):
     __slots__ = ("header_bytes", "answers", "partitions", "references", "files", "details", "begun_messages", "places", "payload")
@@ -165,20 +175,22 @@ class SegmentFile(_message.Message):
     def __init__(self, path: _Optional[str] = ..., log_dir: _Optional[int] = ..., inode: _Optional[int] = ...) -> None: ...
 
 class FetchPartitionDetail(_message.Message):
-    __slots__ = ("index", "aborted_transactions", "diverging_epoch", "diverging_end_offset", "leader", "leader_epoch")
+    __slots__ = ("index", "aborted_transactions", "diverging_epoch", "diverging_end_offset", "leader", "leader_epoch", "preferred_replica")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     ABORTED_TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
     DIVERGING_EPOCH_FIELD_NUMBER: _ClassVar[int]
     DIVERGING_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
     LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    PREFERRED_REPLICA_FIELD_NUMBER: _ClassVar[int]
     index: int
     aborted_transactions: _containers.RepeatedCompositeFieldContainer[AbortedTransaction]
     diverging_epoch: int
     diverging_end_offset: int
     leader: int
     leader_epoch: int
-    def __init__(self, index: _Optional[int] = ..., aborted_transactions: _Optional[_Iterable[_Union[AbortedTransaction, _Mapping]]] = ..., diverging_epoch: _Optional[int] = ..., diverging_end_offset: _Optional[int] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
+    preferred_replica: int
+    def __init__(self, index: _Optional[int] = ..., aborted_transactions: _Optional[_Iterable[_Union[AbortedTransaction, _Mapping]]] = ..., diverging_epoch: _Optional[int] = ..., diverging_end_offset: _Optional[int] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., preferred_replica: _Optional[int] = ...) -> None: ...
 
 class AbortedTransaction(_message.Message):
     __slots__ = ("producer_id", "first_offset")
