@@ -84,6 +84,11 @@ h2spec: $(STAMPS)/python ## the program that checks HTTP/2 servers against the R
 go-clients: $(STAMPS)/python
 	@sh tools/setup/go_clients.sh
 
+# The tests that kafka-python's wheel leaves out; a few seconds, once.
+.PHONY: kafka-python-suite
+kafka-python-suite: $(STAMPS)/python
+	@sh tools/setup/kafka_python_suite.sh
+
 # For the tests of the compose stack. Without root no engine can be started anyway: if none answers
 # there, the tests are skipped and say so.
 .PHONY: engine
@@ -95,7 +100,7 @@ setup: $(STAMPS)/python ## the Python environment in .venv, and what it needs of
 	@:
 
 .PHONY: setup-all
-setup-all: $(STAMPS)/python $(STAMPS)/spark peers newer-etcd h2spec go-clients engine ## all that any target needs
+setup-all: $(STAMPS)/python $(STAMPS)/spark peers newer-etcd h2spec go-clients kafka-python-suite engine ## all that any target needs
 	@:
 
 # --- run -------------------------------------------------------------------------------------
@@ -143,7 +148,7 @@ check: static ## under 3 minutes: lint, generated code, style rules, unit tests
 	$(PYTEST) tests/tidy tests/unit tests/sim -q -n 2 -m "not full and not slow and not etcd and not java" $(ARGS)
 
 .PHONY: test
-test: static peers h2spec go-clients engine $(STAMPS)/spark ## under 25 minutes: at least one case of everything
+test: static peers h2spec go-clients kafka-python-suite engine $(STAMPS)/spark ## under 25 minutes: at least one case of everything
 	$(PYTEST) $(QUICK) -n 2 -q -m "not full and not bench" $(ARGS) $(OR_NOTHING)
 	$(PYTEST) $(ALONE) -q -m "not full and not bench" $(ARGS) $(OR_NOTHING)
 	$(PYTEST) $(OTHERS) -q -m "not full and not bench" --fuzz-frames $(FUZZ_FRAMES) --flood-seconds $(FLOOD_SECONDS) $(ARGS) $(OR_NOTHING)
@@ -152,8 +157,12 @@ test: static peers h2spec go-clients engine $(STAMPS)/spark ## under 25 minutes:
 test-docker: engine ## the compose stack in a real Docker engine; starts one if none runs and we are root
 	$(PYTEST) tests/docker -q $(ARGS)
 
+.PHONY: compat-kafka-python
+compat-kafka-python: kafka-python-suite ## kafka-python's own integration tests against us (ARGS="--mode nodes3": not in one process)
+	@$(BIN)/python -m tests.compat.kafka_python $(ARGS)
+
 .PHONY: full
-full: static peers newer-etcd h2spec go-clients engine $(STAMPS)/spark ## hours: every client in every mode, long fuzz, all crash points
+full: static peers newer-etcd h2spec go-clients kafka-python-suite engine $(STAMPS)/spark ## hours: every client in every mode, long fuzz, all crash points
 	@mkdir -p $(KEPT)
 	$(PYTEST) $(QUICK) -n 2 -q -m "not bench" --basetemp $(KEPT)/1 $(ARGS) $(OR_NOTHING)
 	$(PYTEST) $(ALONE) -q -m "not bench" --basetemp $(KEPT)/2 $(ARGS) $(OR_NOTHING)

@@ -44,17 +44,17 @@ KAFKA_PYTHON = compared(test_oracle_kafka_python.CASES)
 
 
 def test_every_version_served_has_an_oracle() -> None:
-    assert SERVED - KIO - KAFKA_PYTHON == set()
+    assert set() == SERVED - KIO - KAFKA_PYTHON
     assert len(SERVED) > 400
 
 
 def test_what_only_kafka_python_has() -> None:
-    assert SERVED - KIO == {
+    assert {
         (int(key), kind, version)
         for key, first in ONLY_KAFKA_PYTHON.items()
         for version in range(first)
         for kind in ("request", "response")
-    }
+    } == SERVED - KIO
 
 
 def test_what_only_kio_has() -> None:
