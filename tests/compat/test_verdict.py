@@ -61,6 +61,12 @@ def test_an_excluded_test_must_not_pass() -> None:
     assert found.passed_though_excluded == ("test_sasl::y",)
 
 
+@pytest.mark.parametrize("outcome", [PASSED, FAILED])
+def test_an_excluded_test_may_pass_by_chance(outcome: Outcome) -> None:
+    chance = Exclusion(tests="test_a::y", reason="placement", may_pass=True)
+    assert judge({"test_a::x": PASSED, "test_a::y": outcome}, [chance]).good
+
+
 def test_an_exclusion_has_to_fit_a_test_of_the_whole_suite() -> None:
     assert judge({"test_a::x": PASSED}, [SASL]).unused == (SASL,)
     assert not judge({"test_a::x": PASSED}, [SASL]).good

@@ -17,7 +17,7 @@ gets or had move.
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from highwater.model.block_overlaps import BlockOverlap, block_overlaps
 from highwater.model.cluster import GatewayState, NodeState
@@ -37,7 +37,7 @@ def malformed_gateway(gateway: GatewayState) -> str | None:
     return invalid_listener_names(listener.name for listener in gateway.listeners)
 
 
-def node_without_port(nodes: Iterable[NodeId], gateways: Iterable[GatewayState]) -> str | None:
+def node_without_port(nodes: Collection[NodeId], gateways: Iterable[GatewayState]) -> str | None:
     """Why these nodes and these gateways cannot be in one cluster, or None.
 
     The bootstrap port cannot be node 0's as well: it answers for all nodes where a node's port answers
