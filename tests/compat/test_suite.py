@@ -30,7 +30,7 @@ def test_starts_none():
 
 @pytest.fixture
 def sdist(tmp_path: Path) -> Path:
-    """The parts of an sdist that matter, without `test/__init__.py`."""
+    """The parts of an sdist that matter; its `test` is no package."""
     root = tmp_path / "sdist"
     (root / "test" / "integration").mkdir(parents=True)
     (root / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")

@@ -1,8 +1,8 @@
 """A plugin for the pytest that runs kafka-python's own tests: the modules that its sdist leaves out.
 
-The sdist has the integration tests, but neither `test/__init__.py` nor `test/service.py`. Without the
-first one `import test.testutil` finds Python's own package `test`. The second one starts brokers; here
-a broker runs already. Loaded with `-p`, with the unpacked sdist as working directory.
+The sdist has the integration tests, but neither the file that makes `test` a package nor the module
+`test.service`. Without the first one `import test.testutil` finds Python's own package `test`. The
+second one starts brokers; here a broker runs already. Loaded with `-p`, with the unpacked sdist as working directory.
 """
 
 from __future__ import annotations
