@@ -85,6 +85,11 @@ h2spec: $(STAMPS)/python ## the program that checks HTTP/2 servers against the R
 go-clients: $(STAMPS)/python
 	@sh tools/setup/go_clients.sh
 
+# The tests that kafka-python's wheel leaves out; a few seconds, once.
+.PHONY: kafka-python-suite
+kafka-python-suite: $(STAMPS)/python
+	@sh tools/setup/kafka_python_suite.sh
+
 # For the tests of the compose stack. Without root no engine can be started anyway: if none answers
 # there, the tests are skipped and say so.
 .PHONY: engine
@@ -96,7 +101,7 @@ setup: $(STAMPS)/python ## the Python environment in .venv, and what it needs of
 	@:
 
 .PHONY: setup-all
-setup-all: $(STAMPS)/python $(STAMPS)/spark peers newer-etcd h2spec go-clients engine ## all that any target needs
+setup-all: $(STAMPS)/python $(STAMPS)/spark peers newer-etcd h2spec go-clients kafka-python-suite engine ## all that any target needs
 	@:
 
 # --- run -------------------------------------------------------------------------------------
@@ -140,7 +145,7 @@ verify-docs: $(STAMPS)/python ## are these pages what the code gives?
 static: lint verify-proto verify-docs
 
 .PHONY: test-tools
-test-tools: peers h2spec go-clients engine
+test-tools: peers h2spec go-clients kafka-python-suite engine
 
 # The sources are checked while the tools that tests need are fetched and built.
 .PHONY: ready
@@ -160,6 +165,10 @@ test: ready ## under 25 minutes: at least one case of everything
 .PHONY: test-docker
 test-docker: engine ## the compose stack in a real Docker engine; starts one if none runs and we are root
 	$(PYTEST) tests/docker -q $(ARGS)
+
+.PHONY: compat-kafka-python
+compat-kafka-python: kafka-python-suite ## kafka-python's own integration tests against us (ARGS="--mode nodes3": not in one process)
+	@$(BIN)/python -m tests.compat.kafka_python $(ARGS)
 
 .PHONY: full
 full: ready newer-etcd ## hours: every client in every mode, long fuzz, all crash points

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.cluster import COMPLAINT_WORDS, Node
@@ -27,7 +28,14 @@ class EmbeddedCluster:
 
     mode = "embedded"
 
-    def __init__(self, directory: Path, *, environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        environment: dict[str, str] | None = None,
+        settings: Sequence[str] = (),
+    ) -> None:
+        """`settings` are those of `--set`."""
         self._data_dir = directory / "data"
         self._port = free_port_block(1)
         self.process = ManagedProcess(
@@ -36,6 +44,7 @@ class EmbeddedCluster:
                 str(HIGHWATER),
                 *("up", "--host", _HOST, "--port", str(self._port)),
                 *("--data-dir", str(self._data_dir)),
+                *(word for each in settings for word in ("--set", each)),
             ],
             log_path=directory / "broker.log",
             environment=environment,

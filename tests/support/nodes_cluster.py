@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -46,8 +47,12 @@ class NodesCluster:
         node_count: int,
         gateway_count: int | None = 1,
         hop: HopTransport = HopTransport.LOOP,
+        settings: Sequence[str] = (),
     ) -> None:
-        """`gateway_count` None: each node's process has one, and all have one block of ports."""
+        """`gateway_count` None: each node's process has one, and all have one block of ports.
+
+        `settings` are those of `--set`.
+        """
         self.mode = mode
         flags = ["--nodes", str(node_count)]
         if gateway_count is None:
@@ -69,6 +74,7 @@ class NodesCluster:
                 *("up", *flags, "--host", _HOST, "--port", str(self._port)),
                 *("--data-dir", str(self._data_dir)),
                 *hop_flags(hop),
+                *(word for each in settings for word in ("--set", each)),
             ],
             log_path=directory / "cluster.log",
         )

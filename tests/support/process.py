@@ -42,11 +42,14 @@ class ManagedProcess:
         *,
         log_path: Path,
         environment: Mapping[str, str] | None = None,
+        directory: Path | None = None,
     ) -> None:
+        """`directory` is its working directory, ours if it has none."""
         self.name = name
         self.log_path = log_path
         self._command = list(command)
         self._environment = {**os.environ, **(environment or {})}
+        self._directory = directory
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -76,6 +79,7 @@ class ManagedProcess:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=self._environment,
+                cwd=self._directory,
                 start_new_session=True,
             )
 

@@ -1,7 +1,13 @@
-"""DescribeLogDirs: disk space, unknown topics, and no offline replicas."""
+"""DescribeLogDirs: disk space, unknown topics, and no offline replicas; AlterReplicaLogDirs."""
 
 from __future__ import annotations
 
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsRequestAlterReplicaLogDir,
+    AlterReplicaLogDirsRequestAlterReplicaLogDirTopic,
+)
 from highwater.kafka.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsRequestDescribableLogDirTopic,
@@ -43,3 +49,29 @@ def test_no_topics_is_not_all_topics(cluster: Cluster, topic: str) -> None:
                 answer = connection.ask(DescribeLogDirsRequest(topics=asked), 2)
             names |= {one.name for result in answer.results for one in result.topics}
         assert names & {topic} == expected
+
+
+def test_a_replica_is_asked_to_stay_or_to_go_where_nothing_is(cluster: Cluster, topic: str) -> None:
+    make_topic(cluster.bootstrap, topic)
+    asked = [DescribeLogDirsRequestDescribableLogDirTopic(topic, [0])]
+    codes: dict[str, list[int]] = {"stay": [], "go": []}
+    for node in cluster.nodes:
+        with RawConnection.to(f"{node.host}:{node.port}") as connection:
+            described = connection.ask(DescribeLogDirsRequest(topics=asked), 4)
+            for what, path in (("stay", described.results[0].log_dir), ("go", "/no/such/dir")):
+                answer = connection.ask(
+                    AlterReplicaLogDirsRequest(
+                        [
+                            AlterReplicaLogDirsRequestAlterReplicaLogDir(
+                                path,
+                                [AlterReplicaLogDirsRequestAlterReplicaLogDirTopic(topic, [0])],
+                            )
+                        ]
+                    ),
+                    2,
+                )
+                ((result,),) = [one.partitions for one in answer.results]
+                codes[what].append(result.error_code)
+    others = [ErrorCode.REPLICA_NOT_AVAILABLE] * (len(cluster.nodes) - 1)
+    assert sorted(codes["stay"]) == [ErrorCode.NONE, *others]
+    assert codes["go"] == [ErrorCode.LOG_DIR_NOT_FOUND] * len(cluster.nodes)

@@ -8,6 +8,7 @@ import pytest
 
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.message import Message
+from highwater.kafka.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from highwater.kafka.messages.api_versions import ApiVersionsRequest
 from highwater.kafka.messages.create_partitions import CreatePartitionsRequest
 from highwater.kafka.messages.create_topics import CreateTopicsRequest
@@ -96,6 +97,7 @@ _PLAIN: dict[ApiKey, Callable[[str], Message]] = {
     ),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: lambda _: OffsetForLeaderEpochRequest(replica_id=-1),
     ApiKey.DESCRIBE_CONFIGS: lambda _: DescribeConfigsRequest(),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: lambda _: AlterReplicaLogDirsRequest(),
     ApiKey.DESCRIBE_LOG_DIRS: lambda _: DescribeLogDirsRequest(topics=None),
     ApiKey.CREATE_PARTITIONS: lambda _: CreatePartitionsRequest(),
     ApiKey.DELETE_GROUPS: lambda group: DeleteGroupsRequest(groups_names=[group]),

@@ -37,7 +37,8 @@ class PartitionConfig(ServiceSettings):
     node_id: Annotated[int, BeforeValidator(_read_node_id)] = Field(
         default=-1,
         ge=-1,
-        description="broker id; auto or -1 takes the one in meta.properties, or the next free one",
+        description="broker id; auto or -1 takes the one in meta.properties, or the next free one from 1 "
+        "on. 0 is for a broker whose gateway has a single port",
     )
     rack: str = Field(default="", description="empty means the machine's host name")
     log_dirs: tuple[Path, ...] = Field(

@@ -48,7 +48,7 @@ Subscriber = Callable[[ClusterImage, ClusterDelta | None], Steps[None] | None]
 class Watcher:
     """The member whose session the watch belongs to; empty for tools."""
 
-    node_id: int = 0
+    node_id: int | None = None
     node_epoch: int = 0
     gateway_id: str = ""
 

@@ -8,6 +8,7 @@ from highwater.controller.core.gateways import (
     assign_gateways,
     host_of,
     malformed_gateway,
+    node_without_port,
     overlaps_met,
 )
 from highwater.model.cluster import GatewayListener, GatewayState
@@ -163,3 +164,14 @@ def listener(name: str, host: str = "h", port: int = 29092) -> GatewayListener:
 def test_malformed_gateways(changes: dict[str, object], why: str | None) -> None:
     found = malformed_gateway(replace(gateways(("a", "x", ""))[GatewayId("a")], **changes))
     assert found == why if why is None else str(found).startswith(why)
+
+
+def test_node_0_has_no_port_in_a_block() -> None:
+    blocks = gateways(("b", "x", ""), ("a", "y", ""))
+    single = [replace(each, single_port=True) for each in blocks.values()]
+    assert node_without_port([NodeId(1), NodeId(2)], blocks.values()) is None
+    assert node_without_port([NodeId(0)], single) is None
+    assert node_without_port([NodeId(0)], []) is None
+    why = node_without_port([NodeId(0), NodeId(1)], [*single, *blocks.values()])
+    assert why is not None
+    assert "gateway a " in why

@@ -232,6 +232,49 @@ async def test_blocks_of_gateways_that_overlap_are_told_and_not_refused(
     assert log.told == [(event, reason)] * 2
 
 
+async def test_node_0_and_a_block_of_ports_refuse_each_other(
+    client: ControllerClient, watch: ClusterWatch
+) -> None:
+    """Its port would be the bootstrap port."""
+    await client.register_gateway(pb.RegisterGatewayRequest(gateway=gateway_state("block")))
+    refused = await node(client, 0).register()
+    assert refused.error.error_code == ErrorCode.INVALID_REQUEST
+    assert "gateway block" in refused.error.message
+    image = await image_when(watch, lambda i: not i.gateways, timeout_s=5.0)
+    assert not image.nodes
+    single = gateway_state("single")
+    single.single_port = True
+    for state in (single, single):
+        answer = await client.register_gateway(pb.RegisterGatewayRequest(gateway=state))
+        assert answer.error.error_code == 0
+    zero = await node(client, 0).join()
+    assert (zero.node_id, (await zero.beat()).fenced) == (0, False)
+    answer = await client.register_gateway(
+        pb.RegisterGatewayRequest(gateway=gateway_state("block"))
+    )
+    assert answer.error.error_code == ErrorCode.INVALID_REQUEST
+    image = await image_when(watch, lambda i: 0 in i.nodes)
+    assert "block" not in image.gateways
+
+
+@pytest.mark.parametrize(("number", "code"), [(-2, 42), (10_000, 0), (10_001, 42)])
+async def test_node_ids_have_limits(client: ControllerClient, number: int, code: int) -> None:
+    assert (await node(client, number).register()).error.error_code == code
+
+
+async def test_the_watch_of_node_0_counts_for_its_session(
+    controller: ControllerService, client: ControllerClient, endpoints: ControllerEndpoints
+) -> None:
+    zero = await node(client, 0).join()
+    assert controller.active is not None
+    streams = controller.active.members.nodes
+    watch = ClusterWatch(endpoints, watcher=Watcher(node_id=0, node_epoch=zero.epoch))
+    watch.start()
+    await watch.wait_for_revision(1, 5.0)
+    assert streams.streams(NodeId(0), zero.epoch) == 1
+    await watch.stop()
+
+
 async def test_a_change_is_answered_when_members_have_applied_it(client: ControllerClient) -> None:
     one = await node(client, 1).join()
     await client.register_gateway(pb.RegisterGatewayRequest(gateway=gateway_state("g1")))

@@ -13,6 +13,7 @@ from highwater.kafka.messages import (
     alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
+    alter_replica_log_dirs,
     alter_user_scram_credentials,
     api_versions,
     consumer_group_describe,
@@ -258,6 +259,20 @@ _SAMPLES = {
                 2, TOPIC, [alter_configs.AlterConfigsRequestAlterableConfig("retention.ms", "1")]
             )
         ]
+    ),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: lambda version: (
+        alter_replica_log_dirs.AlterReplicaLogDirsRequest(
+            [
+                alter_replica_log_dirs.AlterReplicaLogDirsRequestAlterReplicaLogDir(
+                    "/data",
+                    [
+                        alter_replica_log_dirs.AlterReplicaLogDirsRequestAlterReplicaLogDirTopic(
+                            TOPIC, [0]
+                        )
+                    ],
+                )
+            ]
+        )
     ),
     ApiKey.DESCRIBE_LOG_DIRS: lambda version: describe_log_dirs.DescribeLogDirsRequest(None),
     ApiKey.CREATE_PARTITIONS: lambda version: create_partitions.CreatePartitionsRequest(

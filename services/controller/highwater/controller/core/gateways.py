@@ -8,13 +8,16 @@ the others have their node's work.
 No node gets a gateway whose port for it is in the block of another one on the same advertised host (see
 `highwater.model.block_overlaps`), unless that is so with every gateway.
 
+Node 0 has no port in a block, which begins with the bootstrap port: it is for gateways that serve
+everything at one port.
+
 Among several, rendezvous hashing chooses: if a gateway joins or leaves, only the nodes that it
 gets or had move.
 """
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from highwater.model.block_overlaps import BlockOverlap, block_overlaps
 from highwater.model.cluster import GatewayState, NodeState
@@ -32,6 +35,23 @@ def malformed_gateway(gateway: GatewayState) -> str | None:
         if listener.name != listener.name.lower():
             return f"listener '{listener.name}' is not in lower case"
     return invalid_listener_names(listener.name for listener in gateway.listeners)
+
+
+def node_without_port(nodes: Collection[NodeId], gateways: Iterable[GatewayState]) -> str | None:
+    """Why these nodes and these gateways cannot be in one cluster, or None.
+
+    The bootstrap port cannot be node 0's as well: it answers for all nodes where a node's port answers
+    for that one (ListGroups, DescribeLogDirs).
+    """
+    if 0 not in nodes:
+        return None
+    blocks = sorted(each.gateway_id for each in gateways if not each.single_port)
+    if not blocks:
+        return None
+    return (
+        f"node id 0 is for a broker with one port: the ports of gateway {blocks[0]} begin with the "
+        "bootstrap port, and with that of node 1 behind it"
+    )
 
 
 def assign_gateways(

@@ -7,12 +7,13 @@ from typing import Final
 from highwater.controller.core.change_isr import MinIsr
 from highwater.controller.core.change_leader import without_failed_replicas
 from highwater.controller.core.election import Candidates, elect, is_unclean
-from highwater.controller.core.gateways import host_of
+from highwater.controller.core.gateways import host_of, node_without_port
 from highwater.controller.core.offline_replicas import OfflineByNode, nodes_without
 from highwater.controller.core.outcome import (
     PENDING_REVISION,
     Changes,
     Decision,
+    Refusal,
     UncleanElection,
     delta_of,
     unchanged,
@@ -24,6 +25,7 @@ from highwater.controller.core.partition_index import (
     index_of,
 )
 from highwater.controller.core.reassign import settled as move_settled
+from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import (
     ClusterDelta,
     ClusterImage,
@@ -80,8 +82,10 @@ def id_for(image: ClusterImage, registration: Registration) -> NodeId:
     return next(given, next_node_id(image))
 
 
-def admit(image: ClusterImage, registration: Registration) -> Decision[NodeId]:
+def admit(image: ClusterImage, registration: Registration) -> Decision[NodeId | Refusal]:
     """The incarnation as a node, and its id; nothing changes if an earlier try has done it.
+
+    Refused is node 0 where a gateway has a block of ports.
 
     A caller that gave up does not stop what it had asked for, so the image may know by now.
     """
@@ -89,6 +93,9 @@ def admit(image: ClusterImage, registration: Registration) -> Decision[NodeId]:
     before = image.nodes.get(node_id)
     if before is not None and before.incarnation == registration.incarnation:
         return unchanged(node_id)
+    why = node_without_port([node_id], image.gateways.values())
+    if why is not None:
+        return unchanged(Refusal(code=ErrorCode.INVALID_REQUEST, message=why))
     admitted = register(replace(registration, node_id=node_id), before)
     return Decision(delta=admitted.delta, result=node_id)
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from highwater.controller.core.gateways import overlaps_met
+from highwater.controller.core.gateways import node_without_port, overlaps_met
 from highwater.controller.core.liveness import SessionTable
 from highwater.controller.core.membership import (
     ElectionRules,
@@ -20,7 +20,7 @@ from highwater.controller.core.membership import (
     unfence,
 )
 from highwater.controller.core.offline_replicas import OfflineByNode, OfflineReplicas
-from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
+from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal, unchanged
 from highwater.controller.core.tail_check import has_its_tail
 from highwater.controller.image.writer import MetadataWriter
 from highwater.controller.members.absent_nodes import IsRefused, close_ended
@@ -141,24 +141,30 @@ class Members:
             return _refusal(
                 ErrorCode.INCONSISTENT_CLUSTER_ID, "the node's data is another cluster's"
             )
-        if wanted.node_id != NO_NODE and not 1 <= wanted.node_id <= NODE_ID_MAX:
-            return _refusal(ErrorCode.INVALID_REQUEST, f"node ids are within 1 and {NODE_ID_MAX}")
+        if not NO_NODE <= wanted.node_id <= NODE_ID_MAX:
+            return _refusal(ErrorCode.INVALID_REQUEST, f"node ids are within 0 and {NODE_ID_MAX}")
         async with self._registering:
             return await self._register(wanted)
 
-    async def register_gateway(self, gateway: GatewayState) -> None:
+    async def register_gateway(self, gateway: GatewayState) -> Refusal | None:
         """Registers a gateway; one that registers again replaces itself."""
 
-        def decide(image: ClusterImage) -> Decision[None]:
+        def decide(image: ClusterImage) -> Decision[Refusal | None]:
+            why = node_without_port(image.nodes, [gateway])
+            if why is not None:
+                return unchanged(_refusal(ErrorCode.INVALID_REQUEST, why))
             if image.gateways.get(gateway.gateway_id) == gateway:
                 return Decision(delta=None, result=None)
             delta = ClusterDelta(revision=PENDING_REVISION, gateways=(gateway,))
             return Decision(delta=delta, result=None)
 
-        await self._writer.commit(decide)
+        refused, _ = await self._writer.commit(decide)
+        if refused is not None:
+            return refused
         self.gateways.open(gateway.gateway_id, epoch=0, now_ms=self._clock.monotonic_ms())
         self._log.info("gateway_registered", gateway=gateway.gateway_id)
         self._tell_overlaps()
+        return None
 
     async def heartbeat(self, beat: NodeHeartbeat) -> HeartbeatResult:
         """Keeps a node's session; unfences the node once it has applied its registration."""
@@ -208,14 +214,14 @@ class Members:
 
     def stream_opened(self, node: NodeId, node_epoch: int, gateway: GatewayId) -> bool:
         """Counts a watch stream of a node or gateway; True if it counts for a session."""
-        if node > 0:
+        if node != NO_NODE:
             return self.nodes.stream_opened(node, epoch=node_epoch)
         return bool(gateway) and self.gateways.stream_opened(gateway, epoch=0)
 
     def stream_closed(self, node: NodeId, node_epoch: int, gateway: GatewayId) -> None:
         """A stream that counted ended."""
         now_ms = self._clock.monotonic_ms()
-        if node > 0:
+        if node != NO_NODE:
             self.nodes.stream_closed(node, epoch=node_epoch, now_ms=now_ms)
         else:
             self.gateways.stream_closed(gateway, epoch=0, now_ms=now_ms)
@@ -286,7 +292,10 @@ class Members:
                     offline=self._offline,
                 )
             )
-        node_id, _ = await self._writer.commit(lambda image: admit(image, wanted))
+        admitted, _ = await self._writer.commit(lambda image: admit(image, wanted))
+        if isinstance(admitted, Refusal):
+            return admitted
+        node_id = admitted
         node = self._writer.image.nodes[node_id]
         self.nodes.open(node_id, epoch=node.node_epoch, now_ms=self._clock.monotonic_ms())
         self._fenced_at[node_id] = node.node_epoch

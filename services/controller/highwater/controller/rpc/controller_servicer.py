@@ -107,7 +107,9 @@ class ControllerServicer:
         if why is not None:
             refusal = Refusal(code=ErrorCode.INVALID_REQUEST, message=why)
             return pb.RegisterGatewayResponse(error=_error(refusal))
-        await controller.members.register_gateway(gateway)
+        refused = await controller.members.register_gateway(gateway)
+        if refused is not None:
+            return pb.RegisterGatewayResponse(error=_error(refused))
         return pb.RegisterGatewayResponse(
             error=_NO_ERROR,
             cluster_id=controller.image.cluster_id,

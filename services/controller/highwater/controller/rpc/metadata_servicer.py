@@ -14,7 +14,7 @@ from highwater.controller.rpc.errors import streaming
 from highwater.controller.rpc.seen import check_seen
 from highwater.metadata.convert import delta_to_pb_steps, snapshot_to_pb_steps
 from highwater.model.cluster import ClusterDelta, ClusterImage
-from highwater.model.ids import GatewayId, NodeId
+from highwater.model.ids import NO_NODE, GatewayId, NodeId
 from highwater.model.steps import Steps
 from highwater.runtime.slices import Slices
 
@@ -46,7 +46,8 @@ class MetadataServicer:
             raise NotActiveError(self.active_address())
         await check_seen(controller, request.seen)
         members = controller.members
-        node, gateway = NodeId(request.node_id), GatewayId(request.gateway_id)
+        node = NodeId(request.node_id) if request.HasField("node_id") else NO_NODE
+        gateway = GatewayId(request.gateway_id)
         counted = members.stream_opened(node, request.node_epoch, gateway)
         try:
             async for change in controller.changes(request.from_revision, request.cluster_id):

@@ -20,13 +20,12 @@ from collections.abc import Iterable
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.gateway.handling.context import RequestContext
-from highwater.gateway.handling.errors import kafka_code
+from highwater.gateway.handling.log_dirs import ask_log_dirs
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import describe_log_dirs as codec
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import THE_CLUSTER
-from highwater.model.errors import HighwaterError, UnreachableError
-from highwater.model.ids import NodeId, TopicId
+from highwater.model.ids import TopicId
 
 _Result = codec.DescribeLogDirsResponseDescribeLogDirsResult
 _Topic = codec.DescribeLogDirsResponseDescribeLogDirsTopic
@@ -45,7 +44,7 @@ async def handle(
     only = context.peer.node
     nodes = sorted(context.backend.image.nodes) if only is None else [only]
     async with asyncio.TaskGroup() as tasks:
-        answers = [tasks.create_task(_ask(context, node, asked)) for node in nodes]
+        answers = [tasks.create_task(ask_log_dirs(context, node, asked)) for node in nodes]
     parts = [answer.result() for answer in answers]
     code = next((part for part in parts if isinstance(part, ErrorCode)), ErrorCode.NONE)
     results = [
@@ -79,22 +78,6 @@ def _question(
             partitions = [number for number in wanted.partitions if number >= 0]
             asked.topics.add(topic_id=topic.topic_id, partitions=partitions)
     return asked
-
-
-async def _ask(
-    context: RequestContext, node: NodeId, asked: pb.DescribeLogDirsRequest
-) -> pb.DescribeLogDirsResponse | ErrorCode:
-    link = context.backend.link_to(node)
-    if link is None:
-        return ErrorCode.BROKER_NOT_AVAILABLE
-    timeout_s = context.backend.settings.request_timeout_ms / 1000
-    try:
-        return await link.describe_log_dirs(asked, timeout_s)
-    except HighwaterError as error:
-        context.warn("node_not_asked", kind=str(node), node=node, error=str(error))
-        if isinstance(error, UnreachableError):
-            return ErrorCode.BROKER_NOT_AVAILABLE
-        return kafka_code(error)
 
 
 def _result(context: RequestContext, directory: pb.LogDirDescription) -> _Result:

@@ -83,6 +83,7 @@ _ROWS: Final = (
     _row(ApiKey.DELETE_ACLS, (1, 3), "delete_acls"),
     _row(ApiKey.DESCRIBE_CONFIGS, (1, 4), "describe_configs"),
     _row(ApiKey.ALTER_CONFIGS, (0, 2), "alter_configs"),
+    _row(ApiKey.ALTER_REPLICA_LOG_DIRS, (1, 2), "alter_replica_log_dirs"),
     _row(ApiKey.DESCRIBE_LOG_DIRS, (1, 5), "describe_log_dirs"),
     _row(ApiKey.CREATE_PARTITIONS, (0, 3), "create_partitions"),
     _row(ApiKey.DELETE_GROUPS, (0, 2), "delete_groups"),
