@@ -92,7 +92,10 @@ class Coordinators:
         }
         if topic == GROUP_METADATA_TOPIC:
             groups = GroupCoordinator(
-                partitions=1, verifier=node.verifier, new_id=self._new_member_id, **shared
+                partition_of=lambda _group_id: 0,
+                verifier=node.verifier,
+                new_id=self._new_member_id,
+                **shared,
             )
             node.plane.marker_targets[node.replica.topic_id] = groups
             return groups
