@@ -41,7 +41,7 @@ def test_two_replicas() -> None:
     [
         THREE,
         replace(THREE, min_isr=2),
-        replace(SHORT_LOGS, min_isr=2),
+        pytest.param(replace(SHORT_LOGS, min_isr=2), marks=pytest.mark.full),
         Bounds(records=2, partition_epochs=4, size=2),
         Bounds(leader_epochs=4, partition_epochs=5, size=2, lost_answers=False, lost_logs=True),
         MOVING,
