@@ -140,9 +140,17 @@ func (f franz) Join(ctx context.Context, group, topic, protocol string, member d
 	if err != nil {
 		return err
 	}
-	defer client.CloseAllowingRebalance()
-	polled := make(chan kgo.Fetches)
+	ctx, stop := context.WithCancel(ctx)
+	polled, ended := make(chan kgo.Fetches), make(chan struct{})
+	// A poll that begins after the client has allowed rebalances holds them up again, and with them
+	// the end of the client: wait for the last one.
+	defer func() {
+		stop()
+		<-ended
+		client.CloseAllowingRebalance()
+	}()
 	go func() {
+		defer close(ended)
 		for {
 			fetches := client.PollFetches(ctx)
 			select {
