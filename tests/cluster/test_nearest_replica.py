@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from dataclasses import replace
@@ -140,22 +141,18 @@ def test_the_leader_names_the_follower_which_answers(whole: ReplicatedCluster) -
 
 def test_a_fetch_that_waits_at_a_follower_gets_new_records(whole: ReplicatedCluster) -> None:
     topic, _, follower = filled(whole)
-    reader = Reader(whole, topic, follower)
-    try:
+    with contextlib.closing(Reader(whole, topic, follower)) as reader:
         reader.wait_for(RECORDS)
         reader.wait_until_it_reads_from(follower)
         produce(whole, topic)
         reader.wait_for(2 * RECORDS)
         assert reader.reads_from == follower
         assert reader.read == list(range(2 * RECORDS))
-    finally:
-        reader.close()
 
 
 def test_without_the_follower_the_consumer_reads_on(whole: ReplicatedCluster) -> None:
     topic, _, follower = filled(whole)
-    reader = Reader(whole, topic, follower)
-    try:
+    with contextlib.closing(Reader(whole, topic, follower)) as reader:
         reader.wait_for(RECORDS)
         reader.wait_until_it_reads_from(follower)
         whole.kill_node(follower)
@@ -165,22 +162,17 @@ def test_without_the_follower_the_consumer_reads_on(whole: ReplicatedCluster) ->
         if follower <= whole.shape.combined:  # Otherwise its port is served on.
             others = (n for n in whole.node_ids if n != follower)
             reader.wait_until_it_reads_from(*others)
-    finally:
-        reader.close()
 
 
 def test_without_the_leader_the_consumer_reads_on(whole: ReplicatedCluster) -> None:
     topic, leader, follower = filled(whole)
-    reader = Reader(whole, topic, follower)
-    try:
+    with contextlib.closing(Reader(whole, topic, follower)) as reader:
         reader.wait_for(RECORDS)
         reader.wait_until_it_reads_from(follower)
         whole.kill_node(leader)
         produce(whole, topic)
         reader.wait_for(2 * RECORDS)
         assert reader.read == list(range(2 * RECORDS)), "none is lost, and none comes twice"
-    finally:
-        reader.close()
 
 
 @pytest.mark.java

@@ -19,7 +19,7 @@ from highwater.hop.unix_socket import SOCKET_FILE
 from highwater.kafka.records.batch import LENGTH_OVERHEAD
 from tests.robustness.faults.fault import FAILOVER_S_MAX, Fault, Scene
 from tests.robustness.faults.history import History
-from tests.robustness.faults.workload import read_log
+from tests.robustness.faults.log_reading import read_log
 from tests.support.partition_logs import headers, segments
 from tests.support.process import wait_until
 from tests.support.replicated_cluster import Shape, empty_directory

@@ -7,7 +7,6 @@ a group member that commits. Each is a thread of its own and owns its part of th
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -23,6 +22,7 @@ from confluent_kafka import (
 )
 
 from tests.robustness.faults.checker import longest_pause
+from tests.robustness.faults.client_settings import PATIENT, quiet_logger
 from tests.robustness.faults.history import (
     UNKNOWN_OFFSET,
     Assigned,
@@ -33,6 +33,7 @@ from tests.robustness.faults.history import (
     number_in,
     value_of,
 )
+from tests.robustness.faults.log_reading import read_log
 from tests.support.process import wait_until
 
 DELIVERY_TIMEOUT_S = 120.0
@@ -44,7 +45,6 @@ READER, MEMBER = "reader", "member"
 _JOIN_TIMEOUT_S = 90.0
 _COMMIT_EVERY_S = 0.5
 _BATCH = 500
-_MISSING_S = 10.0
 _ERRORS_MAX = 50
 # Errors that a consumer's user must handle; others are lost connections, which the client retries.
 _FATAL = {
@@ -54,11 +54,6 @@ _FATAL = {
     KafkaError.INVALID_MSG,
     KafkaError._BAD_MSG,
     KafkaError._FATAL,
-}
-_PATIENT = {
-    "reconnect.backoff.ms": 50,
-    "reconnect.backoff.max.ms": 500,
-    "topic.metadata.refresh.interval.ms": 5_000,
 }
 
 
@@ -85,7 +80,7 @@ class Workload:
         self._bootstrap = bootstrap
         self._stop_sending = threading.Event()
         self._stop_reading = threading.Event()
-        self._clients = {"bootstrap.servers": bootstrap, **_PATIENT, **(settings or {})}
+        self._clients = {"bootstrap.servers": bootstrap, **PATIENT, **(settings or {})}
         self._sender = _Sender(self._clients, topic, self.history, per_tick, self._stop_sending)
         self._readers: list[_ConsumerThread] = [
             _Reader(self._clients, topic, self.history, self._stop_reading)
@@ -460,60 +455,3 @@ class _Member(_ConsumerThread):
         """Stops committing for these partitions, which another member may get."""
         for place in places:
             self.next_offsets[place.partition] = 0
-
-
-def read_log(bootstrap: str, topic: str, history: History, *, timeout_s: float) -> dict[int, int]:
-    """Reads the whole topic into `stored`; returns the end offset of each partition.
-
-    A new leader's high watermark may still be on its way: acknowledged records have `_MISSING_S`
-    to appear. Raises TimeoutError if the ends are not reached in time.
-    """
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "none",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-            "check.crcs": True,
-            "logger": quiet_logger(),
-            **_PATIENT,
-        }
-    )
-    partitions = range(history.partitions)
-    stored: dict[int, list[tuple[int, int]]] = {p: [] for p in partitions}
-    ended: set[int] = set()
-    told = {p: max(history.acknowledged[p].values(), default=-1) for p in partitions}
-    begun_s = time.monotonic()
-
-    def complete() -> bool:
-        if len(ended) < history.partitions:
-            return False
-        short = any(told[p] >= 0 and (not stored[p] or stored[p][-1][0] < told[p]) for p in told)
-        return not short or time.monotonic() > begun_s + _MISSING_S
-
-    try:
-        consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
-        while not complete():
-            if time.monotonic() > begun_s + timeout_s:
-                raise TimeoutError(f"read only {sorted(ended)} of {topic} to the end")
-            for message in consumer.consume(_BATCH, 0.2):
-                partition, offset, error = message.partition(), message.offset(), message.error()
-                if error is not None:
-                    if error.code() == KafkaError._PARTITION_EOF:
-                        ended.add(partition)
-                    continue
-                ended.discard(partition)
-                stored[partition].append((offset, number_in(partition, message.value())))
-    finally:
-        consumer.close()
-    history.stored = stored
-    return {p: records[-1][0] + 1 if records else 0 for p, records in stored.items()}
-
-
-def quiet_logger() -> logging.Logger:
-    """A logger that drops librdkafka's lines about connections that these tests break."""
-    logger = logging.getLogger("tests.robustness.faults.librdkafka")
-    logger.propagate = False
-    logger.setLevel(logging.CRITICAL)
-    return logger

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from tests.robustness.faults.client_settings import quiet_logger
 from tests.robustness.faults.transactions.ledger import Outcome
-from tests.robustness.faults.workload import quiet_logger
 
 TRANSACTION_TIMEOUT_S = 30.0
 CALL_S = 15.0

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 from tests.robustness.faults.checker import Violation
+from tests.robustness.faults.client_settings import quiet_logger
 from tests.robustness.faults.transactions.clients import (
     CALL_S,
     STOP_S_MAX,
@@ -25,7 +26,7 @@ from tests.robustness.faults.transactions.reading import (
     read_all,
     wait_for_ends,
 )
-from tests.robustness.faults.workload import Workload, quiet_logger
+from tests.robustness.faults.workload import Workload
 from tests.support.process import wait_until
 
 PREFIX = b"copy of "

@@ -17,8 +17,8 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from tests.robustness.faults.client_settings import quiet_logger
 from tests.robustness.faults.transactions.ledger import Ends
-from tests.robustness.faults.workload import quiet_logger
 
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 
