@@ -22,6 +22,8 @@ const (
 	batchMax       = 50
 	abortEvery     = 6
 	replacementMax = 20
+	// The pause before a producer id is asked for again.
+	producerIDAgain = 100 * time.Millisecond
 )
 
 // transactional opens a client whose transactional id is its own: what a former one left open has ended.
@@ -36,11 +38,23 @@ func (f franz) transactional(ctx context.Context, id string) (*kgo.Client, error
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if _, _, err := client.ProducerID(ctx); err != nil {
-		client.Close()
-		return nil, fmt.Errorf("producer id: %w", err)
+	for {
+		_, _, err := client.ProducerID(ctx)
+		if err == nil {
+			return client, nil
+		}
+		// ProducerID tells of an error that passes, and tries again when it is called again.
+		if !errors.Is(err, kerr.ConcurrentTransactions) {
+			client.Close()
+			return nil, fmt.Errorf("producer id: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			client.Close()
+			return nil, fmt.Errorf("producer id: %w", err)
+		case <-time.After(producerIDAgain):
+		}
 	}
-	return client, nil
 }
 
 func (f franz) Transact(ctx context.Context, topic, id string, work <-chan driver.Transaction, tell func(string, error)) error {

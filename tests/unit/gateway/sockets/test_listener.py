@@ -265,6 +265,33 @@ async def test_close_waits_for_requests_under_way(world):
         assert not world.listener.connections
 
 
+async def test_close_answers_what_has_come_and_is_not_read_yet(world):
+    await world.listen()
+    async with world.client() as (reader, writer):
+        writer.write(request(PRODUCE, 5))
+        assert await reader.readexactly(2) == b"5;"
+        writer.write(request(PRODUCE, 6))  # In the socket, before the loop's next turn.
+        await world.listener.close(drain_s=5)
+        assert await reader.read() == b"6;"
+
+
+async def test_close_does_not_keep_a_connection_for_the_requests_of_another_one(world):
+    """Its client would send again meanwhile, and lose that."""
+    await world.listen()
+    async with world.client() as (idle, _), world.client() as (reader, writer):
+        world.handler.keep = True
+        writer.write(request(PRODUCE, 5))
+        await until(lambda: world.handler.kept)
+        closing = asyncio.create_task(world.listener.close(drain_s=5))
+        async with asyncio.timeout(2):
+            assert await closed(idle)
+        assert not closing.done()
+        reply = world.handler.kept.pop()
+        reply.session.complete(reply, b"5;")
+        assert await reader.readexactly(2) == b"5;"
+        await closing
+
+
 async def test_close_waits_no_longer_than_its_limit(world):
     await world.listen()
     world.handler.keep = True

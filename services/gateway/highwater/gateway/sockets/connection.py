@@ -164,6 +164,19 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
         """True if every reply has left."""
         return not self.replies and (self._outbox is None or self._outbox.idle)
 
+    @property
+    def at_rest(self) -> bool:
+        """True if every request that has come has its reply, and nothing of another one is here.
+
+        A client that may not send is at rest without what waits in its socket.
+        """
+        return not self.outstanding and self.idle_output and not self._has_unread()
+
+    def _has_unread(self) -> bool:
+        if self._outbox is None or self._transport is None or not self._transport.is_reading():
+            return False
+        return self._outbox.has_unread
+
 
 def _duplicate(fd: int) -> socket.socket:
     """A duplicate socket for sending; raises OSError and leaves nothing open."""

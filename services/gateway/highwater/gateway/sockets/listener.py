@@ -294,13 +294,14 @@ class Listener:
             server.close()
 
     async def close(self, *, drain_s: float) -> None:
-        """Lets requests in flight end for at most `drain_s`, then closes every connection."""
+        """Closes each connection once it is at rest, and after `drain_s` those that still are not."""
         await self.stop_accepting()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + drain_s
-        while loop.time() < deadline and any(  # noqa: ASYNC110 - once per stop, many connections.
-            c.outstanding or not c.idle_output for c in self.connections
-        ):
+        while self.connections and loop.time() < deadline:
+            # Each by itself: while one waits for its replies, another one would send again.
+            for connection in [each for each in self.connections if each.at_rest]:
+                connection.close("the gateway stops")
             await asyncio.sleep(0.01)
         for preface in list(self._prefaces):
             preface.close()

@@ -106,6 +106,16 @@ class Outbox:
         self._closed = False
         self.bytes_sent = 0
 
+    @property
+    def has_unread(self) -> bool:
+        """True if the client has sent something that nobody has read yet."""
+        if self._closed:
+            return False
+        try:
+            return bool(self._sock.recv(1, socket.MSG_PEEK))
+        except OSError:  # Nothing is there, or the connection has ended.
+            return False
+
     def send(self, parts: list[Part]) -> None:
         """Sends parts behind all earlier ones."""
         if self._closed:
