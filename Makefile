@@ -61,7 +61,7 @@ $(STAMPS)/spark: $(LOCKED) spark/pom.xml tools/setup/spark_jars.sh
 # The other clients, the metadata store and the tools that tests run against.
 .PHONY: peers
 peers: $(STAMPS)/python
-	@sh tools/setup/system.sh etcd kcat java maven gcc node faketime
+	@sh tools/setup/system.sh etcd kcat java maven gcc node faketime chromium
 	@[ "$$(id -u)" -ne 0 ] || sh tools/setup/system.sh strace ext4
 	@for lock in $$(find tests tools -name package-lock.json -not -path '*/node_modules/*'); do \
 	    dir=$$(dirname $$lock); \
