@@ -61,7 +61,7 @@ $(STAMPS)/spark: $(LOCKED) spark/pom.xml tools/setup/spark_jars.sh
 # The other clients, the metadata store and the tools that tests run against.
 .PHONY: peers
 peers: $(STAMPS)/python
-	@sh tools/setup/system.sh etcd kcat java maven gcc node faketime
+	@sh tools/setup/system.sh etcd kcat java maven gcc node faketime chromium
 	@[ "$$(id -u)" -ne 0 ] || sh tools/setup/system.sh strace ext4
 	@for lock in $$(find tests tools -name package-lock.json -not -path '*/node_modules/*'); do \
 	    dir=$$(dirname $$lock); \
@@ -159,8 +159,8 @@ check: static ## under 3 minutes: lint, generated code, style rules, unit tests
 .PHONY: test
 test: ready ## some 40 minutes: at least one case of everything
 	$(PYTEST) $(QUICK) -n 2 --dist worksteal -q -m "not full and not bench" $(ARGS) $(OR_NOTHING)
-	$(PYTEST) $(ALONE) -q -m "not full and not bench" $(ARGS) $(OR_NOTHING)
-	$(PYTEST) $(OTHERS) -q -m "not full and not bench" --fuzz-frames $(FUZZ_FRAMES) --flood-seconds $(FLOOD_SECONDS) $(ARGS) $(OR_NOTHING)
+	$(PYTEST) $(ALONE) -n 2 --dist worksteal -q -m "not full and not bench" $(ARGS) $(OR_NOTHING)
+	$(PYTEST) $(OTHERS) -n 2 --dist worksteal -q -m "not full and not bench" --fuzz-frames $(FUZZ_FRAMES) --flood-seconds $(FLOOD_SECONDS) $(ARGS) $(OR_NOTHING)
 
 .PHONY: test-docker
 test-docker: engine ## the compose stack in a real Docker engine; starts one if none runs and we are root
@@ -174,8 +174,8 @@ compat-kafka-python: kafka-python-suite ## kafka-python's own integration tests 
 full: ready newer-etcd ## hours: every client in every mode, long fuzz, all crash points
 	@mkdir -p $(KEPT)
 	$(PYTEST) $(QUICK) -n 2 --dist worksteal -q -m "not bench" --basetemp $(KEPT)/1 $(ARGS) $(OR_NOTHING)
-	$(PYTEST) $(ALONE) -q -m "not bench" --basetemp $(KEPT)/2 $(ARGS) $(OR_NOTHING)
-	$(PYTEST) $(OTHERS) -q -m "not bench" --basetemp $(KEPT)/3 --fuzz-frames $(FUZZ_FRAMES_FULL) --crash-rounds $(CRASH_ROUNDS_FULL) $(ARGS) $(OR_NOTHING)
+	$(PYTEST) $(ALONE) -n 2 --dist worksteal -q -m "not bench" --basetemp $(KEPT)/2 $(ARGS) $(OR_NOTHING)
+	$(PYTEST) $(OTHERS) -n 2 --dist worksteal -q -m "not bench" --basetemp $(KEPT)/3 --fuzz-frames $(FUZZ_FRAMES_FULL) --crash-rounds $(CRASH_ROUNDS_FULL) $(ARGS) $(OR_NOTHING)
 
 .PHONY: sim
 sim: $(STAMPS)/python ## simulated replication: SEEDS=n many, SEED=n one of them with a trace

@@ -114,8 +114,20 @@ def test_the_file_is_counted() -> None:
         records=5,
         unparsed=1,
         hours=(
-            HourTraffic(start=datetime(2024, 1, 1, 23, tzinfo=UTC), requests=2, size_bytes=10),
-            HourTraffic(start=datetime(2024, 1, 2, 0, tzinfo=UTC), requests=2, size_bytes=7),
+            HourTraffic(
+                start=datetime(2024, 1, 1, 23, tzinfo=UTC),
+                requests=2,
+                size_bytes=10,
+                client_errors=1,
+                server_errors=0,
+            ),
+            HourTraffic(
+                start=datetime(2024, 1, 2, 0, tzinfo=UTC),
+                requests=2,
+                size_bytes=7,
+                client_errors=0,
+                server_errors=1,
+            ),
         ),
         top_paths=(
             PathTraffic(path="/b", requests=2, size_bytes=17),

@@ -71,6 +71,8 @@ def test_twice_on_the_same_data_then_serves_until_ctrl_c(
     assert "Serving on" not in once.stdout
     assert not accepts_connections(HOST, port)
     assert (tmp_path / "out" / "access_log" / "access_log.png").stat().st_size > 20_000
+    page = (tmp_path / "out" / "access_log" / "access_log.html").read_text(encoding="utf-8")
+    assert "Traffic in topic access_log" in page
 
     demo.start()
     serving = f"Serving on {HOST}:{port}"

@@ -111,9 +111,15 @@ def count_file(lines: Sequence[bytes], topic: str, *, top_paths: int) -> Report:
             unparsed += 1
             continue
         start = request.time.astimezone(UTC).replace(minute=0, second=0)
-        hour = hours.get(start) or HourTraffic(start=start, requests=0, size_bytes=0)
+        hour = hours.get(start) or HourTraffic(
+            start=start, requests=0, size_bytes=0, client_errors=0, server_errors=0
+        )
         hours[start] = replace(
-            hour, requests=hour.requests + 1, size_bytes=hour.size_bytes + request.size_bytes
+            hour,
+            requests=hour.requests + 1,
+            size_bytes=hour.size_bytes + request.size_bytes,
+            client_errors=hour.client_errors + (400 <= request.status < 500),
+            server_errors=hour.server_errors + (request.status >= 500),
         )
         path = paths.get(request.path) or PathTraffic(path=request.path, requests=0, size_bytes=0)
         paths[request.path] = replace(

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from highwater.spark.report import CHART_FILE, REPORT_FILE, Report, from_json
+from highwater.spark.report import CHART_FILE, PAGE_FILE, REPORT_FILE, Report, from_json
 from tools.demo.errors import EXIT_USAGE, DemoError, UsageError
 from tools.demo.producing import RUN_HEADER
 
@@ -17,15 +17,15 @@ KILL_WAIT_S = 10.0
 LOG_TAIL_LINES = 25
 
 
-def run_access_log_job(
+def run_report_job(
     bootstrap: str, topic: str, *, run_id: str, output: Path, top_paths: int, log_path: Path
 ) -> Report:
-    """Runs `highwater-spark access-log` on this run's records and returns its report.
+    """Runs `highwater-spark report` on this run's records and returns its report.
 
     Raises DemoError with the end of its output when it fails or takes longer than TIMEOUT_S.
     """
     command = [
-        sys.executable, "-m", "highwater.spark", "access-log",
+        sys.executable, "-m", "highwater.spark", "report",
         "--bootstrap", bootstrap, "--topic", topic, "--header", f"{RUN_HEADER}={run_id}",
         "--output", str(output), "--top", str(top_paths),
     ]  # fmt: skip
@@ -53,6 +53,7 @@ def run_access_log_job(
     if code != 0:
         tail = "\n".join(lines[-LOG_TAIL_LINES:])
         raise DemoError(f"the Spark job ended with exit code {code}:\n{tail}\n({log_path})")
-    if not (output / CHART_FILE).is_file():
-        raise DemoError(f"the Spark job left no {CHART_FILE} in {output}")
+    for name in (CHART_FILE, PAGE_FILE):
+        if not (output / name).is_file():
+            raise DemoError(f"the Spark job left no {name} in {output}")
     return from_json((output / REPORT_FILE).read_text(encoding="utf-8"))

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
-from highwater.spark.report import CHART_FILE
+from highwater.spark.report import CHART_FILE, PAGE_FILE
 from tools.demo import checks
 from tools.demo.broker import Broker
 from tools.demo.consuming import read_back
@@ -17,7 +17,7 @@ from tools.demo.errors import EXIT_FAILED, DemoError, UsageError
 from tools.demo.options import Options
 from tools.demo.producing import create_topic, load
 from tools.demo.screen import Screen
-from tools.demo.spark_job import run_access_log_job
+from tools.demo.spark_job import run_report_job
 
 PARTITIONS = 6
 TOP_PATHS = 8
@@ -93,7 +93,7 @@ def round_trip(options: Options, screen: Screen, lines: Sequence[bytes]) -> bool
         step.done = f"{read.count:,} records"
     output = options.output_dir / "access_log"
     with screen.step("Spark: traffic, top paths, status codes") as step:
-        report = run_access_log_job(
+        report = run_report_job(
             address,
             topic,
             run_id=run_id,
@@ -110,7 +110,7 @@ def round_trip(options: Options, screen: Screen, lines: Sequence[bytes]) -> bool
         checks.check_committed(acknowledged.end_offsets(), read),
         checks.check_report(expected, report),
     ]
-    screen.report(report, [output / CHART_FILE, output])
+    screen.report(report, [output / PAGE_FILE, output / CHART_FILE, output])
     screen.checks(results)
     return all(check.holds for check in results)
 

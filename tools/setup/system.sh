@@ -3,7 +3,7 @@
 #
 # Usage: sh tools/setup/system.sh NEED...
 #
-# Needs: python etcd kcat java maven gcc node go docker compose debootstrap faketime strace ext4
+# Needs: python etcd kcat java maven gcc node go docker compose debootstrap faketime strace ext4 chromium
 #
 # Installs missing programs from the distribution if run as root on Debian or Ubuntu; otherwise
 # prints the exact command to run, and ends with exit code 2. Prints nothing if nothing is missing.
@@ -61,6 +61,7 @@ satisfied() {
         faketime) have faketime ;;
         strace) have strace ;;
         ext4) have mkfs.ext4 && have losetup && have fsfreeze ;;
+        chromium) have chromium || have chromium-browser ;;
         *) echo "system.sh: unknown need: $1" >&2; exit 64 ;;
     esac
 }
@@ -82,6 +83,7 @@ packages_of() {
         docker) echo "docker.io+iptables+iproute2" ;;
         compose) echo "docker-compose docker-compose-v2" ;;
         debootstrap) echo "debootstrap" ;;
+        chromium) echo "chromium chromium-browser" ;;
     esac
 }
 

@@ -2,10 +2,12 @@
 
 import typer
 
-from highwater.spark.jobs import access_log
+from highwater.spark.jobs import report
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-app.command("access-log")(access_log.command)
+app.command("report")(report.command)
+# Its name while it was the only job; scripts may have it.
+app.command("access-log", hidden=True)(report.command)
 
 
 @app.callback()

@@ -1,4 +1,4 @@
-"""The results of the access log job, as values and as JSON."""
+"""The results of the report job, as values and as JSON."""
 
 from __future__ import annotations
 
@@ -13,14 +13,23 @@ REPORT_FILE: Final = "report.json"
 CHART_FILE: Final = "access_log.png"
 """The chart's file in the same directory."""
 
+PAGE_FILE: Final = "access_log.html"
+"""The page's file in the same directory; it refers to no other file."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HourTraffic:
-    """Traffic of one hour, from `start` on (UTC)."""
+    """Traffic of one hour, from `start` on (UTC).
+
+    Of the requests, `client_errors` were answered with a status of 400 to 499, `server_errors`
+    with one of 500 or above.
+    """
 
     start: datetime
     requests: int
     size_bytes: int
+    client_errors: int
+    server_errors: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +76,11 @@ class Report:
         return sum(hour.size_bytes for hour in self.hours)
 
     @property
+    def errors(self) -> int:
+        """Requests that were answered with an error, the client's or the server's."""
+        return sum(hour.client_errors + hour.server_errors for hour in self.hours)
+
+    @property
     def busiest(self) -> HourTraffic | None:
         """The first hour of those with most requests; None when there are none."""
         return max(self.hours, key=lambda hour: hour.requests, default=None)
@@ -93,6 +107,8 @@ def from_json(text: str) -> Report:
                     start=datetime.fromtimestamp(hour["start"], UTC),
                     requests=int(hour["requests"]),
                     size_bytes=int(hour["size_bytes"]),
+                    client_errors=int(hour["client_errors"]),
+                    server_errors=int(hour["server_errors"]),
                 )
                 for hour in document["hours"]
             ),

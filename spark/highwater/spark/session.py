@@ -1,4 +1,4 @@
-"""A small Spark session that can read topics, on this machine alone.
+"""A small Spark session that reads topics and writes Delta and Iceberg tables, on this machine alone.
 
 Jobs run in two ways. Started by `highwater-spark`, they get a local session with the jars of
 `connector_jars`. Under `spark-submit` its command line sets master, memory and jars, and only
@@ -30,6 +30,13 @@ _LOOPBACK: Final = "127.0.0.1"
 _EVERYWHERE: Final[Mapping[str, str]] = {
     # Times and hours are computed in the same zone on every machine.
     "spark.sql.session.timeZone": "UTC",
+    # Both formats plan and commit their writes by extensions of the session.
+    "spark.sql.extensions": (
+        "io.delta.sql.DeltaSparkSessionExtension,"
+        "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+    ),
+    # Delta tables are named by their path in Spark's own catalog.
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 
 _LOCAL: Final[Mapping[str, str]] = {

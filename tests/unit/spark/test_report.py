@@ -24,7 +24,13 @@ def make_report(requests: tuple[int, ...] = (3, 7, 7, 1)) -> Report:
         records=sum(requests) + 2,
         unparsed=2,
         hours=tuple(
-            HourTraffic(start=NOON + timedelta(hours=i), requests=count, size_bytes=count * 10**12)
+            HourTraffic(
+                start=NOON + timedelta(hours=i),
+                requests=count,
+                size_bytes=count * 10**12,
+                client_errors=count // 3,
+                server_errors=count // 7,
+            )
             for i, count in enumerate(requests)
         ),
         top_paths=(PathTraffic(path='/"ä', requests=5, size_bytes=9),),
@@ -35,6 +41,7 @@ def make_report(requests: tuple[int, ...] = (3, 7, 7, 1)) -> Report:
 def test_totals_are_sums_of_the_hours() -> None:
     report = make_report()
     assert (report.requests, report.size_bytes) == (18, 18 * 10**12)
+    assert report.errors == (1 + 2 + 2) + (1 + 1)
 
 
 def test_the_first_of_equal_hours_is_the_busiest() -> None:
@@ -45,7 +52,7 @@ def test_the_first_of_equal_hours_is_the_busiest() -> None:
 
 def test_an_empty_report() -> None:
     empty = Report(topic="t", records=0, unparsed=0, hours=(), top_paths=(), status_codes=())
-    assert (empty.requests, empty.size_bytes, empty.busiest) == (0, 0, None)
+    assert (empty.requests, empty.size_bytes, empty.errors, empty.busiest) == (0, 0, 0, None)
     assert from_json(to_json(empty)) == empty
 
 

@@ -54,4 +54,6 @@ def test_a_local_session_uses_no_names_and_little_memory(jars: Path) -> None:
 
 
 def test_a_submitted_session_leaves_the_command_line_alone() -> None:
-    assert session.settings_for(None) == {"spark.sql.session.timeZone": "UTC"}
+    settings = session.settings_for(None)
+    assert settings["spark.sql.session.timeZone"] == "UTC"
+    assert not settings.keys() & {"spark.master", "spark.jars", "spark.driver.memory"}

@@ -1,11 +1,12 @@
-"""Requests and bytes per hour, top paths and status codes of the web server log in a topic.
+"""Requests, bytes and errors per hour, top paths and status codes of the web server log in a topic.
 
-    highwater-spark access-log --bootstrap 127.0.0.1:9092 --topic access_log --output report
-    spark-submit --jars ... .../jobs/access_log.py --topic access_log --output report
+    highwater-spark report --bootstrap 127.0.0.1:9092 --topic access_log --output report
+    spark-submit --jars ... .../jobs/report.py --topic access_log --output report
 
 Every record's value is one line in combined log format. Writes to the output directory, replacing
-earlier results: `requests_by_hour`, `top_paths` and `status_codes` as Parquet, `access_log.png`, and
-`report.json` last, so that its presence means that all others are complete.
+earlier results: `requests_by_hour`, `top_paths` and `status_codes` as Parquet, `access_log.png` and
+`access_log.html` to look at, and `report.json` last, so that its presence means that all others
+are complete.
 """
 
 from dataclasses import dataclass
@@ -18,13 +19,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from highwater.model.errors import EXIT_USAGE, UsageError
-from highwater.spark import combined_log, report
-from highwater.spark.chart import draw
+from highwater.spark import combined_log, report, report_views
 from highwater.spark.session import open_session
 from highwater.spark.topic import TopicSource, read_topic
 
 TOP_PATHS_DEFAULT: Final = 10
 TOP_PATHS_MAX: Final = 1000
+SERVER_ERROR_MIN: Final = 500
+"""Statuses from here on are the server's fault (RFC 9110, 15.6)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +67,11 @@ def tabulate(requests: DataFrame, *, top_paths: int) -> Tables:
     """Returns the three tables of parsed requests, ordered as `report.Report` describes."""
     count = f.count("*").alias("requests")
     size = f.sum("size_bytes").alias("size_bytes")
+    client_errors = f.count_if(f.col("status").between(400, 499)).alias("client_errors")
+    server_errors = f.count_if(f.col("status") >= SERVER_ERROR_MIN).alias("server_errors")
     return Tables(
         requests_by_hour=requests.groupBy(f.date_trunc("hour", "time").alias("hour"))
-        .agg(count, size)
+        .agg(count, size, client_errors, server_errors)
         .orderBy("hour"),
         top_paths=requests.groupBy("path")
         .agg(count, size)
@@ -96,7 +100,8 @@ def run(spark: SparkSession, source: TopicSource, output: Path, *, top_paths: in
         found = _collect(source.topic, records, records - requests.count(), tables)
     finally:
         lines.unpersist()
-    draw(found, output / report.CHART_FILE)
+    report_views.draw_picture(found, output / report.CHART_FILE)
+    report_views.write_page(found, output / report.PAGE_FILE)
     _write_whole(output / report.REPORT_FILE, report.to_json(found))
     return found
 
@@ -113,6 +118,8 @@ def _collect(topic: str, records: int, unparsed: int, tables: Tables) -> report.
                 start=datetime.fromtimestamp(row["hour"], UTC),
                 requests=row["requests"],
                 size_bytes=row["size_bytes"],
+                client_errors=row["client_errors"],
+                server_errors=row["server_errors"],
             )
             for row in hours
         ),
@@ -156,10 +163,10 @@ def command(
         Path | None, typer.Option(help="Directory of the connector's jars.", file_okay=False)
     ] = None,
 ) -> None:
-    """Requests and bytes per hour, top paths and status codes of a log in a topic."""
+    """Requests, bytes and errors per hour, top paths and status codes of a log in a topic."""
     try:
         source = TopicSource(bootstrap=bootstrap, topic=topic, headers=_headers(header or []))
-        spark = open_session(f"access-log {topic}", jars_directory=jars)
+        spark = open_session(f"report {topic}", jars_directory=jars)
     except UsageError as error:
         typer.echo(f"highwater-spark: {error}", err=True)
         raise typer.Exit(EXIT_USAGE) from error

@@ -1,4 +1,4 @@
-"""The access log job on a real broker, through Spark's own connector."""
+"""The report job on a real broker, through Spark's own connector."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ pytest.importorskip("pyspark", reason="needs the spark extra")
 from confluent_kafka import Producer
 from pyarrow import parquet
 
-from highwater.spark.jobs.access_log import run
+from highwater.spark.jobs.report import run
 from highwater.spark.report import (
     CHART_FILE,
+    PAGE_FILE,
     REPORT_FILE,
     HourTraffic,
     PathTraffic,
@@ -71,8 +72,13 @@ def test_the_sample_log(cluster: Cluster, spark: SparkSession, tmp_path: Path) -
     assert found.size_bytes == 2_747_282_740
     assert len(found.hours) == 84
     assert found.hours[0] == HourTraffic(
-        start=datetime(2015, 5, 17, 10, tzinfo=UTC), requests=74, size_bytes=5_185_322
+        start=datetime(2015, 5, 17, 10, tzinfo=UTC),
+        requests=74,
+        size_bytes=5_185_322,
+        client_errors=1,
+        server_errors=0,
     )
+    assert found.errors == 220
     assert found.status_codes[:2] == (
         StatusCount(status=200, requests=9126),
         StatusCount(status=304, requests=445),
@@ -89,18 +95,20 @@ def test_what_is_written_is_what_is_returned_and_replaces_what_was_there(
     send(cluster, topic, [line(7, "/a", 200, 5), line(8, "/b", 404, "-")])
     run(spark, source, tmp_path, top_paths=10)
     first_picture = (tmp_path / CHART_FILE).read_bytes()
+    first_page = (tmp_path / PAGE_FILE).read_text()
     send(cluster, topic, [line(8, "/b?x=1", 200, 10), line(8, "/c", 500, 0)])
     found = run(spark, source, tmp_path, top_paths=2)
 
     assert from_json((tmp_path / REPORT_FILE).read_text()) == found
     assert (tmp_path / CHART_FILE).read_bytes() != first_picture
+    assert (tmp_path / PAGE_FILE).read_text() != first_page
     assert sorted(each.name for each in tmp_path.iterdir()) == [
-        CHART_FILE, REPORT_FILE, "requests_by_hour", "status_codes", "top_paths",
+        PAGE_FILE, CHART_FILE, REPORT_FILE, "requests_by_hour", "status_codes", "top_paths",
     ]  # fmt: skip
     hours = parquet.read_table(tmp_path / "requests_by_hour").to_pylist()
-    assert [(row["hour"].hour, row["requests"], row["size_bytes"]) for row in hours] == [
-        (7, 1, 5),
-        (8, 3, 10),
+    assert [[row["hour"].hour, *list(row.values())[1:]] for row in hours] == [
+        [7, 1, 5, 0, 0],
+        [8, 3, 10, 1, 1],
     ]
     assert parquet.read_table(tmp_path / "top_paths").to_pylist() == [
         {"path": "/b", "requests": 2, "size_bytes": 10},
@@ -172,13 +180,13 @@ def test_spark_reads_every_codec(cluster: Cluster, spark: SparkSession, codec: s
 def test_as_a_script_of_spark_submit(cluster: Cluster, connector: Path, tmp_path: Path) -> None:
     topic = make_topic(cluster.bootstrap, unique_name("submit"), partitions=1)
     send(cluster, topic, [line(1, "/", 200, 1)])
-    from highwater.spark.jobs import access_log
+    from highwater.spark.jobs import report
 
     command = [
         str(Path(sys.executable).with_name("spark-submit")), "--master", "local[1]",
         "--conf", "spark.driver.bindAddress=127.0.0.1", "--conf", "spark.ui.enabled=false",
         "--jars", ",".join(map(str, connector.glob("*.jar"))),
-        access_log.__file__, "--bootstrap", cluster.bootstrap, "--topic", topic,
+        report.__file__, "--bootstrap", cluster.bootstrap, "--topic", topic,
         "--output", str(tmp_path / "out"),
     ]  # fmt: skip
     done = subprocess.run(
