@@ -2,9 +2,11 @@
 
 import typer
 
-from highwater.spark.jobs import access_log
+from highwater.spark.jobs import access_log, audit, load
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app.command("load")(load.command)
+app.command("audit")(audit.command)
 app.command("access-log")(access_log.command)
 
 
