@@ -1,4 +1,4 @@
-"""The audit finds nothing in what was loaded, and every row that was tampered with."""
+"""An audit finds nothing in what was loaded, and every row that was tampered with."""
 
 from __future__ import annotations
 

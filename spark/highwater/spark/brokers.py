@@ -13,6 +13,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from highwater.model.errors import RetriableError, UsageError
+from highwater.spark.java_gateway import java
 
 REQUEST_TIMEOUT_MS: Final = 15_000
 CALL_TIMEOUT_MS: Final = 60_000
@@ -57,8 +58,7 @@ class Brokers:
         self, spark: SparkSession, bootstrap: str, kafka: Mapping[str, str] | None = None
     ) -> None:
         """Use the connector's options `kafka`, whose names begin with `kafka.`, for the client."""
-        # PySpark has no types for the gateway to its JVM.
-        self._jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 # PySpark has no public name for it.
+        self._jvm = java(spark)
         self._bootstrap = bootstrap
         settings = self._jvm.java.util.Properties()
         for name, value in (kafka or {}).items():

@@ -1,7 +1,7 @@
 """Counts that Spark takes while it writes, so that nothing is read twice to be counted."""
 
 import time
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import Observation
 
@@ -16,7 +16,8 @@ def counts(observation: Observation) -> dict[str, int] | None:
     `Observation.get` would wait for ever for a writer that hides its query from the listener.
     """
     deadline = time.monotonic() + WAIT_S
-    future = observation._jo.future()  # noqa: SLF001 # There is no public way to ask without waiting.
+    inside: Any = observation._jo  # noqa: SLF001 # There is no public way to ask without waiting.
+    future = inside.future()
     while not future.isCompleted():
         if time.monotonic() > deadline:
             return None

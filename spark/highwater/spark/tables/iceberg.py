@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructField, StructType
 
+from highwater.spark.java_gateway import hadoop_configuration, java
 from highwater.spark.tables import commit_mark
 from highwater.spark.tables.commit_mark import MARK, CommitMark
 from highwater.spark.tables.local_lock import hold, local_path
@@ -63,10 +64,8 @@ class IcebergTable:
         self._partition_by = tuple(partition_by)
         _, self._settings, self._name = catalog_of(path)
         self._configure(spark)
-        # PySpark has no types for the gateway to its JVM.
-        self._jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 # PySpark has no public name for it.
-        conf = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 # As above.
-        self._tables: Any = self._jvm.org.apache.iceberg.hadoop.HadoopTables(conf)
+        self._jvm = java(spark)
+        self._tables = self._jvm.org.apache.iceberg.hadoop.HadoopTables(hadoop_configuration(spark))
 
     def exists(self) -> bool:
         """As the port says."""
