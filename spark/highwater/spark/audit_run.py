@@ -137,15 +137,20 @@ def audit(spark: SparkSession, request: AuditRequest) -> AuditResult:
 
 def fingerprints(rows: DataFrame) -> DataFrame:
     """Returns the group, the offset and a hash of all else for each row."""
-    content = [name for name in rows.columns if name not in {"date", "hour"}]
+    # By name: tables give their columns back in an order of their own.
+    content = [
+        # Spark hashes no maps.
+        f.to_json(field.name) if "map<" in field.dataType.simpleString() else f.col(field.name)
+        for field in sorted(rows.schema.fields, key=lambda field: field.name)
+        if field.name not in {"date", "hour"}
+    ]
     return rows.select(
         "topic",
         "topic_id",
         "partition",
         f.unix_seconds(f.date_trunc("hour", "timestamp")).alias("hour"),
         "offset",
-        # By name: tables give their columns back in an order of their own.
-        f.xxhash64(*sorted(content)).alias("hash"),
+        f.xxhash64(*content).alias("hash"),
     )
 
 

@@ -88,7 +88,8 @@ def plan(
         for number, (earliest, latest) in sorted(topic.bounds.items()):
             key = TopicPartition(name, number)
             position = positions.get(number)
-            start = None if starts is None else starts.get(key, latest)
+            # A time may point into a transaction that is open, beyond what is read now.
+            start = None if starts is None else min(starts.get(key, latest), latest)
             if position is None:
                 if known is not None:
                     draft.told.append(f"topic {name} has a new partition {number}")

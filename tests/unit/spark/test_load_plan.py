@@ -106,6 +106,11 @@ def test_a_time_says_where_partitions_begin() -> None:
     assert again.told == ()
 
 
+def test_a_time_in_an_open_transaction_is_no_hole() -> None:
+    found = plan(None, offered((0, 5)), RAW, starts={TopicPartition("t", 0): 7})
+    assert positions(found) == [(5, 5)]
+
+
 def test_rows_before_the_time_are_not_loaded_without_replace() -> None:
     found = plan(note(6, 9), offered((0, 9)), RAW, starts={TopicPartition("t", 0): 2})
     assert not found.is_needed
