@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-SCHEMA = "topic string, partition int, offset bigint"
 FORMATS = [
     TableFormat.DELTA,
     pytest.param(TableFormat.ICEBERG, marks=pytest.mark.full),
@@ -32,7 +31,11 @@ FORMATS = [
 
 
 def rows(spark: SparkSession, *offsets: int, topic: str = "7") -> DataFrame:
-    return spark.createDataFrame([(topic, 0, offset) for offset in offsets], SCHEMA)
+    """Made by Spark alone: rows of a Python list would need a Python worker."""
+    found = spark.range(0)
+    for offset in offsets:
+        found = found.unionAll(spark.range(offset, offset + 1))
+    return found.selectExpr(f"'{topic}' AS topic", "0 AS partition", "id AS offset")
 
 
 def offsets(table: Table) -> list[int]:

@@ -6,14 +6,38 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
+from highwater.spark.empty_rows import empty_rows
 from highwater.spark.topic import POLL_TIMEOUT_MS, REQUEST_TIMEOUT_MS
 
-RECORD: Final = (
-    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
-    "timestampType int, headers array<struct<key:string,value:binary>>"
+RECORD: Final = StructType(
+    [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
+        StructField(
+            "headers",
+            ArrayType(
+                StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+            ),
+        ),
+    ]
 )
-"""The columns that the connector gives, as DDL."""
+"""The columns that the connector gives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +94,7 @@ def read_ranges(
     """Returns the records of the ranges, with the columns of RECORD."""
     wanted = [each for each in ranges if each.offsets > 0]
     if not wanted:
-        return spark.createDataFrame([], RECORD)
+        return empty_rows(spark, RECORD)
     return spark.read.format("kafka").options(**range_options(wanted, options)).load()
 
 

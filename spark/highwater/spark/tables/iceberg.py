@@ -14,8 +14,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.types import StructField, StructType
 
+from highwater.spark.empty_rows import empty_rows
 from highwater.spark.java_gateway import hadoop_configuration, java
 from highwater.spark.tables import commit_mark
 from highwater.spark.tables.commit_mark import MARK, CommitMark
@@ -110,8 +110,7 @@ class IcebergTable:
             return
         # Rows of a stream's batch belong to a session of their own.
         self._configure(rows.sparkSession)
-        columns = StructType([StructField(each.name, each.dataType) for each in rows.schema.fields])
-        empty = rows.sparkSession.createDataFrame([], columns)
+        empty = empty_rows(rows.sparkSession, rows.schema)
         making = empty.writeTo(self._name).using("iceberg")
         for key, value in _PROPERTIES.items():
             making = making.tableProperty(key, value)
