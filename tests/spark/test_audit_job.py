@@ -11,9 +11,9 @@ pytest.importorskip("pyspark", reason="needs the spark extra")
 
 from highwater.spark.audit_run import AuditRequest, AuditResult, NothingLoaded, audit
 from highwater.spark.load_run import LoadRun
-from tests.conformance.topics import make_topic, unique_name
+from tests.conformance.topics import unique_name
 from tests.support.cluster import Cluster
-from tests.support.spark_loads import request, send
+from tests.support.spark_loads import keeping_topic, request, send
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +29,7 @@ def compare(spark: SparkSession, loaded: LoadRequest) -> AuditResult:
 
 
 def test_tampered_rows_are_found(cluster: Cluster, spark: SparkSession, tmp_path: Path) -> None:
-    topic = make_topic(cluster.bootstrap, unique_name("audit"))
+    topic = keeping_topic(cluster.bootstrap, unique_name("audit"))
     send(cluster.bootstrap, topic, [b"%d" % number for number in range(9)] + [b"\xff"])
     loaded = request(cluster.bootstrap, tmp_path / "t", topic, value_format="text")
     with pytest.raises(NothingLoaded):
@@ -56,7 +56,7 @@ def test_tampered_rows_are_found(cluster: Cluster, spark: SparkSession, tmp_path
 def test_other_tables_are_as_they_were_loaded(
     cluster: Cluster, spark: SparkSession, tmp_path: Path, table_format: str
 ) -> None:
-    topic = make_topic(cluster.bootstrap, unique_name("audit"))
+    topic = keeping_topic(cluster.bootstrap, unique_name("audit"))
     send(cluster.bootstrap, topic, [b"a", None, b"c"])
     loaded = request(cluster.bootstrap, tmp_path / "t", topic, table_format=table_format)
     LoadRun(spark, loaded, lambda _: None).run()

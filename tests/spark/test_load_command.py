@@ -11,11 +11,11 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the spark extra")
 
-from tests.conformance.topics import make_topic, unique_name
+from tests.conformance.topics import unique_name
 from tests.support.cluster import Cluster
 from tests.support.maven import REPOSITORY
 from tests.support.process import free_port_block
-from tests.support.spark_loads import send
+from tests.support.spark_loads import keeping_topic, send
 
 pytestmark = [pytest.mark.spark, pytest.mark.full]
 
@@ -30,7 +30,7 @@ def spark_command(*words: object) -> subprocess.CompletedProcess[str]:
 
 
 def test_load_and_audit(cluster: Cluster, connector: Path, tmp_path: Path) -> None:
-    topic = make_topic(cluster.bootstrap, unique_name("command"))
+    topic = keeping_topic(cluster.bootstrap, unique_name("command"))
     send(cluster.bootstrap, topic, [b"a", b"\xff"])
     where = ("--bootstrap", cluster.bootstrap, "--table", tmp_path / "t", "--jars", connector)
     done = spark_command("load", "--topic", topic, "--format", "text", "--json", *where)

@@ -18,9 +18,9 @@ from highwater.spark.load_run import FormatChanged, LoadRun
 from highwater.spark.tables import TableFormat, open_table
 from highwater.spark.tables.local_lock import hold
 from highwater.spark.tables.port import TableConflict
-from tests.conformance.topics import make_topic, unique_name
+from tests.conformance.topics import unique_name
 from tests.support.cluster import Cluster
-from tests.support.spark_loads import HOUR_MS, START_MS, request, rows, send
+from tests.support.spark_loads import HOUR_MS, START_MS, keeping_topic, request, rows, send
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,7 +45,7 @@ def load(spark: SparkSession, wanted: LoadRequest) -> LoadResult:
 def test_every_record_once_and_then_what_is_new(
     cluster: Cluster, spark: SparkSession, tmp_path: Path, table_format: str
 ) -> None:
-    topic = make_topic(cluster.bootstrap, unique_name("load"), partitions=2)
+    topic = keeping_topic(cluster.bootstrap, unique_name("load"), partitions=2)
     sent = send(cluster.bootstrap, topic, [b"a", None, b"", b"\xff\x00", b"e"])
     sent += send(cluster.bootstrap, topic, [b"x"], partition=1)
     table = tmp_path / "table"
@@ -68,7 +68,7 @@ def test_every_record_once_and_then_what_is_new(
 def test_values_that_do_not_fit_go_to_the_quarantine(
     cluster: Cluster, spark: SparkSession, tmp_path: Path
 ) -> None:
-    topic = make_topic(cluster.bootstrap, unique_name("json"))
+    topic = keeping_topic(cluster.bootstrap, unique_name("json"))
     good = [b'{"a": 1, "b": "x"}', b'{"b": "only"}', None]
     bad = [b"", b"{", b'{"a": "no number"}', b"\xff"]
     send(cluster.bootstrap, topic, [*good, *bad])
@@ -101,7 +101,7 @@ def test_values_that_do_not_fit_go_to_the_quarantine(
 
 
 def test_what_retention_took_is_told(cluster: Cluster, spark: SparkSession, tmp_path: Path) -> None:
-    topic = make_topic(cluster.bootstrap, unique_name("gone"))
+    topic = keeping_topic(cluster.bootstrap, unique_name("gone"))
     table = tmp_path / "table"
     wanted = request(cluster.bootstrap, table, topic)
     sent = send(cluster.bootstrap, topic, [b"a", b"b"])
@@ -120,21 +120,21 @@ def test_what_retention_took_is_told(cluster: Cluster, spark: SparkSession, tmp_
 def test_partitions_are_added_and_a_topic_is_made_anew(
     cluster: Cluster, spark: SparkSession, tmp_path: Path
 ) -> None:
-    topic = make_topic(cluster.bootstrap, unique_name("anew"))
+    topic = keeping_topic(cluster.bootstrap, unique_name("anew"))
     table = tmp_path / "table"
     wanted = request(cluster.bootstrap, table, pattern=f"{topic}.*")
     sent = send(cluster.bootstrap, topic, [b"a", b"b"])
     load(spark, wanted)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.create_partitions([NewPartitions(topic, 2)])[topic].result(ADMIN_TIMEOUT_S)
-    other = make_topic(cluster.bootstrap, f"{topic}-2")
+    other = keeping_topic(cluster.bootstrap, f"{topic}-2")
     sent += send(cluster.bootstrap, topic, [b"c"], partition=1)
     sent += send(cluster.bootstrap, other, [b"d"])
     assert "new partition 1" in load(spark, wanted).told[0]
     assert rows(spark, table) == sorted(sent)
 
     admin.delete_topics([topic])[topic].result(ADMIN_TIMEOUT_S)
-    make_topic(cluster.bootstrap, topic)
+    keeping_topic(cluster.bootstrap, topic)
     sent += send(cluster.bootstrap, topic, [b"new"])
     assert "made anew" in load(spark, wanted).told[0]
     assert rows(spark, table) == sorted(sent)
@@ -147,7 +147,7 @@ def test_partitions_are_added_and_a_topic_is_made_anew(
 def test_a_range_is_loaded_anew(
     cluster: Cluster, spark: SparkSession, tmp_path: Path, table_format: str
 ) -> None:
-    topic = make_topic(cluster.bootstrap, unique_name("again"))
+    topic = keeping_topic(cluster.bootstrap, unique_name("again"))
     table = tmp_path / "table"
     sent = send(cluster.bootstrap, topic, [b"%d" % number for number in range(8)])
     load(spark, request(cluster.bootstrap, table, topic, table_format=table_format))
@@ -168,7 +168,7 @@ def test_transactions_that_were_aborted_are_not_loaded(
 ) -> None:
     from confluent_kafka import Producer
 
-    topic = make_topic(cluster.bootstrap, unique_name("txn"))
+    topic = keeping_topic(cluster.bootstrap, unique_name("txn"))
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": topic})
     producer.init_transactions()
     for name, end in (("kept", producer.commit_transaction), ("not", producer.abort_transaction)):
@@ -228,7 +228,7 @@ def test_every_format(
         "text": "ä", "csv": (1, "x"), "avro": (3,),
         "combined-log": ("h", "u", "GET /a?b HTTP/1.1", "/a", 200, 7, good.decode("latin-1")),
     }[value_format]  # fmt: skip
-    topic = make_topic(cluster.bootstrap, unique_name(value_format))
+    topic = keeping_topic(cluster.bootstrap, unique_name(value_format))
     send(cluster.bootstrap, topic, [good, bad])
     wanted = request(
         cluster.bootstrap, tmp_path / "t", topic, value_format=value_format, schema=schema
@@ -246,7 +246,7 @@ def test_every_format(
 def test_offsets_of_the_brokers(cluster: Cluster, spark: SparkSession) -> None:
     from highwater.spark.brokers import Brokers, TopicPartition
 
-    topic = make_topic(cluster.bootstrap, unique_name("offsets"), partitions=2)
+    topic = keeping_topic(cluster.bootstrap, unique_name("offsets"), partitions=2)
     send(cluster.bootstrap, topic, [b"a", b"b", b"c"])
     places = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
     with Brokers(spark, cluster.bootstrap) as brokers:

@@ -13,10 +13,10 @@ pytest.importorskip("pyspark", reason="needs the spark extra")
 
 from highwater.spark.load_run import LoadRun
 from highwater.spark.tables import TableFormat, open_table
-from tests.conformance.topics import make_topic, unique_name
+from tests.conformance.topics import unique_name
 from tests.support.cluster import Cluster
 from tests.support.maven import REPOSITORY
-from tests.support.spark_loads import request, send
+from tests.support.spark_loads import keeping_topic, request, send
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,7 +43,7 @@ CASES = [
 def test_killed_and_started_again(
     cluster: Cluster, spark: SparkSession, tmp_path: Path, table_format: str, moment: str
 ) -> None:
-    topic = make_topic(cluster.bootstrap, unique_name("killed"))
+    topic = keeping_topic(cluster.bootstrap, unique_name("killed"))
     table = tmp_path / "table"
     values = [b"%d" % number if number % 5 else b"\xff%d" % number for number in range(40)]
     send(cluster.bootstrap, topic, values)

@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import Producer
 
+from tests.conformance.topics import make_topic
+
 if TYPE_CHECKING:
     from highwater.spark.load_run import LoadRequest
 
 FLUSH_TIMEOUT_S = 60
 HOUR_MS = 3_600_000
 START_MS = 1_700_000_000_000
+
+
+def keeping_topic(bootstrap: str, name: str, *, partitions: int = 1) -> str:
+    """Creates a topic that keeps records of years ago, as those of `send` are; returns its name."""
+    return make_topic(bootstrap, name, partitions=partitions, configs={"retention.ms": "-1"})
 
 
 class Sent(NamedTuple):

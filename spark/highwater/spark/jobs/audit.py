@@ -8,18 +8,26 @@ Exit code 1 if there is any difference. docs/spark/audit.md describes the report
 import json
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from highwater.spark.audit_run import AuditRequest, AuditResult, audit
 from highwater.spark.ending import EXIT_DIFFERENT, in_one_line
-from highwater.spark.jobs.load import kafka_options
+from highwater.spark.options import (
+    AsJson,
+    Bootstrap,
+    Format,
+    Jars,
+    Kafka,
+    OffsetsPerTask,
+    Quarantine,
+    ReadUncommitted,
+    read_options,
+)
 from highwater.spark.session import open_session
 from highwater.spark.tables import TableFormat
 from highwater.spark.task_progress import shown
-from highwater.spark.topic_range import ReadOptions
 
 
 def lines(result: AuditResult) -> list[str]:
@@ -48,24 +56,14 @@ def lines(result: AuditResult) -> list[str]:
 def command(
     *,
     table: Annotated[str, typer.Option(help="The table that `load` wrote.")],
-    bootstrap: Annotated[str, typer.Option(help="host:port of any broker.")] = "127.0.0.1:9092",
-    table_format: Annotated[TableFormat, typer.Option(help="Of the table.")] = TableFormat.DELTA,
-    quarantine: Annotated[
-        str | None, typer.Option(help="Table of values that did not fit; else TABLE_quarantine.")
-    ] = None,
-    max_offsets_per_task: Annotated[
-        int | None, typer.Option(min=1, help="Split partitions into tasks of so many offsets.")
-    ] = None,
-    read_uncommitted: Annotated[
-        bool, typer.Option(help="If the table was loaded with --read-uncommitted.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The report as a line of JSON.")] = False,
-    kafka: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE for the Kafka client.")
-    ] = None,
-    jars: Annotated[
-        Path | None, typer.Option(help="Directory of the connector's jars.", file_okay=False)
-    ] = None,
+    bootstrap: Bootstrap = "127.0.0.1:9092",
+    table_format: Format = TableFormat.DELTA,
+    quarantine: Quarantine = None,
+    max_offsets_per_task: OffsetsPerTask = None,
+    read_uncommitted: ReadUncommitted = False,
+    as_json: AsJson = False,
+    kafka: Kafka = None,
+    jars: Jars = None,
 ) -> None:
     """Compares a loaded table with the log that it was loaded from."""
     with in_one_line():
@@ -73,11 +71,8 @@ def command(
             table=table,
             table_format=table_format,
             quarantine=quarantine,
-            read=ReadOptions(
-                bootstrap=bootstrap,
-                read_committed=not read_uncommitted,
-                offsets_per_task=max_offsets_per_task,
-                kafka=kafka_options(kafka or []),
+            read=read_options(
+                bootstrap, kafka, per_task=max_offsets_per_task, uncommitted=read_uncommitted
             ),
         )
         spark = open_session(f"audit {table}", jars_directory=jars)

@@ -21,11 +21,21 @@ from pyspark.sql import SparkSession
 from highwater.model.errors import UsageError
 from highwater.spark.ending import EXIT_GONE, EXPECTED, in_one_line, one_line
 from highwater.spark.load_run import LoadRequest, LoadResult, LoadRun
+from highwater.spark.options import (
+    AsJson,
+    Bootstrap,
+    Format,
+    Jars,
+    Kafka,
+    OffsetsPerTask,
+    Quarantine,
+    ReadUncommitted,
+    read_options,
+)
 from highwater.spark.schedule import repeat, seconds_of
 from highwater.spark.session import open_session
 from highwater.spark.tables import TableFormat
 from highwater.spark.task_progress import shown
-from highwater.spark.topic_range import ReadOptions
 from highwater.spark.value_format import FormatName, value_format
 
 
@@ -47,15 +57,6 @@ def time_ms(text: str) -> int:
     return round(zoned.timestamp() * 1000)
 
 
-def kafka_options(words: list[str]) -> dict[str, str]:
-    """Returns options NAME=VALUE with the prefix `kafka.`. Raises UsageError."""
-    pairs = [word.partition("=") for word in words]
-    for word, (name, sign, _) in zip(words, pairs, strict=True):
-        if not name or not sign:
-            raise UsageError(f"--kafka wants NAME=VALUE, not {word!r}")
-    return {f"kafka.{name}": value for name, _, value in pairs}
-
-
 def sentence(result: LoadResult) -> str:
     """Returns the result in one line."""
     if result.version is None:
@@ -72,43 +73,33 @@ def sentence(result: LoadResult) -> str:
 def command(
     *,
     table: Annotated[str, typer.Option(help="The table: a path, or a URI that Spark can write.")],
-    bootstrap: Annotated[str, typer.Option(help="host:port of any broker.")] = "127.0.0.1:9092",
+    bootstrap: Bootstrap = "127.0.0.1:9092",
     topic: Annotated[list[str] | None, typer.Option(help="A topic; may be repeated.")] = None,
     pattern: Annotated[
         str | None, typer.Option(help="Also all topics whose whole name matches.")
     ] = None,
-    table_format: Annotated[TableFormat, typer.Option(help="Of the table.")] = TableFormat.DELTA,
+    table_format: Format = TableFormat.DELTA,
     value: Annotated[
         FormatName, typer.Option("--format", help="What values are parsed as.")
     ] = FormatName.RAW,
     schema: Annotated[
         Path | None, typer.Option(help="File with the schema of json, csv or avro.")
     ] = None,
-    quarantine: Annotated[
-        str | None, typer.Option(help="Table of values that do not fit; else TABLE_quarantine.")
-    ] = None,
+    quarantine: Quarantine = None,
     from_time: Annotated[
         str | None, typer.Option("--from", help="Load records from this time on.")
     ] = None,
     replace: Annotated[
         bool, typer.Option(help="With --from: load what is there anew, in one transaction.")
     ] = False,
-    max_offsets_per_task: Annotated[
-        int | None, typer.Option(min=1, help="Split partitions into tasks of so many offsets.")
-    ] = None,
-    read_uncommitted: Annotated[
-        bool, typer.Option(help="Also records of transactions that are open or were aborted.")
-    ] = False,
+    max_offsets_per_task: OffsetsPerTask = None,
+    read_uncommitted: ReadUncommitted = False,
     every: Annotated[
         str | None, typer.Option(help="Run again and again, at this interval: 30s, 10m, 2h.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The result as a line of JSON.")] = False,
-    kafka: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE for the Kafka client.")
-    ] = None,
-    jars: Annotated[
-        Path | None, typer.Option(help="Directory of the connector's jars.", file_okay=False)
-    ] = None,
+    as_json: AsJson = False,
+    kafka: Kafka = None,
+    jars: Jars = None,
 ) -> None:
     """Loads what is new in topics into a table, every record once."""
     with in_one_line():
@@ -119,36 +110,41 @@ def command(
         if replace and every is not None:
             raise UsageError("--replace loads anew once; leave out --every")
         interval_s = None if every is None else seconds_of(every)
+        reading = read_options(
+            bootstrap, kafka, per_task=max_offsets_per_task, uncommitted=read_uncommitted
+        )
         request = LoadRequest(
             topics=tuple(topic or ()),
             pattern=pattern,
             table=table,
             table_format=table_format,
             value_format=value_format(value, schema),
-            read=ReadOptions(
-                bootstrap=bootstrap,
-                read_committed=not read_uncommitted,
-                offsets_per_task=max_offsets_per_task,
-                kafka=kafka_options(kafka or []),
-            ),
+            read=reading,
             quarantine=quarantine,
             from_ms=None if from_time is None else time_ms(from_time),
             replace=replace,
         )
-        spark = open_session(f"load {table}", jars_directory=jars)
-        try:
-            if interval_s is not None:
-                repeat(
-                    lambda: _turn(spark, request, as_json=as_json),
-                    interval_s,
-                    now=time.monotonic,
-                    sleep=time.sleep,
-                )
-            result = _once(spark, request, as_json=as_json)
-        finally:
-            spark.stop()
+        result = _run(request, interval_s, as_json=as_json, jars=jars)
     if result.gone:
         raise typer.Exit(EXIT_GONE)
+
+
+def _run(
+    request: LoadRequest, interval_s: int | None, *, as_json: bool, jars: Path | None
+) -> LoadResult:
+    """Runs once, or with an interval until the process is ended."""
+    spark = open_session(f"load {request.table}", jars_directory=jars)
+    try:
+        if interval_s is not None:
+            repeat(
+                lambda: _turn(spark, request, as_json=as_json),
+                interval_s,
+                now=time.monotonic,
+                sleep=time.sleep,
+            )
+        return _once(spark, request, as_json=as_json)
+    finally:
+        spark.stop()
 
 
 def _turn(spark: SparkSession, request: LoadRequest, *, as_json: bool) -> None:

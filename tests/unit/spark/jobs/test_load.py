@@ -10,9 +10,8 @@ from dataclasses import replace
 
 from typer.testing import CliRunner
 
-from highwater.model.errors import UsageError
 from highwater.spark.__main__ import app
-from highwater.spark.jobs.load import TimeUnusable, kafka_options, sentence, time_ms
+from highwater.spark.jobs.load import TimeUnusable, sentence, time_ms
 from highwater.spark.load_run import LoadResult
 
 
@@ -32,12 +31,6 @@ def test_times(text: str, found: int) -> None:
 def test_no_time() -> None:
     with pytest.raises(TimeUnusable, match="'yesterday'"):
         time_ms("yesterday")
-
-
-def test_options_of_the_client() -> None:
-    assert kafka_options(["a.b=c=d"]) == {"kafka.a.b": "c=d"}
-    with pytest.raises(UsageError, match="'a'"):
-        kafka_options(["a"])
 
 
 @pytest.mark.parametrize(
