@@ -2,9 +2,11 @@
 
 import typer
 
-from highwater.spark.jobs import report
+from highwater.spark.jobs import audit, load, report
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app.command("load")(load.command)
+app.command("audit")(audit.command)
 app.command("report")(report.command)
 # Its name while it was the only job; scripts may have it.
 app.command("access-log", hidden=True)(report.command)

@@ -1,0 +1,90 @@
+"""What was produced against what was loaded: counts and checksums by partition and hour.
+
+    highwater-spark audit --table /lake/events
+
+Exit code 1 if there is any difference. docs/spark/audit.md describes the report.
+"""
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from highwater.spark.audit_run import AuditRequest, AuditResult, audit
+from highwater.spark.ending import EXIT_DIFFERENT, in_one_line
+from highwater.spark.options import (
+    AsJson,
+    Bootstrap,
+    Format,
+    Jars,
+    Kafka,
+    OffsetsPerTask,
+    Quarantine,
+    ReadUncommitted,
+    read_options,
+)
+from highwater.spark.session import open_session
+from highwater.spark.tables import TableFormat
+from highwater.spark.task_progress import shown
+
+
+def lines(result: AuditResult) -> list[str]:
+    """Returns the report for a terminal."""
+    found = [
+        f"{gone.topic}-{gone.partition}: offsets {gone.start} to {gone.end} are no longer in the log, "
+        "not compared"
+        for gone in result.uncompared
+    ]
+    found += [
+        f"{each.topic}-{each.partition}, hour {datetime.fromtimestamp(each.hour, UTC):%Y-%m-%d %H}: "
+        f"{each.in_log} in the log, {each.in_table} in the table"
+        for each in result.different
+    ]
+    found += [
+        f"{each.topic}-{each.partition}, offset {each.offset}: {each.what}"
+        for each in result.offsets
+    ]
+    verdict = f"{len(result.different)} differ" if result.different else "all equal"
+    return [
+        *found,
+        f"{result.records} records in {result.groups} hours of partitions compared: {verdict}.",
+    ]
+
+
+def command(
+    *,
+    table: Annotated[str, typer.Option(help="The table that `load` wrote.")],
+    bootstrap: Bootstrap = "127.0.0.1:9092",
+    table_format: Format = TableFormat.DELTA,
+    quarantine: Quarantine = None,
+    max_offsets_per_task: OffsetsPerTask = None,
+    read_uncommitted: ReadUncommitted = False,
+    as_json: AsJson = False,
+    kafka: Kafka = None,
+    jars: Jars = None,
+) -> None:
+    """Compares a loaded table with the log that it was loaded from."""
+    with in_one_line():
+        request = AuditRequest(
+            table=table,
+            table_format=table_format,
+            quarantine=quarantine,
+            read=read_options(
+                bootstrap, kafka, per_task=max_offsets_per_task, uncommitted=read_uncommitted
+            ),
+        )
+        spark = open_session(f"audit {table}", jars_directory=jars)
+        try:
+            with shown(spark, f"audit {table}"):
+                result = audit(spark, request)
+        finally:
+            spark.stop()
+    typer.echo(json.dumps(asdict(result)) if as_json else "\n".join(lines(result)))
+    if result.different:
+        raise typer.Exit(EXIT_DIFFERENT)
+
+
+if __name__ == "__main__":
+    typer.run(command)
