@@ -99,6 +99,21 @@ class Ask(NamedTuple):
     args: tuple[Any, ...]
     with_epoch: bool = False
     late_ms: int = 0
+    only_while_waiting: bool = False
+    """The transport drops it once the client has given it up."""
+
+
+class _GivenUp(NamedTuple):
+    """Tells whether a client has given up a request."""
+
+    producer: TransactionalProducer
+    request: int
+
+    def __call__(self) -> bool:
+        return self.producer.waits_for != self.request
+
+    def __repr__(self) -> str:
+        return "given up?"
 
 
 Answer = tuple[Any, ...] | None
@@ -152,6 +167,11 @@ class TransactionalProducer(Endpoint):
 
     # ---- the script's machine ----
 
+    @property
+    def waits_for(self) -> int:
+        """The number of its present request."""
+        return self._request
+
     def go_on(self, request: int, answer: Answer) -> None:
         """The answer to a request, or None when the time is over."""
         if request != self._request:
@@ -174,7 +194,8 @@ class TransactionalProducer(Endpoint):
         leader = self._leaders.of(wanted.topic)
         if leader is not None:
             epoch = (leader[1],) if wanted.with_epoch else ()
-            args = (wanted.name, (self.number, number, *epoch, *wanted.args))
+            given_up = (_GivenUp(self, number),) if wanted.only_while_waiting else ()
+            args = (wanted.name, (self.number, number, *epoch, *wanted.args, *given_up))
             world = self.cluster.worlds[wanted.topic]
             send = world.network.send
             world.after(wanted.late_ms, send, self.number, leader[0], "on_part", args)
@@ -332,6 +353,10 @@ class TransactionalProducer(Endpoint):
         """
         body = bytes(api.encode_request(wanted, version))
         ask = Ask(topic or self.cluster.state_topic, "on_request", (api.API_KEY, version, body))
+        if self.old and api is end_txn:
+            # Where the epoch does not tell transactions apart, an end that is late by more than its request
+            # would end the next one, in Kafka, too. A client closes the connection of what it gave up.
+            ask = ask._replace(only_while_waiting=True)
         while True:
             answer = yield ask
             if answer is not None:

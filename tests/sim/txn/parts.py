@@ -6,7 +6,7 @@ transactional appends, markers, and where the replica is one of a coordinator's 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 ELSEWHERE = -1
 """The node id that links take for their own: no peer is in this process."""
 SNAPSHOT_SHARE = 0.3
+
+
+def _no_coordinator() -> Any:
+    raise AssertionError("links take themselves to be elsewhere")
 
 
 class SimCoordinatorLog(DataPlaneLog):
@@ -78,7 +82,7 @@ class Node(ProcessPart):
         self.calls = SimCalls(process, cluster, name)
         self._served = ServedCalls(self)
         shared: dict[str, Any] = {"node_id": lambda: ELSEWHERE, "calls": self.calls}
-        self._verifier_link = VerifierLink(submit=self.submit, tasks=self.tasks, **shared)
+        self._verifier_link = VerifierLink(coordinator=_no_coordinator, tasks=self.tasks, **shared)
         self.verifier = PartitionVerifier(self._verifier_link, call_soon=self.loop.call_soon)
         self.marker_link = MarkerLink(find_target=lambda *_: None, tasks=self.tasks, **shared)
         self.verified = cluster.bug.verified_appends(
@@ -150,8 +154,18 @@ class Node(ProcessPart):
     def on_called(self, number: int, data: bytes) -> None:
         self.loop.run(self.calls.answered, number, data)
 
-    def on_request(self, client: int, request: int, key: int, version: int, body: bytes) -> None:
+    def on_request(
+        self,
+        client: int,
+        request: int,
+        key: int,
+        version: int,
+        body: bytes,
+        given_up: Callable[[], bool] | None = None,
+    ) -> None:
         """A client's call to the coordinator, as the gateway would pass it on."""
+        if given_up is not None and given_up():
+            return
         call = CoordinatorCall(
             api_key=key,
             api_version=version,

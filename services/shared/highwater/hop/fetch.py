@@ -1,6 +1,6 @@
 """Fetch across the hop: one `FetchWork` per (client request, node), answered once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from highwater.kafka.error_codes import ErrorCode
@@ -253,7 +253,7 @@ class FetchWork:
         self.memory = memory
         self.fetch_set = fetch_set
         self.near = near
-        self.answered: list[int] = []
+        self.answered: Sequence[int] = ()
         self.copied_bytes_max = SMALL_RANGE
         self.results: list[FetchedPartition] = []
         self.cancelled = False

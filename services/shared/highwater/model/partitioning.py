@@ -5,9 +5,14 @@ TransactionStateManager.partitionFor). Java hashes UTF-16 code units, so a chara
 basic plane counts as its two surrogates.
 """
 
+from functools import lru_cache
 from typing import Final
 
 _INT_MIN: Final = -(2**31)
+
+KEPT_IDS: Final = 16_384
+KEPT_ID_CHARS_MAX: Final = 128
+"""Partitions of so many ids are kept, of so many characters: 4 MiB. A transaction asks five times."""
 
 
 def java_string_hash(text: str) -> int:
@@ -26,7 +31,16 @@ def java_string_hash(text: str) -> int:
 
 def coordinator_partition(coordinator_id: str, partitions: int) -> int:
     """The partition, in 0..partitions-1, whose leader coordinates `coordinator_id`."""
+    if len(coordinator_id) <= KEPT_ID_CHARS_MAX:
+        return _kept_partition(coordinator_id, partitions)
+    return _partition_of(coordinator_id, partitions)
+
+
+def _partition_of(coordinator_id: str, partitions: int) -> int:
     assert partitions > 0
     value = java_string_hash(coordinator_id)
     # Kafka's Utils.abs maps Integer.MIN_VALUE, which has no positive counterpart, to 0.
     return 0 if value == _INT_MIN else abs(value) % partitions
+
+
+_kept_partition = lru_cache(KEPT_IDS)(_partition_of)

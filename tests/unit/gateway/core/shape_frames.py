@@ -240,7 +240,12 @@ def fetch_reply_by_codec(
                             high_watermark=result.high_watermark,
                             last_stable_offset=result.last_stable_offset,
                             log_start_offset=result.log_start_offset,
-                            aborted_transactions=result.aborted_transactions,
+                            aborted_transactions=None
+                            if result.aborted_transactions is None
+                            else [
+                                fetch.FetchResponseAbortedTransaction(*one)
+                                for one in result.aborted_transactions
+                            ],
                             records=result.records,
                         )
                     ],

@@ -88,7 +88,7 @@ def make_shape(version, topic):
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("topic", ["a", "t" * 126, "t" * 127, "t" * 128, "t" * 249])
 @pytest.mark.parametrize("nbytes", [0, 1, 126, 127, 128, 20_000])
-@pytest.mark.parametrize("aborted", [None, []])
+@pytest.mark.parametrize("aborted", [None, [], [(7, 1 << 40)], [(n, n + 1) for n in range(200)]])
 def test_the_reply_has_the_codecs_bytes(version, topic, nbytes, aborted):
     result = SimpleNamespace(
         error_code=0 if nbytes else 75,

@@ -146,3 +146,38 @@ async def test_a_bug_that_touches_no_shard(monkeypatch):
     monkeypatch.setattr(counters.hosts, "shards", bug)
     assert counters.submit(NAMES, "").answer == ErrorCode.UNKNOWN_SERVER_ERROR
     assert counters.is_active()
+
+
+async def test_a_question_of_this_node_is_answered_after_its_commit():
+    counters = await both()
+    told: list = []
+
+    def add(shard, now):
+        return shard.add(A, 2, now)
+
+    counters.calls.in_process(A, "test", add, lambda *answer: told.append(answer))
+    assert told == [], "it is not committed"
+    await until(lambda: bool(told))
+    assert told == [(0, 5)]
+    assert await counters.ask(PEEK, A, partition=1) == "5"
+
+
+async def test_why_a_question_of_this_node_is_not_answered():
+    counters = await Counters(partitions=2).lead(0)
+    told: list = []
+
+    def ask(key, decide=lambda _shard, _now: "decided"):
+        counters.calls.in_process(key, "test", decide, lambda *answer: told.append(answer))
+        return told.pop()
+
+    assert ask(A) == (ErrorCode.NOT_COORDINATOR, None)
+    counters.hosts.become_leader(1, 1)
+    assert ask(A) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, None)
+    assert ask(B) == (0, "decided"), "nothing has to be committed"
+
+    def bug(_shard, _now):
+        raise ZeroDivisionError
+
+    assert ask(B, bug) == (ErrorCode.UNKNOWN_SERVER_ERROR, None)
+    assert not counters.is_active(0)
+    await until(lambda: counters.is_active(0))

@@ -11,6 +11,7 @@ class Fixture:
         self.now_ms = 0
         self.appended = []
         self.soon = []
+        self.later = []
         self.failures = []
         self.told = []
         self.queue = CommitQueue(
@@ -20,6 +21,7 @@ class Fixture:
             next_offset=10,
             batch_bytes_max=batch_bytes_max,
             call_soon=lambda callback: self.soon.append(callback),  # noqa: PLW0108 - `turn` swaps it.
+            call_later=lambda seconds, callback: self.later.append((seconds, callback)),
             wall_ms=lambda: 5,
             timeout_ms=100,
             monotonic_ms=lambda: self.now_ms,
@@ -39,6 +41,9 @@ class Fixture:
 
     def add(self, count: int = 1, *, name_size: int = 26) -> None:
         self.queue.add([Count(f"{n}".zfill(name_size), 1) for n in range(count)])
+
+    def add_at_leisure(self) -> None:
+        self.queue.add([Count("leisure", 1)], at_leisure=True)
 
     def after_commit(self, name: str) -> None:
         self.queue.after_commit(lambda error: self.told.append((name, error)))
@@ -67,6 +72,64 @@ def test_one_batch_per_turn_and_answers_in_order():
     assert [name for name, _ in f.told[1:4]] == ["a", "b", "c"]
     assert f.queue.idle
     assert f.queue.bytes == 0
+
+
+def test_records_at_leisure_go_with_the_next_ones():
+    f = Fixture()
+    f.add_at_leisure()
+    f.add_at_leisure()
+    f.turn()
+    assert f.appended == []
+    assert not f.queue.idle
+    f.add()
+    f.after_commit("next")
+    f.turn()
+    assert f.counts == [3]
+    f.appended[0][1](0, 10)
+    assert f.told[0] == ("next", 0)
+    assert [seconds for seconds, _ in f.later] == [commit_queue.LINGER_S]
+
+
+def test_records_at_leisure_do_not_linger_for_ever():
+    f = Fixture()
+    f.add_at_leisure()
+    f.later.pop()[1]()
+    f.turn()
+    assert f.counts == [1]
+    f.add_at_leisure()
+    assert len(f.later) == 1, "the next ones get their own time"
+
+
+def test_what_is_told_after_records_at_leisure_waits_for_them():
+    f = Fixture()
+    f.add_at_leisure()
+    f.after_commit("told")
+    f.turn()
+    assert f.counts == [1]
+    assert f.told == []
+    f.appended[0][1](0, 10)
+    assert f.told[0] == ("told", 0)
+    f.add_at_leisure()
+    done = []
+    f.queue.when_committed(lambda: done.append("follow-up"))
+    f.turn()
+    assert (f.counts, done) == ([1, 1], [])
+    f.appended[1][1](0, 11)
+    assert done == ["follow-up"]
+
+
+def test_records_at_leisure_do_not_slow_others_down_that_are_queued_already():
+    f = Fixture()
+    f.add()
+    f.add_at_leisure()
+    f.turn()
+    assert f.counts == [2]
+    f.add_at_leisure()
+    f.appended[0][1](0, 10)
+    assert f.soon == [], "a commit before them does not hurry them"
+    f.queue.flush()
+    assert f.counts == [2, 1]
+    assert [seconds for seconds, _ in f.later] == [commit_queue.LINGER_S]
 
 
 def test_several_batches_in_flight():

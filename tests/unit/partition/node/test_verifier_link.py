@@ -29,11 +29,12 @@ class Calls:
 
 class Fixture:
     def __init__(self) -> None:
-        self.calls, self.submitted, self.told = Calls(), [], []
+        self.calls, self.told = Calls(), []
+        self.coordinator = object()
         self.failures: list = []
         self.link = VerifierLink(
             node_id=lambda: 1,
-            submit=self.submitted.append,
+            coordinator=lambda: self.coordinator,
             calls=self.calls,
             tasks=TaskOwner(lambda name, error: self.failures.append((name, error))),
         )
@@ -58,12 +59,8 @@ def test_the_coordinator_is_the_leader_of_the_ids_partition(f):
 
 
 def test_this_node_is_asked_in_the_process(f):
-    f.send(1)
-    (call,) = f.submitted
-    assert (call.api_key, call.api_version, call.partition) == (ApiKey.ADD_PARTITIONS_TO_TXN, 5, -1)
-    assert call.body == b"body"
-    call.reply(0, b"answer")
-    assert f.told == [(0, b"answer")]
+    assert f.link.here(NodeId(1)) is f.coordinator
+    assert f.link.here(NodeId(2)) is None
 
 
 async def test_another_node_is_called(f):
@@ -72,7 +69,8 @@ async def test_another_node_is_called(f):
     await until(lambda: bool(f.told))
     assert f.told == [(0, b"answer")]
     ((node, method, call),) = f.calls.asked
-    assert (node, method, call.api_key, call.api_version) == (2, "CoordinateOne", 24, 5)
+    assert (node, method, call.api_key) == (2, "CoordinateOne", ApiKey.ADD_PARTITIONS_TO_TXN)
+    assert call.api_version == 5
     assert (call.coordinator_partition, call.body) == (-1, b"body")
 
 

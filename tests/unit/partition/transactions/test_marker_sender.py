@@ -98,6 +98,25 @@ def test_one_request_a_node_and_the_rest_gathers(bench):
     assert (bench.sender.transactions, bench.sender.waiting, bench.sender.written) == (0, 0, 5)
 
 
+def test_answers_leave_before_markers_are_written(bench):
+    seen: list = []
+
+    def flush() -> None:
+        seen.append(list(bench.port.requests))
+
+    begin = bench.sender.begin
+
+    def committed(ending: Ending) -> None:
+        # A task makes the answer in the next turn, and a connection sends it in the one behind that.
+        bench.loop.call_soon(bench.loop.call_soon, flush)
+        begin(ending)
+
+    bench.sender.begin = committed
+    bench.begin("a", T0)
+    assert seen == [[]]
+    assert bench.port.requests == [(1, [T0])]
+
+
 def test_a_transaction_without_partitions_is_complete_at_once(bench):
     bench.begin("a")
     assert (bench.done, bench.port.requests) == (["a"], [])

@@ -20,6 +20,7 @@ from highwater.kafka.messages.add_partitions_to_txn import (
 from highwater.model.ids import NO_NODE, NodeId
 from highwater.model.transactions import PartitionWriter
 from highwater.partition.transactions import partition_verifier as module
+from highwater.partition.transactions.core.image import TopicPartition
 from highwater.partition.transactions.partition_verifier import VERSION, PartitionVerifier
 
 
@@ -57,10 +58,14 @@ class Fixture:
         self.turns: list = []
         self.sent: list = []
         self.told: list = []
+        self.here_is: Here | None = None
         self.verifier = PartitionVerifier(self, call_soon=self.turns.append)
 
     def find(self, transactional_id):
         return {"b": NodeId(2), "?": NO_NODE}.get(transactional_id[0], NodeId(1))
+
+    def here(self, node):
+        return self.here_is if node == 1 else None
 
     def send(self, node, body, done):
         self.sent.append((node, decode_request(body, 0, VERSION), done))
@@ -109,6 +114,41 @@ def test_questions_of_one_turn_are_one_request(f):
     ]
     f.answer(lambda _transaction, number: number * ErrorCode.INVALID_TXN_STATE)
     assert f.told == [("a", 0, 0), ("a", 1, 48), ("a2", 1, 48)]
+
+
+class Here:
+    """This node's coordinator."""
+
+    def __init__(self):
+        self.asked: list = []
+
+    def ask(self, question, done):
+        self.asked.append((question, done))
+
+
+def test_this_nodes_coordinator_is_asked_without_a_request(f):
+    here = f.here_is = Here()
+    f.ask("a", 0)
+    f.ask("a", 1)
+    f.ask("a2", 1, adds=False)
+    f.ask("b", 1)
+    f.turn()
+    assert [node for node, _, _ in f.sent] == [2]
+    (first, told), (second, told_second) = here.asked
+    assert first == (
+        "a", (7, 3), frozenset({TopicPartition("t", 0), TopicPartition("t", 1)}), True,
+    )  # fmt: skip
+    assert (second.transactional_id, second.adds_partitions) == ("a2", False)
+    f.ask("a", 2)
+    f.turn()
+    assert len(here.asked) == 3, "no question waits for another one's answer"
+    told_second(ErrorCode.NOT_COORDINATOR, None)
+    told(0, {TopicPartition("t", 0): 0})
+    assert f.told == [
+        ("a2", 1, ErrorCode.NOT_COORDINATOR),
+        ("a", 0, 0),
+        ("a", 1, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ]
 
 
 def test_a_node_has_one_request_at_a_time(f):

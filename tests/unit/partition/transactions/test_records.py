@@ -1,7 +1,5 @@
 """Bytes of __transaction_state, written by Apache Kafka 4.3.1 (TransactionLog.valueToBytes)."""
 
-from dataclasses import replace
-
 import pytest
 
 from highwater.kafka.errors import DecodeError
@@ -145,7 +143,7 @@ def test_unknown_tagged_fields_are_skipped():
 
 def test_partitions_are_written_in_order():
     partitions = frozenset(TopicPartition(t, p) for t in "ba" for p in (2, 0, 1))
-    record = TransactionRecord(NAME, replace(ONGOING_IMAGE, partitions=partitions))
+    record = TransactionRecord(NAME, ONGOING_IMAGE._replace(partitions=partitions))
     key, value = encode(record)
     assert decode(key, value) == record
     assert value.index(b"\x02a") < value.index(b"\x02b")

@@ -11,6 +11,8 @@ from highwater.model.partitioning import coordinator_partition
 from highwater.partition.transactions.core.config import TransactionConfig
 from highwater.partition.transactions.core.image import TopicPartition
 from highwater.partition.transactions.core.state import TransactionState
+from highwater.partition.transactions.core.values import ProducerIdAndEpoch
+from highwater.partition.transactions.partition_verifier import Question
 from tests.unit.partition.coordinator.memory_log import ManualClock, MemoryLog, MemorySnapshots
 from tests.unit.partition.coordinator.waiting import until
 from tests.unit.partition.transactions.node import GROUP_PARTITION, Node
@@ -267,3 +269,37 @@ async def test_producers_of_all_versions_begin(version):
     node = await Node().lead()
     assert producer_of(await node.ask(init(), version)) == (1000, 0)
     assert producer_of(await node.ask(init(), version)) == (1000, 1)
+
+
+async def test_this_nodes_partitions_ask_without_a_request():
+    node = await Node().lead()
+    producer = ProducerIdAndEpoch(*producer_of(await node.ask(init(), 5)))
+
+    async def ask(*partitions, adds):
+        told: list = []
+        question = Question("tx", producer, frozenset(partitions), adds)
+        node.coordinator.ask(question, lambda *answer: told.append(answer))
+        await until(lambda: bool(told))
+        return told.pop()
+
+    unknown = TopicPartition("t", 9)
+    assert await ask(T0, T2, adds=True) == (0, {T0: 0, T2: 0})
+    assert await ask(T0, unknown, adds=True) == (
+        0,
+        {T0: ErrorCode.OPERATION_NOT_ATTEMPTED, unknown: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION},
+    )
+    assert await ask(T0, T1, adds=False) == (0, {T0: 0, T1: ErrorCode.TRANSACTION_ABORTABLE})
+    node.coordinator.resign(0)
+    assert await ask(T0, adds=True) == (ErrorCode.NOT_COORDINATOR, None)
+
+
+async def test_a_completed_transaction_is_written_with_the_next_one():
+    node = await Node().lead()
+    me = producer_of(await node.ask(init(), 5))
+    await node.ask(batch(one(me, 0)), 5)
+    me = producer_of(await node.ask(end(me), 5))
+    complete = TransactionState.COMPLETE_COMMIT
+    await until(lambda: node.coordinator.stats().transactions[complete] > 0)
+    before = len(node.log.appends)
+    await node.ask(batch(one(me, 0)), 5)
+    assert [records for _, _, records in node.log.appends[before:]] == [2]

@@ -108,7 +108,7 @@ class FetchReply(FailingReply):
             if other is work:
                 if work.fetch_set is not None:
                     work.fetch_set.taken = not self._done
-                    places = work.answered  # noqa: PLW2901 - the set's own.
+                    places = list(work.answered)  # noqa: PLW2901 - the set's own.
                 for place, result in zip(places, work.results, strict=True):
                     results[place] = result
                     nbytes += result.nbytes

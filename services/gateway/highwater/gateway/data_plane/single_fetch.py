@@ -93,40 +93,36 @@ class SinglePartitionFetch(FailingReply):
     def work_done(self, work: FetchWork) -> None:
         """Packs the reply."""
         self.work = None
-        if self.in_session is not None:
-            self.in_session.reply = None
         try:
-            self._pack(work)
+            if self.in_session is None or self._has_news(self.in_session, work):
+                self._pack(work)
         except Exception as error:  # noqa: BLE001 - one client's bug, not the node's.
             self.failed(work.results, error)
         if work.throttle_ms:
             self.session.mute(work.throttle_ms)
 
+    def _has_news(self, fetch_session: FetchSession[NodeLink], work: FetchWork) -> bool:
+        """False if the client knows all of the answer already: then it has got an empty reply."""
+        fetch_session.reply = None
+        shape = self._shape
+        if shape.cached is None or shape.cached.tell(work.results[0]):
+            return True
+        correlation_id, session_id = self._correlation_id, shape.session_id
+        self.session.complete_fetch(
+            self, pack_empty_reply(shape.version, correlation_id, session_id, work.throttle_ms)
+        )
+        return False
+
     def _pack(self, work: FetchWork) -> None:
         shape = self._shape
         result = work.results[0]
-        if (
-            self.in_session is not None
-            and shape.cached is not None
-            and not shape.cached.tell(result)
-        ):
-            correlation_id, session_id = self._correlation_id, shape.session_id
-            self.session.complete_fetch(
-                self, pack_empty_reply(shape.version, correlation_id, session_id, work.throttle_ms)
-            )
-            return
         if (
             0 < result.nbytes <= SMALL_RANGE
             and not isinstance(result.records, BUFFERS)
             and not self.session.shared.budget.replies_scarce
         ):
             read_small(result, result.records)
-        if (
-            result.error_code
-            or result.diverging_epoch >= 0
-            or result.aborted_transactions
-            or result.preferred_replica >= 0
-        ):
+        if result.error_code or result.diverging_epoch >= 0 or result.preferred_replica >= 0:
             self._pack_unusual(result, work.throttle_ms)
             return
         head, tail = pack_reply(
@@ -192,14 +188,15 @@ def short_way(
     found = match(shape, frame)
     if found is None:
         return False
-    partition, current_leader_epoch, offset, last_fetched_epoch, max_bytes = found
+    partition, current_leader_epoch, offset, last_fetched_epoch, asked_bytes = found
     routes = shape.topic.partitions
     if not 0 <= partition < len(routes):
         return False
     route = routes[partition]
     link = route.link
+    max_wait_ms, min_bytes, max_bytes, isolation_level, rack = shape.limits
     near: tuple[NodeId, ...] = ()
-    if shape.limits.rack:
+    if rack:
         link, near = _near(session, shape, route)
     if link is None:
         return False
@@ -210,7 +207,7 @@ def short_way(
         current_leader_epoch,
         offset,
         last_fetched_epoch,
-        max(0, max_bytes),
+        max(0, asked_bytes),
     )
     if shape.session_id:
         fetch_session = session.client.fetch_session
@@ -228,11 +225,24 @@ def short_way(
         cached.asked.fetch_offset = offset
         cached.asked.current_leader_epoch = current_leader_epoch
         cached.asked.last_fetched_epoch = last_fetched_epoch
-        cached.asked.partition_max_bytes = max_bytes
+        cached.asked.partition_max_bytes = asked_bytes
         _expect_next(reply, fetch_session, shape)
     elif shape.session_epoch == FIRST_EPOCH and sessions.may_open(session):
         return False
-    _send(session, reply, asked, shape.limits, link, near)
+    # As `_send`: the call would cost as much as what it does.
+    session.replies.append(reply)
+    work = reply.work = FetchWork(
+        instance=session.client.instance,
+        partitions=[asked],
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        isolation_level=isolation_level,
+        done=reply.work_done,
+        memory=session.shared.budget,
+        near=near,
+    )
+    link.fetch(work)  # The answer may come at once.
     return True
 
 

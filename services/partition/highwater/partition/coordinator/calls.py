@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Generic
+from typing import Generic, TypeVar
 
 from highwater.hop.coordinator import BODY_BYTES_MAX, CoordinatorCall
 from highwater.kafka.error_codes import ErrorCode
@@ -13,6 +13,8 @@ from highwater.partition.coordinator.hosts import ShardHosts
 from highwater.partition.coordinator.kind import ShardT
 from highwater.partition.coordinator.records import RecordT
 from highwater.partition.coordinator.shard_host import ShardHost
+
+T = TypeVar("T")
 
 Handler = Callable[[ShardT, CoordinatorCall, Moment], bytes | None]
 """Handles a call about one key; None when the answer comes later, as one of the shard's replies."""
@@ -152,6 +154,36 @@ class ShardCalls(Generic[ShardT, RecordT, ResponseT]):
             tell = partial(self._deliver, call, body)
             _after_all(tell, [host.after_commit for host in touched])
 
+    def in_process(
+        self,
+        key: str,
+        name: str,
+        decide: Callable[[ShardT, Moment], T],
+        done: Callable[[int, T | None], None],
+    ) -> None:
+        """A question of this node about one key, which may write: no request that has to be coded.
+
+        `done` is called once, with 0 and what was decided when all that it tells of is committed, or
+        with Kafka's error code. `name` is for the log.
+        """
+        host = self._by_partition.get(self._partition_of(key))
+        if host is None:
+            done(ErrorCode.NOT_COORDINATOR, None)
+            return
+        refused = host.refusal(writes=True)
+        shard = host.shard
+        if refused is not ErrorCode.NONE or isinstance(shard, ErrorCode):
+            done(shard if isinstance(shard, ErrorCode) else refused, None)
+            return
+        try:
+            found = decide(shard, host.moment())
+            host.settle()
+        except Exception as error:  # noqa: BLE001 - as in `at_once`.
+            host.crash(name, error)
+            done(ErrorCode.UNKNOWN_SERVER_ERROR, None)
+            return
+        host.after_commit(partial(_tell, done, found))
+
     def all_shards(
         self, call: CoordinatorCall, handle: Callable[[Iterator[ShardT], CoordinatorCall], bytes]
     ) -> None:
@@ -187,6 +219,10 @@ class ShardCalls(Generic[ShardT, RecordT, ResponseT]):
         for host in hosts:
             host.crash(during, error)
         self._deliver(call, b"", ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def _tell(done: Callable[[int, T | None], None], found: T, error: int) -> None:
+    done(error, None if error else found)
 
 
 def _after_all(

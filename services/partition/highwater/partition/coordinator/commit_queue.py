@@ -9,6 +9,10 @@ in the log and in the state and are committed later, as in Kafka's CoordinatorRu
 append fails, the queue is finished: its state no longer matches the log, and the owner loads a new
 one.
 
+Records that nobody waits for may come `at_leisure`. They stay for up to LINGER_S, so that the next ones
+take them along into one append. Whatever is told after them still waits for them: so nothing that
+follows from such a record is seen before the record is committed.
+
 Records of a transaction have a batch of their own, with its producer, and so has the marker that
 ends it. They are appended at once, so that the log's state of a producer is that of the shard.
 """
@@ -32,6 +36,9 @@ _RECORD_OVERHEAD: Final = 32
 IN_FLIGHT_MAX: Final = 1_000
 """Batches in flight. While followers are slow, new records gather in the next batch. With more than
 16 000 waiting batches the partition would give up the first, and the shard would load again."""
+
+LINGER_S: Final = 0.05
+"""A producer that runs one transaction after the other comes back sooner than that."""
 
 Append = Callable[[bytes, Callable[[int, int], None]], None]
 """(batch, on_committed(error_code, base_offset)); see `CoordinatorLog.append`."""
@@ -83,6 +90,7 @@ class CommitQueue(Generic[RecordT]):
         batch_bytes_max: int,
         timeout_ms: int,
         call_soon: Callable[[Callable[[], None]], object],
+        call_later: Callable[[float, Callable[[], None]], object],
         wall_ms: Callable[[], int],
         monotonic_ms: Callable[[], int],
         on_failure: Callable[[int], None],
@@ -92,7 +100,8 @@ class CommitQueue(Generic[RecordT]):
     ) -> None:
         """`on_failure(error_code)` is called at most once, `on_committed(bytes)` per batch.
 
-        `next_offset` is the log end offset; `call_soon` runs a callback after this turn;
+        `next_offset` is the log end offset; `call_soon` runs a callback after this turn, `call_later`
+        after so many seconds;
         `timeout_ms` bounds the wait of each answer. Without `caught_up`, records below
         `next_offset` may not be committed yet; the owner calls `catch_up` when they are.
         """
@@ -103,6 +112,7 @@ class CommitQueue(Generic[RecordT]):
         self._batch_bytes_max = batch_bytes_max
         self._timeout_ms = timeout_ms
         self._call_soon = call_soon
+        self._call_later = call_later
         self._wall_ms = wall_ms
         self._monotonic_ms = monotonic_ms
         self._on_failure = on_failure
@@ -121,6 +131,10 @@ class CommitQueue(Generic[RecordT]):
         self._flushed = 0
         """Number of the last appended batch."""
         self._flush_scheduled = False
+        self._at_leisure = False
+        """Whether the builder has only records that nobody waits for."""
+        self._lingers = False
+        """Whether a flush will come for these."""
         self._failure: int | None = None
         """The error for every caller once the queue is finished."""
         self._loaded: _Batch | None = None
@@ -144,11 +158,13 @@ class CommitQueue(Generic[RecordT]):
         """Whether everything added is committed."""
         return self._builder is None and not self._in_flight
 
-    def add(self, records: list[RecordT]) -> None:
-        """Queue the records of one operation, in one batch if they fit."""
+    def add(self, records: list[RecordT], *, at_leisure: bool = False) -> None:
+        """Queue the records of one operation, in one batch if they fit; see the module for those that
+        come `at_leisure`.
+        """
         assert self._failure is None
         if self._transactions is None:
-            self._add(records)
+            self._add(records, at_leisure=at_leisure)
             return
         for batch_of, some in groupby(records, key=self._transactions.batch_of):
             if batch_of is None:
@@ -164,7 +180,7 @@ class CommitQueue(Generic[RecordT]):
     def _finished(self) -> bool:
         return self._failure is not None
 
-    def _add(self, records: list[RecordT]) -> None:
+    def _add(self, records: list[RecordT], *, at_leisure: bool = False) -> None:
         encode = self._encode
         encoded = [encode(record) for record in records]
         sizes = [len(key) + len(value or b"") + _RECORD_OVERHEAD for key, value in encoded]
@@ -174,8 +190,14 @@ class CommitQueue(Generic[RecordT]):
             self._make_room(size)
             if self._builder is None:
                 self._builder = RecordBatchBuilder()
+                self._at_leisure = at_leisure
             self._builder.append(key=key, value=value, timestamp_ms=timestamp_ms)
-        self._flush_soon()
+        if not at_leisure:
+            self._at_leisure = False
+            self._flush_soon()
+        elif self._at_leisure and not self._lingers:
+            self._lingers = True
+            self._call_later(LINGER_S, self._linger_over)
 
     def _append_pending(self, producer: Producer, records: list[RecordT]) -> None:
         """Append the records of one operation in a transaction, which fit into one batch."""
@@ -210,6 +232,7 @@ class CommitQueue(Generic[RecordT]):
             batch = self._flushed + (self._builder is not None)
             deadline_ms = self._monotonic_ms() + self._timeout_ms
             self._waiting.append(_Waiter(batch, deadline_ms, deliver))
+            self._hurry()
 
     def when_committed(self, follow_up: Callable[[], None]) -> None:
         """Call `follow_up` once everything added so far is committed, however late that is.
@@ -222,6 +245,7 @@ class CommitQueue(Generic[RecordT]):
             follow_up()
         else:
             self._follow_ups.append((self._flushed + (self._builder is not None), follow_up))
+            self._hurry()
 
     def next_deadline_ms(self) -> int | None:
         """When `expire` is to be called next, None if nobody waits."""
@@ -285,6 +309,16 @@ class CommitQueue(Generic[RecordT]):
         for waiter in waiting:
             waiter.deliver(error)
 
+    def _hurry(self) -> None:
+        """Somebody waits for what is queued."""
+        if self._builder is not None and self._at_leisure:
+            self._at_leisure = False
+            self._flush_soon()
+
+    def _linger_over(self) -> None:
+        self._lingers = False
+        self._hurry()
+
     def _flush_soon(self) -> None:
         """Append what is queued after this turn, or once fewer batches are in flight."""
         if not self._flush_scheduled and len(self._in_flight) < IN_FLIGHT_MAX:
@@ -323,5 +357,5 @@ class CommitQueue(Generic[RecordT]):
             for tell in first.at_offset:
                 tell(first.next_offset)
             self._on_committed(first.size)
-        if self._builder is not None:
+        if self._builder is not None and not self._at_leisure:
             self._flush_soon()

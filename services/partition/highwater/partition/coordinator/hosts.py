@@ -115,9 +115,11 @@ class ShardHosts(Generic[ShardT, RecordT, ResponseT]):
     def decide(
         self, partition: int, shard: ShardT, name: str, decide: Callable[[ShardT, Moment], None]
     ) -> bool:
-        """Let one shard decide about `name`, which came with no call; False if it may not now."""
+        """Let one shard decide about `name`, which came with no call and which nobody waits for; False
+        if it may not now.
+        """
         return self.is_served(partition, shard) and self._decide(
-            self.by_partition[partition], name, decide
+            self.by_partition[partition], name, decide, at_leisure=True
         )
 
     def is_served(self, partition: int, shard: ShardT) -> bool:
@@ -130,13 +132,15 @@ class ShardHosts(Generic[ShardT, RecordT, ResponseT]):
         host: ShardHost[ShardT, RecordT, ResponseT],
         name: str,
         decide: Callable[[ShardT, Moment], None],
+        *,
+        at_leisure: bool = False,
     ) -> bool:
         shard = host.shard
         if isinstance(shard, ErrorCode) or host.refusal(writes=True) is not ErrorCode.NONE:
             return False
         try:
             decide(shard, host.moment())
-            host.settle()
+            host.settle(at_leisure=at_leisure)
         except Exception as error:  # noqa: BLE001 - a bug costs the shard a reload, not the node.
             host.crash(name, error)
             return False

@@ -145,14 +145,17 @@ class ShardHost(Generic[ShardT, RecordT, ResponseT]):
         """Both clocks' time now."""
         return Moment(self._clock.monotonic_ms(), self._clock.wall_ms())
 
-    def settle(self) -> None:
-        """Carry out the shard's decisions: queue records for the log, deliver answers."""
+    def settle(self, *, at_leisure: bool = False) -> None:
+        """Carry out the shard's decisions: queue records for the log, deliver answers.
+
+        `at_leisure`: nobody waits for them (`CommitQueue.add`).
+        """
         shard, queue = self._shard, self._queue
         if shard is None or queue is None:
             return
         records = shard.take_records()
         if records:
-            queue.add(records)
+            queue.add(records, at_leisure=at_leisure)
         self._follow_up(queue)
         for token, response, after_commit in shard.take_replies():
             assert isinstance(token, CoordinatorCall)
@@ -351,6 +354,7 @@ class ShardHost(Generic[ShardT, RecordT, ResponseT]):
             batch_bytes_max=settings.batch_bytes_max,
             timeout_ms=settings.commit_timeout_ms,
             call_soon=self._loop.call_soon,
+            call_later=self._loop.call_later,
             wall_ms=self._clock.wall_ms,
             monotonic_ms=self._clock.monotonic_ms,
             on_failure=self._append_failed,

@@ -322,16 +322,23 @@ class DataPlane:
             if replica is None:
                 result = FetchedPartition(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             else:
-                limits = (left, isolation_level, none_yet)
                 try:
                     if work.near:
-                        result = self._fetch_near(work, replica, asked, copied_bytes_max, *limits)
+                        result = self._fetch_near(
+                            work, replica, asked, copied_bytes_max, left, isolation_level, none_yet
+                        )
+                        failed = failed or result.preferred_replica >= 0
                     else:
-                        result = replica.fetch(asked, *limits, copied_bytes_max)
+                        result = replica.fetch(
+                            asked, left, isolation_level, none_yet, copied_bytes_max
+                        )
                 except Exception as error:  # noqa: BLE001 - as in `append`.
-                    again = partial(replica.fetch, asked, *limits, follower_may=bool(work.near))
+                    again = partial(
+                        replica.fetch, asked, left, isolation_level, none_yet,
+                        follower_may=bool(work.near),
+                    )  # fmt: skip
                     result = self.unreadable(replica, error, again)
-            if result.error_code or result.diverging_epoch >= 0 or result.preferred_replica >= 0:
+            if result.error_code or result.diverging_epoch >= 0:
                 failed = failed or result.error_code != ErrorCode.OFFSET_NOT_AVAILABLE
             nbytes = result.nbytes
             if nbytes:

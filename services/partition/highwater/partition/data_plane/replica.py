@@ -368,7 +368,8 @@ class PartitionReplica(ReplicaRole):
         """
         core = self.core
         asked_epoch = asked.current_leader_epoch
-        refused = (core.refuse_read if follower_may else core.refuse_fetch)(asked_epoch)
+        # Two calls, not one of a chosen method, which would be bound first.
+        refused = core.refuse_read(asked_epoch) if follower_may else core.refuse_fetch(asked_epoch)
         if refused:
             return self._refused(refused)
         log = self.log
@@ -391,9 +392,10 @@ class PartitionReplica(ReplicaRole):
         if offset >= high_watermark and high_watermark < core.epoch_start_offset and self.leading:
             # An earlier leader may have returned a higher one, and it must not go back (KIP-207).
             return FetchedPartition(ErrorCode.OFFSET_NOT_AVAILABLE)
-        if committed and not transactions.is_known(high_watermark):
-            return FetchedPartition(ErrorCode.OFFSET_NOT_AVAILABLE)
         if offset >= readable_end or (max_bytes <= 0 and not first):
+            # While the last stable offset is not known, no offset lies before it.
+            if committed and not transactions.is_known(high_watermark):
+                return FetchedPartition(ErrorCode.OFFSET_NOT_AVAILABLE)
             return result
         asked_bytes = asked.max_bytes
         if max_bytes < asked_bytes:

@@ -109,8 +109,13 @@ class VerifiedAppends:
         if transaction is None or group.instance != DEFAULT_INSTANCE:
             return False  # Only the default instance has a transaction coordinator.
         waiting = self._queues.get(transaction.transactional_id)
-        if waiting is None and (not self._may_append(group) or not self._missing(group)):
-            return False
+        missing: dict[_Writer, int] | None = None
+        if waiting is None:
+            if not self._may_append(group):
+                return False
+            missing = self._missing(group)
+            if not missing:
+                return False
         if self._count >= GROUPS_MAX or self._node.nbytes + group.nbytes > BYTES_MAX:
             group.fail(
                 Failure(ErrorCode.REQUEST_TIMED_OUT, "too much waits for transaction coordinators")
@@ -123,7 +128,7 @@ class VerifiedAppends:
             return True
         waiting = self._queues[transaction.transactional_id] = _Waiting(group)
         self._look_later()
-        self._go_on(transaction.transactional_id, waiting)
+        self._go_on(transaction.transactional_id, waiting, missing)
         return True
 
     def leader_gone(self) -> None:
@@ -171,11 +176,16 @@ class VerifiedAppends:
 
     # ---- one transactional id ----
 
-    def _go_on(self, name: str, waiting: _Waiting) -> None:
-        """Appends or refuses groups until the coordinator has to be asked, or none is left."""
+    def _go_on(
+        self, name: str, waiting: _Waiting, missing: dict[_Writer, int] | None = None
+    ) -> None:
+        """Appends or refuses groups until the coordinator has to be asked, or none is left. `missing`
+        is of the first group, if the caller has just looked.
+        """
         while waiting.groups:
             group = waiting.groups[0]
-            missing = self._missing(group)
+            if missing is None:
+                missing = self._missing(group)
             refused = waiting.codes if group is waiting.asked_for else {}
             unknown = {one: at for one, at in missing.items() if one not in refused}
             if unknown:
@@ -190,6 +200,7 @@ class VerifiedAppends:
             waiting.asked_for = None
             if not missing or not _refuse(group, refused):
                 self._append(group)
+            missing = None
         if self._queues.get(name) is waiting:
             del self._queues[name]
 

@@ -63,7 +63,10 @@ class NodeCoordinators:
         self.calls = NodeCalls(channels)
         """To other nodes."""
         self._verifier_link = VerifierLink(
-            node_id=node_id, submit=self.submit, calls=self.calls, tasks=tasks
+            node_id=node_id,
+            coordinator=lambda: self.transactions,
+            calls=self.calls,
+            tasks=tasks,
         )
         self.verifier = PartitionVerifier(
             self._verifier_link, call_soon=asyncio.get_running_loop().call_soon

@@ -4,14 +4,13 @@ from collections.abc import Callable
 from typing import Final
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
-from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterImage
 from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, TRANSACTION_STATE_TOPIC, NodeId
 from highwater.model.partitioning import coordinator_partition
 from highwater.partition.node.node_calls import NodeCalls
-from highwater.partition.transactions.partition_verifier import VERSION
+from highwater.partition.transactions.partition_verifier import VERSION, LocalCoordinator
 from highwater.runtime.tasks import TaskOwner
 
 TIMEOUT_S: Final = 5.0
@@ -29,15 +28,15 @@ class VerifierLink:
         self,
         *,
         node_id: Callable[[], int],
-        submit: Callable[[CoordinatorCall], None],
+        coordinator: Callable[[], LocalCoordinator],
         calls: NodeCalls,
         tasks: TaskOwner,
     ) -> None:
-        """`node_id` is this node's, which it knows once it is registered; `submit` gives a call to this
-        node's coordinator.
+        """`node_id` is this node's, which it knows once it is registered; `coordinator` finds this
+        node's, which is made later.
         """
         self._node_id = node_id
-        self._submit = submit
+        self._coordinator = coordinator
         self._calls = calls
         self._tasks = tasks
         self._image: ClusterImage | None = None
@@ -55,24 +54,13 @@ class VerifierLink:
         number = coordinator_partition(transactional_id, len(topic.partitions))
         return topic.partitions[number].leader
 
+    def here(self, node: NodeId) -> LocalCoordinator | None:
+        """See `CoordinatorFinder`."""
+        return self._coordinator() if node == self._node_id() else None
+
     def send(self, node: NodeId, body: bytes, done: Callable[[int, bytes], None]) -> None:
         """See `CoordinatorFinder`."""
-        if node == self._node_id():
-            self._submit(
-                CoordinatorCall(
-                    api_key=ApiKey.ADD_PARTITIONS_TO_TXN,
-                    api_version=VERSION,
-                    instance=DEFAULT_INSTANCE,
-                    client_id="",
-                    client_host="",
-                    body=body,
-                    partition=EACH_ITS_OWN,
-                    deadline_ms=int(TIMEOUT_S * 1000),
-                    reply=done,
-                )
-            )
-        else:
-            self._tasks.start(self._call(node, body, done), name=f"txn-verifications-{node}")
+        self._tasks.start(self._call(node, body, done), name=f"txn-verifications-{node}")
 
     async def _call(self, node: NodeId, body: bytes, done: Callable[[int, bytes], None]) -> None:
         error_code: int = ErrorCode.NETWORK_EXCEPTION

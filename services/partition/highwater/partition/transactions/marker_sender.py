@@ -138,9 +138,16 @@ class MarkerSender:
     # -- for the owner ------------------------------------------------------------------------
 
     def begin(self, ending: Ending) -> None:
-        """The decision is committed. Returns at once; everything happens in later turns."""
+        """The decision is committed. Returns at once; everything happens in later turns.
+
+        Not in the next one, in which the answers to the producers are made, but in the one behind that,
+        at whose beginning they leave: producers do not wait for markers.
+        """
         self._endings[ending] = None
-        self._later_this_turn(ending, set(ending.waiting))
+        self._due.append((ending, set(ending.waiting)))
+        if not self._scheduled:
+            self._scheduled = True
+            self._call_soon(self._turn_after_answers)
 
     def image_changed(self) -> None:
         """Leaders may have changed: what waits for them is tried again at once."""
@@ -168,6 +175,9 @@ class MarkerSender:
         if not self._scheduled:
             self._scheduled = True
             self._call_soon(self._turn)
+
+    def _turn_after_answers(self) -> None:
+        self._call_soon(self._turn)
 
     def _turn(self) -> None:
         self._scheduled = False

@@ -1,12 +1,13 @@
 """Asks transaction coordinators whether partitions are in a transaction, or to add them (KIP-890;
 Kafka: `AddPartitionsToTxnManager`).
 
-Each node has at most one request under way, and what gathers meanwhile goes with the next one. Who
+Each other node has at most one request under way, and what gathers meanwhile goes with the next one.
+This node's own coordinator is asked without a request, in the same turn. Who
 coordinates is looked up once, when the question comes: an answer from the wrong node makes clients send
 their batch again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
@@ -25,6 +26,8 @@ from highwater.kafka.messages.add_partitions_to_txn import (
 )
 from highwater.model.ids import NO_NODE, NodeId
 from highwater.model.transactions import PartitionWriter
+from highwater.partition.transactions.core.image import TopicPartition
+from highwater.partition.transactions.core.values import ProducerIdAndEpoch
 
 VERSION: Final = 5
 """Of AddPartitionsToTxn: knows TRANSACTION_ABORTABLE."""
@@ -36,12 +39,38 @@ not make a request too large that others' transactions are in."""
 
 Done = Callable[[int], None]
 
+Codes = Mapping[TopicPartition, int]
+"""By partition, the answer."""
+
+
+class Question(NamedTuple):
+    """About one transaction."""
+
+    transactional_id: str
+    producer: ProducerIdAndEpoch
+    partitions: frozenset[TopicPartition]
+    adds_partitions: bool
+
+
+class LocalCoordinator(Protocol):
+    """The transaction coordinator of this node."""
+
+    def ask(self, question: Question, done: Callable[[int, Codes | None], None]) -> None:
+        """As an AddPartitionsToTxn of `VERSION`; never raises. `done` is called once, on the loop, now
+        or later: with 0 and the answers, or with Kafka's error code.
+        """
+        ...
+
 
 class CoordinatorFinder(Protocol):
     """The way to the coordinators of transactions."""
 
     def find(self, transactional_id: str) -> NodeId:
         """The node that coordinates it; -1 while there is none."""
+        ...
+
+    def here(self, node: NodeId) -> LocalCoordinator | None:
+        """The coordinator, if the node is this one; None if it has to be sent a request."""
         ...
 
     def send(self, node: NodeId, body: bytes, done: Callable[[int, bytes], None]) -> None:
@@ -62,7 +91,7 @@ class _Key(NamedTuple):
     adds_partition: bool
 
 
-_Partitions = dict[tuple[str, int], list[Done]]
+_Partitions = dict[TopicPartition, list[Done]]
 """By topic and partition, who asks."""
 
 
@@ -92,7 +121,8 @@ class PartitionVerifier:
             writer.adds_partition,
         )
         partitions = queue.setdefault(key, {})
-        partitions.setdefault((writer.topic, writer.partition), []).append(done)
+        place = TopicPartition(writer.topic, writer.partition)
+        partitions.setdefault(place, []).append(done)
         self._schedule()
 
     def _schedule(self) -> None:
@@ -109,6 +139,17 @@ class PartitionVerifier:
 
     def _send(self, node: NodeId) -> None:
         queue = self._queues.pop(node)
+        coordinator = self._coordinators.here(node)
+        if coordinator is not None:
+            for key, partitions in queue.items():
+                question = Question(
+                    key.transactional_id,
+                    ProducerIdAndEpoch(key.producer_id, key.producer_epoch),
+                    frozenset(partitions),
+                    key.adds_partition,
+                )
+                coordinator.ask(question, partial(_tell, partitions))
+            return
         sent: dict[_Key, _Partitions] = {}
         count = nbytes = 0
         while queue and count < REQUEST_WRITERS_MAX:
@@ -145,9 +186,17 @@ class PartitionVerifier:
                 done(error_code or ErrorCode.UNKNOWN_SERVER_ERROR)
             return
         for partitions, found in zip(sent.values(), codes, strict=True):
-            for partition, waiting in partitions.items():
-                for done in waiting:
-                    done(found.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR))
+            _tell(partitions, 0, found)
+
+
+def _tell(partitions: _Partitions, error_code: int, codes: Codes | None) -> None:
+    """Answers all questions about one transaction."""
+    for partition, waiting in partitions.items():
+        code = error_code
+        if not code:
+            code = (codes or {}).get(partition, ErrorCode.UNKNOWN_SERVER_ERROR)
+        for done in waiting:
+            done(code)
 
 
 def _waiting(queue: dict[_Key, _Partitions]) -> list[Done]:
@@ -172,9 +221,7 @@ def _transaction(key: _Key, partitions: _Partitions) -> RequestTransaction:
     )
 
 
-def _codes(
-    body: bytes, sent: dict[_Key, _Partitions]
-) -> Sequence[dict[tuple[str, int], int]] | None:
+def _codes(body: bytes, sent: dict[_Key, _Partitions]) -> Sequence[Codes] | None:
     """By topic and partition, the error code, for each transaction of a request, whose order the
     response has; None if the response is another's.
     """
@@ -188,7 +235,7 @@ def _codes(
         return None
     return [
         {
-            (topic.name, one.partition_index): one.partition_error_code
+            TopicPartition(topic.name, one.partition_index): one.partition_error_code
             for topic in result.topic_results
             for one in topic.results_by_partition
         }

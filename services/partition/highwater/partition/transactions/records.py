@@ -15,6 +15,7 @@ A null value deletes. We write values of version 1, as Kafka does from transacti
 read both. Tagged fields that we do not know are skipped (KIP-915).
 """
 
+from functools import lru_cache
 from struct import Struct
 from typing import Final
 
@@ -46,6 +47,16 @@ _KEY_HEAD = Struct(">hh")
 _VALUE_HEAD = Struct(">hqhib")
 _TIMES = Struct(">qq")
 _NULL = uvarint(0)
+_NO_TAGGED_FIELDS = uvarint(0)
+_EMPTY = uvarint(1)
+_KEPT_PARTITIONS_MAX: Final = 16
+"""Of a set of partitions whose bytes are kept: its next record mostly has the same ones."""
+_KEPT_SETS: Final = 4_096
+"""Some hundred bytes each."""
+_USUAL_TAGS = Struct(">BBBqBBh")
+"""Two tagged fields: previous producer id, client's transaction.version."""
+_USUAL_TAGS_HEAD = (2, 0, 8)
+_USUAL_TAGS_SECOND = (2, 2)
 
 
 def encode(record: TransactionRecord) -> EncodedRecord:
@@ -74,37 +85,47 @@ def decode(key: bytes | None, value: bytes | None) -> TransactionRecord:
 
 
 def _value(image: TransactionImage) -> bytes:
-    parts = [
-        _VALUE_HEAD.pack(
-            VALUE_VERSION,
-            image.producer_id,
-            image.producer_epoch,
-            image.timeout_ms,
-            STATE_IDS[image.state],
-        )
-    ]
+    # Every transaction writes three of these.
+    head = _VALUE_HEAD.pack(
+        VALUE_VERSION,
+        image.producer_id,
+        image.producer_epoch,
+        image.timeout_ms,
+        STATE_IDS[image.state],
+    )
+    partitions = image.partitions
     if image.state is EMPTY:
-        parts.append(_NULL)
+        topics = _NULL
+    elif not partitions:
+        topics = _EMPTY
+    elif len(partitions) <= _KEPT_PARTITIONS_MAX:
+        topics = _kept_topics(partitions)
     else:
-        topics: dict[str, list[int]] = {}
-        for topic, partition in sorted(image.partitions):
-            topics.setdefault(topic, []).append(partition)
-        parts.append(uvarint(len(topics) + 1))
-        for topic, partitions in topics.items():
-            name = topic.encode()
-            parts += (uvarint(len(name) + 1), name, uvarint(len(partitions) + 1))
-            parts += (_INT32.pack(partition) for partition in partitions)
-            parts.append(uvarint(0))
-    parts.append(_TIMES.pack(image.update_ms, image.start_ms))
-    tags = _tags(image)
-    parts.append(uvarint(len(tags)))
-    for tag, data in tags:
-        parts += (uvarint(tag), uvarint(len(data)), data)
+        topics = _topics(partitions)
+    return head + topics + _TIMES.pack(image.update_ms, image.start_ms) + _tags(image)
+
+
+def _topics(of: frozenset[TopicPartition]) -> bytes:
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(of):
+        topics.setdefault(topic, []).append(partition)
+    parts = [uvarint(len(topics) + 1)]
+    for topic, partitions in topics.items():
+        name = topic.encode()
+        parts += (uvarint(len(name) + 1), name, uvarint(len(partitions) + 1))
+        parts += (_INT32.pack(partition) for partition in partitions)
+        parts.append(_NO_TAGGED_FIELDS)
     return b"".join(parts)
 
 
-def _tags(image: TransactionImage) -> list[tuple[int, bytes]]:
+_kept_topics = lru_cache(_KEPT_SETS)(_topics)
+
+
+def _tags(image: TransactionImage) -> bytes:
     """The tagged fields that are not at their defaults, in the order of their tags."""
+    previous, version = image.previous_producer_id, image.client_version
+    if version and previous != NO_PRODUCER_ID and image.next_producer_id == NO_PRODUCER_ID:
+        return _USUAL_TAGS.pack(*_USUAL_TAGS_HEAD, previous, *_USUAL_TAGS_SECOND, version)
     tags = []
     if image.previous_producer_id != NO_PRODUCER_ID:
         tags.append((_PREVIOUS_PRODUCER_ID, _INT64.pack(image.previous_producer_id)))
@@ -112,7 +133,10 @@ def _tags(image: TransactionImage) -> list[tuple[int, bytes]]:
         tags.append((_NEXT_PRODUCER_ID, _INT64.pack(image.next_producer_id)))
     if image.client_version:
         tags.append((_CLIENT_VERSION, _INT16.pack(image.client_version)))
-    return tags
+    parts = [uvarint(len(tags))]
+    for tag, data in tags:
+        parts += (uvarint(tag), uvarint(len(data)), data)
+    return b"".join(parts)
 
 
 def _read_value(reader: StructReader) -> TransactionImage:

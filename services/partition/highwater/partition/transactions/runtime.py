@@ -26,6 +26,7 @@ from highwater.partition.transactions.core.config import TransactionConfig
 from highwater.partition.transactions.core.image import TopicPartition
 from highwater.partition.transactions.core.shard import TransactionShard
 from highwater.partition.transactions.core.state import PREPARE_COMMIT, TransactionState
+from highwater.partition.transactions.core.transitions import TV2
 from highwater.partition.transactions.core.values import NewProducerId, Prepared
 from highwater.partition.transactions.handlers import (
     add_offsets_to_txn,
@@ -37,6 +38,7 @@ from highwater.partition.transactions.handlers import (
 )
 from highwater.partition.transactions.kind import transaction_kind
 from highwater.partition.transactions.marker_sender import Ending, MarkerPort, MarkerSender
+from highwater.partition.transactions.partition_verifier import Codes, Question
 from highwater.runtime.logging import Logger
 
 TRANSACTION_APIS: Final = frozenset(
@@ -194,6 +196,28 @@ class TransactionCoordinator:
 
     def _exists(self, partition: TopicPartition) -> bool:
         return self._markers.find(partition) is not None
+
+    # -- questions of this node's partitions ---------------------------------------------------
+
+    def ask(self, question: Question, done: Callable[[int, Codes | None], None]) -> None:
+        """See `LocalCoordinator`."""
+        self._calls.in_process(
+            question.transactional_id,
+            "a question of this node",
+            partial(self._answer, question),
+            done,
+        )
+
+    def _answer(self, question: Question, shard: TransactionShard, now: Moment) -> Codes:
+        return add_partitions_to_txn.verify_or_add(
+            shard,
+            question.transactional_id,
+            question.producer,
+            question.partitions,
+            TV2 if question.adds_partitions else None,
+            now,
+            exists=self._exists,
+        )
 
     # -- markers ------------------------------------------------------------------------------
 

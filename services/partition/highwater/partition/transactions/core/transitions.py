@@ -6,8 +6,6 @@ shard is at the new state at once, and what must wait for the commit waits: ever
 markers. If the append fails, the shard is loaded from the log again.
 """
 
-from dataclasses import replace
-
 from highwater.partition.transactions.core.image import (
     EPOCH_MAX,
     NO_EPOCH,
@@ -46,8 +44,7 @@ def bumped(
     check_transition(image.state, EMPTY)
     assert image.producer_epoch <= epoch <= image.producer_epoch + 1
     assert 0 <= epoch < EPOCH_MAX
-    return replace(
-        image,
+    return image._replace(
         previous_producer_id=image.producer_id,
         producer_epoch=epoch,
         last_producer_epoch=last_epoch,
@@ -71,8 +68,7 @@ def rotated(
     check_transition(image.state, EMPTY)
     assert image.epoch_exhausted
     assert producer_id != image.producer_id
-    return replace(
-        image,
+    return image._replace(
         producer_id=producer_id,
         previous_producer_id=image.producer_id,
         producer_epoch=0,
@@ -90,8 +86,7 @@ def added(
 ) -> TransactionImage:
     """The transaction has these partitions, too; it begins if none is open."""
     check_transition(image.state, ONGOING)
-    return replace(
-        image,
+    return image._replace(
         previous_producer_id=image.producer_id,
         state=ONGOING,
         partitions=image.partitions | partitions,
@@ -111,9 +106,9 @@ def fenced(image: TransactionImage, version: int, next_id: int, wall_ms: int) ->
     if version < TV2:
         # At the largest epoch there is nobody left to fence.
         epoch = min(image.producer_epoch + 1, EPOCH_MAX)
-        image = replace(image, producer_epoch=epoch, last_producer_epoch=NO_EPOCH)
+        image = image._replace(producer_epoch=epoch, last_producer_epoch=NO_EPOCH)
     return prepared(
-        replace(image, state=PREPARE_EPOCH_FENCE),
+        image._replace(state=PREPARE_EPOCH_FENCE),
         commit=False,
         version=version,
         next_id=next_id,
@@ -135,8 +130,7 @@ def prepared(
         assert (next_id != NO_PRODUCER_ID) == image.epoch_exhausted
         # No producer is given the largest epoch, so markers' epochs are above those of records.
         epoch, last_epoch = min(epoch + 1, EPOCH_MAX), epoch
-    return replace(
-        image,
+    return image._replace(
         previous_producer_id=image.producer_id,
         next_producer_id=next_id,
         producer_epoch=epoch,
@@ -156,8 +150,7 @@ def completed(image: TransactionImage, wall_ms: int) -> TransactionImage:
     check_transition(image.state, target)
     assert image.state in PREPARED
     overflowed = image.next_producer_id != NO_PRODUCER_ID
-    return replace(
-        image,
+    return image._replace(
         producer_id=image.next_producer_id if overflowed else image.producer_id,
         previous_producer_id=image.producer_id,
         next_producer_id=NO_PRODUCER_ID,

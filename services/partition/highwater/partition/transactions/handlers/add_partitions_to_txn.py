@@ -60,7 +60,15 @@ def handle(shard: TransactionShard, call: CoordinatorCall, now: Moment, *, exist
     )
     codes = {
         partition: fenced_for(code, version, knows_from=_KNOWS_PRODUCER_FENCED_FROM)
-        for partition, code in _add(shard, transaction, 0, now, exists).items()
+        for partition, code in verify_or_add(
+            shard,
+            transaction.transactional_id,
+            _producer(transaction),
+            _partitions(transaction),
+            0,
+            now,
+            exists=exists,
+        ).items()
     }
     results = _results(transaction.topics, codes)
     return encode_response(
@@ -77,14 +85,19 @@ def handle_batch(
     results = []
     for transaction in body.transactions:
         shard = shard_of(transaction.transactional_id)
+        partitions = _partitions(transaction)
         if isinstance(shard, ErrorCode):
-            codes = dict.fromkeys(_partitions(transaction), shard)
-        elif transaction.verify_only:
-            codes = shard.verify(
-                transaction.transactional_id, _producer(transaction), _partitions(transaction)
-            )
+            codes = dict.fromkeys(partitions, shard)
         else:
-            codes = _add(shard, transaction, TV2, now, exists)
+            codes = verify_or_add(
+                shard,
+                transaction.transactional_id,
+                _producer(transaction),
+                partitions,
+                None if transaction.verify_only else TV2,
+                now,
+                exists=exists,
+            )
         results.append(
             TransactionResult(
                 transactional_id=transaction.transactional_id,
@@ -94,22 +107,27 @@ def handle_batch(
     return encode_response(AddPartitionsToTxnResponse(results_by_transaction=results), version)
 
 
-def _add(
+def verify_or_add(
     shard: TransactionShard,
-    transaction: RequestTransaction,
-    transaction_version: int,
+    transactional_id: str,
+    producer: ProducerIdAndEpoch,
+    partitions: frozenset[TopicPartition],
+    add_as: int | None,
     now: Moment,
+    *,
     exists: Exists,
 ) -> dict[TopicPartition, ErrorCode]:
-    partitions = _partitions(transaction)
+    """Partitions of one transaction join it, if the request stands for that transaction.version; with
+    None it is asked whether they have.
+    """
+    if add_as is None:
+        return shard.verify(transactional_id, producer, partitions)
     missing = [partition for partition in partitions if not exists(partition)]
     if missing:
         codes = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
         codes.update(dict.fromkeys(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         return codes
-    error = shard.add(
-        transaction.transactional_id, _producer(transaction), partitions, transaction_version, now
-    )
+    error = shard.add(transactional_id, producer, partitions, add_as, now)
     return dict.fromkeys(partitions, error)
 
 
