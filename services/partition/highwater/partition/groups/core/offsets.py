@@ -62,7 +62,7 @@ def commit_offsets(
     if request.retention_ms >= 0:
         expire_ms = min(now.wall_ms + request.retention_ms, TIMESTAMP_MAX)
     metadata_bytes_max = state.config.offset_metadata_bytes_max
-    errors = []
+    errors: list[ErrorCode] = []
     for error, (topic, partition, offset, leader_epoch, metadata) in zip(
         refused, request.offsets, strict=True
     ):
@@ -162,7 +162,7 @@ def delete_offsets(
         return ErrorCode.NON_EMPTY_GROUP, []
     else:
         topics = subscribed_topics(group)
-    errors = []
+    errors: list[ErrorCode] = []
     for topic, partition in slots:
         if is_subscribed(topics, topic):
             errors.append(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)

@@ -53,7 +53,7 @@ def commit_pending(
     elif request.generation >= 0 and request.member_id:
         state.restart_session(group.members[request.member_id], now)
     metadata_max = state.config.offset_metadata_bytes_max
-    errors = []
+    errors: list[ErrorCode] = []
     for error, (topic, partition, offset, leader_epoch, metadata) in zip(
         refused, request.offsets, strict=True
     ):
