@@ -22,6 +22,14 @@ async def test_every_row_of_the_table_in_order(version):
     ]
 
 
+async def test_streams_groups_are_not_offered():
+    """A client learns from this answer which APIs it may send (KIP-1071, docs/compatibility.md)."""
+    response = await Client(FakeBackend()).call(request(4), 4)
+    streams = {ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_DESCRIBE}
+    assert not streams & {key.api_key for key in response.api_keys}
+    assert "streams.version" not in {f.name for f in response.supported_features}
+
+
 @pytest.mark.parametrize("version", range(5))
 async def test_features(version):
     response = await Client(FakeBackend()).call(request(version), version)

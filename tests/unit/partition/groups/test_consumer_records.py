@@ -29,6 +29,7 @@ from highwater.partition.groups.consumer.member import (
 from highwater.partition.groups.core.values import GroupKey
 from highwater.partition.groups.records import decode, encode
 from tests.unit.partition.groups.consumer_dialogue import holding
+from tests.unit.partition.groups.topics import topic_id
 
 GROUP = GroupKey(DEFAULT_INSTANCE, "g")
 T = "74" * 16
@@ -48,6 +49,7 @@ CURRENT = CurrentAssignment(
     state=MemberState.UNREVOKED_PARTITIONS,
     assigned=holding(t=(1, 2)),
     revoking=holding(t=(3,)),
+    since={(topic_id("t"), 1): 5, (topic_id("t"), 2): 3, (topic_id("t"), 3): 0},
 )
 GOLDEN: list[tuple[ConsumerRecord, str, str]] = [
     (GroupEpochRecord(GROUP, GroupEpoch(5, 0)), "0003 000167", "0000 00000005 00"),
@@ -80,7 +82,10 @@ GOLDEN: list[tuple[ConsumerRecord, str, str]] = [
     (
         CurrentRecord(GROUP, "m", CURRENT),
         "0008 000167 00016d",
-        f"0000 00000005 00000004 01 02 {T} 03 00000001 00000002 00 02 {T} 02 00000003 00 00",
+        (
+            f"0000 00000005 00000004 01 02 {T} 03 00000001 00000002 01 00 09 03 00000005 00000003"
+            f" 02 {T} 02 00000003 01 00 05 02 00000000 00"
+        ),
     ),
     (
         RegexRecord(GROUP, "x", ResolvedRegex(topics=frozenset("t"), version=7, timestamp_ms=9)),
@@ -142,6 +147,24 @@ def test_values_of_other_versions_and_states_of_a_newer_kafka() -> None:
     assert isinstance(record, CurrentRecord)
     assert record.value is not None
     assert record.value.state is MemberState.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("epoch", "tag", "since"),
+    [
+        ("00000005", "00", {1: 5, 2: 5}),  # Before Kafka 4.3.
+        ("fffffffe", "00", {1: 0, 2: 0}),  # The same, of a static member that is gone.
+        ("00000005", "01 00 05 02 00000003", {1: 5, 2: 5}),  # Not one for each partition.
+        ("00000005", "01 00 09 03 00000003 00000004", {2: 3, 1: 4}),  # In the partitions' order.
+    ],
+)
+def test_epochs_of_partitions(epoch: str, tag: str, since: dict[int, int]) -> None:
+    value = bytes.fromhex(f"0000 {epoch} 00000004 00 02 {T} 03 00000002 00000001 {tag} 01 00")
+    record = decode(bytes.fromhex("000800016700016d"), value)
+    assert isinstance(record, CurrentRecord)
+    assert record.value is not None
+    assert record.value.assigned == holding(t=(1, 2))
+    assert record.value.since == {(topic_id("t"), p): e for p, e in since.items()}
 
 
 def test_a_null_expression_is_none() -> None:

@@ -14,7 +14,7 @@ Example, member "m" of group "g", which is to hold partition 3 of one topic:
 | 5 | group, member | metadata; tag 0: what a member of the classic protocol sent |
 | 6 | group | epoch of the target assignment |
 | 7 | group, member | target assignment |
-| 8 | group, member | current assignment |
+| 8 | group, member | current assignment; tag 0 of each topic: epochs of its partitions (KIP-1251) |
 | 16 | group, regular expression | its topics |
 
 Kafka: group-coordinator/src/main/resources/common/message. All values are flexible, version 0;
@@ -41,6 +41,7 @@ from highwater.partition.groups.consumer.durable import (
     TargetRecord,
 )
 from highwater.partition.groups.consumer.member import (
+    JOIN_EPOCH,
     ClassicMember,
     CurrentAssignment,
     MemberMetadata,
@@ -203,8 +204,8 @@ def _current_value(value: CurrentAssignment) -> bytes:
             _INT32.pack(value.epoch),
             _INT32.pack(value.previous_epoch),
             _INT8.pack(value.state),
-            _assignment(value.assigned),
-            _assignment(value.revoking),
+            _held(value, value.assigned),
+            _held(value, value.revoking),
             _NO_TAGS,
         )
     )
@@ -215,13 +216,55 @@ def _read_current(reader: StructReader) -> CurrentAssignment:
     previous_epoch = reader.int32()
     state = reader.int8()
     known = state in MemberState.__members__.values()
+    since: dict[tuple[TopicId, int], int] = {}
+    default = max(epoch, JOIN_EPOCH)
     return CurrentAssignment(
         epoch=epoch,
         previous_epoch=previous_epoch,
         state=MemberState(state) if known else MemberState.UNKNOWN,
-        assigned=_read_assignment(reader),
-        revoking=_read_assignment(reader),
+        assigned=_read_held(reader, default, since),
+        revoking=_read_held(reader, default, since),
+        since=since,
     )
+
+
+def _held(value: CurrentAssignment, part: MemberAssignment) -> bytes:
+    """An assignment with the epoch of each partition in tag 0 of its topic (KIP-1251)."""
+    parts = [uvarint(len(part) + 1)]
+    for topic_id, partitions in part.items():
+        count = len(partitions)
+        ints = Struct(f">{count}i")
+        length = uvarint(count + 1)
+        epochs = ints.pack(*[value.assignment_epoch((topic_id, p)) for p in partitions])
+        parts += (topic_id, length, ints.pack(*partitions))
+        parts += (_ONE_TAG, uvarint(len(length) + len(epochs)), length, epochs)
+    return b"".join(parts)
+
+
+def _read_held(
+    reader: StructReader, default: int, since: dict[tuple[TopicId, int], int]
+) -> MemberAssignment:
+    """An assignment; adds the epoch of each partition to `since`.
+
+    It is `default` in records from before Kafka 4.3, and if there are not as many epochs as
+    partitions (`Utils.assignmentFromTopicPartitions`).
+    """
+    found = {}
+    for _ in range(reader.count()):
+        topic_id = TopicId(reader.take(_TOPIC_ID_BYTES))
+        partitions = [reader.int32() for _ in range(reader.count())]
+        epochs = _first_tag(reader, _read_epochs)
+        if epochs is None or len(epochs) != len(partitions):
+            epochs = [default] * len(partitions)
+        for partition, epoch in zip(partitions, epochs, strict=True):
+            since[topic_id, partition] = epoch
+        if partitions:
+            found[topic_id] = tuple(sorted(partitions))
+    return found
+
+
+def _read_epochs(reader: StructReader) -> list[int]:
+    return [reader.int32() for _ in range(reader.count())]
 
 
 def _assignment(value: MemberAssignment) -> bytes:

@@ -102,3 +102,27 @@ def test_steps(
 def test_the_previous_epoch_is_that_of_the_last_answer() -> None:
     assert next_assignment(member(STABLE, 1, ALL), goal(ALL)).previous_epoch == 1
     assert next_assignment(member(STABLE, 2, ALL), goal(LEFT, epoch=3)).previous_epoch == 2
+
+
+def since(current: CurrentAssignment) -> dict[int, int]:
+    """{partition of "t": the epoch in which the member got it}"""
+    return {partition: epoch for (_, partition), epoch in current.since.items()}
+
+
+def test_partitions_keep_the_epoch_in_which_the_member_got_them() -> None:
+    step = next_assignment(member(STABLE, 1, NOTHING), goal(LEFT))
+    assert since(step) == {0: 2}
+    step = next_assignment(step, goal(ALL, epoch=3))
+    assert since(step) == {0: 2, 1: 3}
+    step = next_assignment(step, goal(RIGHT, epoch=4, owned=ALL))
+    assert (step.state, since(step)) == (UNREVOKED, {0: 2, 1: 3})
+    # Given up and got again: it might have been another member's meanwhile.
+    step = next_assignment(step, goal(ALL, epoch=5, owned=RIGHT))
+    assert since(step) == {0: 5, 1: 3}
+    narrowed = goal(ALL, epoch=5, reads="u", changed=True, owned=ALL)
+    assert since(next_assignment(step, narrowed)) == {0: 5, 1: 3}
+
+
+def test_partitions_of_an_older_record_were_got_in_its_epoch() -> None:
+    step = next_assignment(member(STABLE, 1, LEFT), goal(ALL))
+    assert since(step) == {0: 1, 1: 2}

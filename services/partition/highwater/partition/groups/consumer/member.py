@@ -4,10 +4,12 @@ Kafka: `ConsumerGroupMember`, `MemberState`.
 """
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
-from highwater.partition.groups.consumer.assignment import NOTHING
+from highwater.model.ids import TopicId
+from highwater.partition.groups.consumer.assignment import NOTHING, pairs_of
 from highwater.partition.groups.consumer.assignors.types import MemberAssignment
 
 JOIN_EPOCH: Final = 0
@@ -74,6 +76,23 @@ class CurrentAssignment:
     assigned: MemberAssignment
     revoking: MemberAssignment
     """What it is to give up."""
+    since: Mapping[tuple[TopicId, int], int] = field(default_factory=dict)
+    """(topic, partition) -> the epoch in which the member got it (KIP-1251); what is missing here, it
+    got in `epoch`."""
+
+    def assignment_epoch(self, pair: tuple[TopicId, int]) -> int:
+        """In which epoch the member got a partition that it holds or is to give up; at least 0."""
+        return self.since.get(pair, max(self.epoch, JOIN_EPOCH))
+
+    def epochs_of(self, assignment: MemberAssignment) -> dict[tuple[TopicId, int], int]:
+        """The same for each partition of an assignment."""
+        return {pair: self.assignment_epoch(pair) for pair in pairs_of(assignment)}
+
+    def holds_since(self, pair: tuple[TopicId, int], epoch: int) -> bool:
+        """Whether the member has had the partition since that epoch, also if it is to give it up."""
+        topic_id, partition = pair
+        held = self.assigned.get(topic_id, ()), self.revoking.get(topic_id, ())
+        return any(partition in part for part in held) and self.assignment_epoch(pair) <= epoch
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
         """Whether it holds exactly the target assignment of that epoch."""

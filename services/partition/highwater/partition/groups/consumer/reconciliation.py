@@ -2,7 +2,8 @@
 
 Partitions that it is to lose are named to it first; it keeps its epoch until it no longer reports
 them. Then it gets what nobody else holds, and with that the epoch of the target. So no partition
-belongs to two members at any time. Kafka: `CurrentAssignmentBuilder`.
+belongs to two members at any time. What it keeps, it keeps with the epoch in which it got it (KIP-1251).
+Kafka: `CurrentAssignmentBuilder`.
 """
 
 from collections.abc import Callable
@@ -71,8 +72,11 @@ def _narrowed(current: CurrentAssignment, goal: Goal) -> CurrentAssignment:
             state=MemberState.UNREVOKED_PARTITIONS,
             assigned=kept,
             revoking=revoking,
+            since=current.epochs_of(union(kept, revoking)),
         )
-    return replace(current, previous_epoch=current.epoch, assigned=kept)
+    return replace(
+        current, previous_epoch=current.epoch, assigned=kept, since=current.epochs_of(kept)
+    )
 
 
 def _reconciled(current: CurrentAssignment, goal: Goal) -> CurrentAssignment:
@@ -87,6 +91,7 @@ def _reconciled(current: CurrentAssignment, goal: Goal) -> CurrentAssignment:
             state=MemberState.UNREVOKED_PARTITIONS,
             assigned=kept,
             revoking=revoking,
+            since=current.epochs_of(current.assigned),
         )
     missing = without(target, kept)
     free = assignment_of(pair for pair in pairs_of(missing) if goal.is_free(*pair))
@@ -97,4 +102,5 @@ def _reconciled(current: CurrentAssignment, goal: Goal) -> CurrentAssignment:
         state=MemberState.UNRELEASED_PARTITIONS if waits else MemberState.STABLE,
         assigned=union(kept, free),
         revoking=NOTHING,
+        since=current.epochs_of(kept) | dict.fromkeys(pairs_of(free), goal.target_epoch),
     )

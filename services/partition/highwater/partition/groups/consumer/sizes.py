@@ -12,9 +12,11 @@ from highwater.partition.groups.consumer.member import ClassicMember, MemberMeta
 
 _LENGTH_BYTES: Final = 5
 """A length, or the count of an array, before its bytes."""
-_TOPIC_BYTES: Final = 16 + _LENGTH_BYTES + 1
-"""A topic in an assignment, without its partitions."""
-_PARTITION_BYTES: Final = 4
+_TOPIC_BYTES: Final = 16 + _LENGTH_BYTES + 2 + 2 * _LENGTH_BYTES
+"""A topic in what a member holds, without its partitions: its id, their count, and the head of the tag with
+their epochs (KIP-1251)."""
+_PARTITION_BYTES: Final = 8
+"""A partition and its epoch."""
 _MEMBER_MEMORY: Final = 1024
 _NAME_MEMORY: Final = 128
 """The objects of a member and of a string, beside what their records have."""
@@ -63,7 +65,7 @@ def regex_memory(topics: frozenset[str]) -> int:
 
 
 def assignment_size(assignment: MemberAssignment) -> int:
-    """Of an assignment in a record."""
+    """Of an assignment in the record of a member that holds it, the larger one of its two records."""
     return sum(
         [_TOPIC_BYTES + _PARTITION_BYTES * len(partitions) for partitions in assignment.values()]
     )

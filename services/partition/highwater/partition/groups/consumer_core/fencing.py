@@ -9,7 +9,7 @@ from functools import partial
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.coordinator.core.values import Moment
-from highwater.partition.groups.consumer.assignment import NOTHING
+from highwater.partition.groups.consumer.assignment import NOTHING, pairs_of
 from highwater.partition.groups.consumer.durable import (
     CurrentRecord,
     MemberRecord,
@@ -17,7 +17,11 @@ from highwater.partition.groups.consumer.durable import (
     TargetRecord,
 )
 from highwater.partition.groups.consumer.group import ConsumerGroup
-from highwater.partition.groups.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember
+from highwater.partition.groups.consumer.member import (
+    JOIN_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    ConsumerMember,
+)
 from highwater.partition.groups.consumer_core import downgrade
 from highwater.partition.groups.consumer_core.state import ConsumerState, Refusal
 from highwater.partition.groups.consumer_core.timers import Deadline
@@ -70,7 +74,13 @@ def leave(
     else:
         member = known_static_member(group, member_id, instance_id)
         if epoch == STATIC_LEAVE_EPOCH:
-            gone = replace(member.current, epoch=STATIC_LEAVE_EPOCH, revoking=NOTHING)
+            gone = replace(
+                member.current,
+                epoch=STATIC_LEAVE_EPOCH,
+                revoking=NOTHING,
+                # The next incarnation has had all of it since it joined.
+                since=dict.fromkeys(pairs_of(member.current.assigned), JOIN_EPOCH),
+            )
             state.apply(CurrentRecord(key, member_id, gone))
             return
     fence(state, key, group, [member.member_id], now)

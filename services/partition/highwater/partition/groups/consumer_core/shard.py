@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from highwater.kafka.error_codes import ErrorCode
-from highwater.model.ids import InstanceId
+from highwater.model.ids import InstanceId, TopicId
 from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.consumer.assignors.types import Assignor
 from highwater.partition.groups.consumer.group import ConsumerGroup
@@ -59,6 +59,11 @@ class ConsumerShard:
                 if member.metadata.classic is None:
                     assigning.watch_revocation(self.state, key, member, now)
         refresh.topics_changed(self.state, now)
+
+    def topic_id(self, instance: InstanceId, name: str) -> TopicId | None:
+        """See `ConsumerPort`."""
+        topic = self.state.topics.by_name(instance, name)
+        return None if topic is None else topic.topic_id
 
     def topics_changed(self, now: Moment) -> None:
         """Topics came, went, grew, or have other racks."""

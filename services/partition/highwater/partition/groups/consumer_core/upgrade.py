@@ -170,6 +170,7 @@ def _members(state: ConsumerState, classic: ClassicGroup) -> Iterator[ConsumerMe
                 previous_epoch=classic.generation,
                 assigned=assigned,
                 revoking=NOTHING,
+                since=dict.fromkeys(pairs_of(assigned), classic.generation),
             ),
         )
 

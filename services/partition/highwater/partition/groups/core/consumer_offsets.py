@@ -4,7 +4,10 @@ Kafka: `validateOffsetCommit`, `validateOffsetFetch` and `offsetExpirationCondit
 ConsumerGroup.java.
 """
 
+from collections.abc import Callable
+
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.ids import InstanceId, TopicId
 from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.consumer.durable import tombstones_of
 from highwater.partition.groups.consumer.group import ConsumerGroup
@@ -13,12 +16,29 @@ from highwater.partition.groups.core.durable import CommittedOffset, OffsetRecor
 from highwater.partition.groups.core.shard_state import ShardState
 from highwater.partition.groups.core.values import CommitRequest, GroupKey
 
+TopicIds = Callable[[InstanceId, str], TopicId | None]
+"""The id of an instance's topic, or None."""
 
-def validate_commit(group: ConsumerGroup, request: CommitRequest) -> ErrorCode:
-    """NONE if this client may commit for the group now, otherwise the error.
 
-    A client that is no member may while the group has none.
+def validate_commit(
+    group: ConsumerGroup, request: CommitRequest, topic_ids: TopicIds
+) -> list[ErrorCode]:
+    """One for each of the request's offsets: NONE if this client may commit it now, otherwise the error.
+
+    A client that is no member may while the group has none. A member that does not know its newest epoch
+    yet may for the partitions that it has had since the epoch that it names (KIP-1251).
     """
+    error = _validate_committer(group, request)
+    if error is not ErrorCode.NONE:
+        return [error] * len(request.offsets)
+    member = group.members.get(request.member_id)
+    if member is None:
+        return [ErrorCode.NONE] * len(request.offsets)
+    return _validate_partitions(member, request, topic_ids)
+
+
+def _validate_committer(group: ConsumerGroup, request: CommitRequest) -> ErrorCode:
+    """The error of the whole request. If it is NONE, a member's epoch has not been looked at."""
     if request.generation < 0 and not group.members:
         return ErrorCode.NONE
     member = group.members.get(request.member_id)
@@ -26,24 +46,44 @@ def validate_commit(group: ConsumerGroup, request: CommitRequest) -> ErrorCode:
         return ErrorCode.UNKNOWN_MEMBER_ID
     if member.metadata.classic is None and not request.knows_member_epochs:
         return ErrorCode.UNSUPPORTED_VERSION
-    return _validate_epoch(member, request.generation)
+    return ErrorCode.NONE
 
 
-def validate_pending(group: ConsumerGroup, request: CommitRequest) -> ErrorCode:
-    """NONE if a producer may commit for the group in its transaction now, otherwise the error.
+def validate_pending(
+    group: ConsumerGroup, request: CommitRequest, topic_ids: TopicIds
+) -> list[ErrorCode]:
+    """The same for a producer that commits for the group in its transaction.
 
     One that names neither member nor epoch always may. TxnOffsetCommit has no code for a stale epoch
     (`OffsetMetadataManager.validateTransactionalOffsetCommit`).
     """
+    count = len(request.offsets)
     if request.generation < 0 and not group.members:
-        return ErrorCode.NONE
+        return [ErrorCode.NONE] * count
     if request.generation == -1 and not request.member_id and request.instance_id is None:
-        return ErrorCode.NONE
+        return [ErrorCode.NONE] * count
     member = group.members.get(request.member_id)
     if member is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
-    is_current = request.generation == member.current.epoch
-    return ErrorCode.NONE if is_current else ErrorCode.ILLEGAL_GENERATION
+        return [ErrorCode.UNKNOWN_MEMBER_ID] * count
+    errors = _validate_partitions(member, request, topic_ids)
+    return [e if e is ErrorCode.NONE else ErrorCode.ILLEGAL_GENERATION for e in errors]
+
+
+def _validate_partitions(
+    member: ConsumerMember, request: CommitRequest, topic_ids: TopicIds
+) -> list[ErrorCode]:
+    """Kafka: `createAssignmentEpochValidator`."""
+    error = _validate_epoch(member, request.generation)
+    if error is ErrorCode.NONE or request.generation > member.current.epoch:
+        return [error] * len(request.offsets)
+    errors = []
+    for offset in request.offsets:
+        topic_id = topic_ids(request.key.instance, offset.topic)
+        holds = topic_id is not None and member.current.holds_since(
+            (topic_id, offset.partition), request.generation
+        )
+        errors.append(ErrorCode.NONE if holds else error)
+    return errors
 
 
 def validate_fetch(group: ConsumerGroup, member_id: str | None, epoch: int) -> ErrorCode:

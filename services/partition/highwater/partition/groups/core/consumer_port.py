@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from highwater.kafka.error_codes import ErrorCode
-from highwater.model.ids import InstanceId
+from highwater.model.ids import InstanceId, TopicId
 from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.consumer.group import ConsumerGroup
 from highwater.partition.groups.consumer.requests import (
@@ -34,6 +34,10 @@ class ConsumerPort(Protocol):
 
     def heartbeat(self, request: HeartbeatRequest, now: Moment) -> HeartbeatResponse:
         """ConsumerGroupHeartbeat."""
+        ...
+
+    def topic_id(self, instance: InstanceId, name: str) -> TopicId | None:
+        """The id of the instance's topic of that name, or None."""
         ...
 
     def list_groups(

@@ -17,6 +17,7 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.consumer.sizes import text_size
 from highwater.partition.groups.core import consumer_offsets, rebalance
+from highwater.partition.groups.core.consumer_offsets import TopicIds
 from highwater.partition.groups.core.durable import (
     CommittedOffset,
     GroupRecord,
@@ -34,12 +35,22 @@ _OFFSET_OVERHEAD_BYTES = 64
 """Fixed fields and framing of one offset's key and value, rounded up."""
 
 
-def commit_offsets(state: ShardState, request: CommitRequest, now: Moment) -> list[ErrorCode]:
+def commit_offsets(
+    state: ShardState, request: CommitRequest, topic_ids: TopicIds, now: Moment
+) -> list[ErrorCode]:
     """Commit the offsets; return one error per entry of `request.offsets`, in order."""
     group = state.groups.get(request.key)
-    error = _validate_commit(state, group, request)
-    if error is ErrorCode.NONE:
-        error = validate_size(state, request)
+    consumer = state.durable.consumer_groups.get(request.key)
+    if consumer is None:
+        error = _validate_classic(state, group, request)
+        if error is not ErrorCode.NONE:
+            return [error] * len(request.offsets)
+        refused = [ErrorCode.NONE] * len(request.offsets)
+    else:
+        refused = consumer_offsets.validate_commit(consumer, request, topic_ids)
+        if ErrorCode.NONE not in refused:
+            return refused
+    error = validate_size(state, request)
     if error is not ErrorCode.NONE:
         return [error] * len(request.offsets)
     if group is None:
@@ -51,8 +62,13 @@ def commit_offsets(state: ShardState, request: CommitRequest, now: Moment) -> li
     if request.retention_ms >= 0:
         expire_ms = min(now.wall_ms + request.retention_ms, TIMESTAMP_MAX)
     metadata_bytes_max = state.config.offset_metadata_bytes_max
-    errors = []
-    for topic, partition, offset, leader_epoch, metadata in request.offsets:
+    errors: list[ErrorCode] = []
+    for error, (topic, partition, offset, leader_epoch, metadata) in zip(
+        refused, request.offsets, strict=True
+    ):
+        if error is not ErrorCode.NONE:
+            errors.append(error)
+            continue
         # Kafka counts characters here, too.
         if len(metadata) > metadata_bytes_max:
             errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
@@ -65,13 +81,10 @@ def commit_offsets(state: ShardState, request: CommitRequest, now: Moment) -> li
     return errors
 
 
-def _validate_commit(
+def _validate_classic(
     state: ShardState, group: ClassicGroup | None, request: CommitRequest
 ) -> ErrorCode:
-    """NONE if this client may commit for the group now, otherwise the error."""
-    consumer = state.durable.consumer_groups.get(request.key)
-    if consumer is not None:
-        return consumer_offsets.validate_commit(consumer, request)
+    """NONE if this client may commit for the classic group now, otherwise the error."""
     if group is None:
         if request.generation >= 0:
             if request.knows_member_epochs:
@@ -149,7 +162,7 @@ def delete_offsets(
         return ErrorCode.NON_EMPTY_GROUP, []
     else:
         topics = subscribed_topics(group)
-    errors = []
+    errors: list[ErrorCode] = []
     for topic, partition in slots:
         if is_subscribed(topics, topic):
             errors.append(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)

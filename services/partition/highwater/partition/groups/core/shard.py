@@ -150,13 +150,14 @@ class GroupCoordinatorShard:
 
     def commit_offsets(self, request: CommitRequest, now: Moment) -> list[ErrorCode]:
         """Commit offsets; return one error per entry of the request."""
-        return offsets.commit_offsets(self._state, request, now)
+        return offsets.commit_offsets(self._state, request, self._consumer.topic_id, now)
 
     def commit_pending(
         self, request: CommitRequest, producer: Producer, now: Moment
     ) -> list[ErrorCode]:
         """Commit offsets in the producer's transaction; return one error per entry."""
-        return transactional.commit_pending(self._state, request, producer, now)
+        topic_ids = self._consumer.topic_id
+        return transactional.commit_pending(self._state, request, producer, topic_ids, now)
 
     def end_transaction(self, marker: TransactionMarker, now: Moment) -> None:
         """A producer's transaction has ended."""

@@ -13,6 +13,7 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.model.transactions import TransactionMarker
 from highwater.partition.coordinator.core.values import Moment, Producer
 from highwater.partition.groups.core import consumer_offsets, offsets, rebalance
+from highwater.partition.groups.core.consumer_offsets import TopicIds
 from highwater.partition.groups.core.durable import (
     CommittedOffset,
     OffsetRecord,
@@ -26,16 +27,24 @@ from highwater.partition.groups.core.values import CommitRequest
 
 
 def commit_pending(
-    state: ShardState, request: CommitRequest, producer: Producer, now: Moment
+    state: ShardState,
+    request: CommitRequest,
+    producer: Producer,
+    topic_ids: TopicIds,
+    now: Moment,
 ) -> list[ErrorCode]:
     """Note the offsets until the marker; return one error per entry of `request.offsets`."""
     group, consumer = state.groups.get(request.key), state.durable.consumer_groups.get(request.key)
     if consumer is None:
         error = _validate(state, group, request)
+        if error is not ErrorCode.NONE:
+            return [error] * len(request.offsets)
+        refused = [ErrorCode.NONE] * len(request.offsets)
     else:
-        error = consumer_offsets.validate_pending(consumer, request)
-    if error is ErrorCode.NONE:
-        error = offsets.validate_size(state, request)
+        refused = consumer_offsets.validate_pending(consumer, request, topic_ids)
+        if ErrorCode.NONE not in refused:
+            return refused
+    error = offsets.validate_size(state, request)
     if error is not ErrorCode.NONE:
         return [error] * len(request.offsets)
     if group is None:
@@ -44,8 +53,13 @@ def commit_pending(
     elif request.generation >= 0 and request.member_id:
         state.restart_session(group.members[request.member_id], now)
     metadata_max = state.config.offset_metadata_bytes_max
-    errors = []
-    for topic, partition, offset, leader_epoch, metadata in request.offsets:
+    errors: list[ErrorCode] = []
+    for error, (topic, partition, offset, leader_epoch, metadata) in zip(
+        refused, request.offsets, strict=True
+    ):
+        if error is not ErrorCode.NONE:
+            errors.append(error)
+            continue
         if len(metadata) > metadata_max:
             errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
             continue

@@ -2,7 +2,7 @@
 
 * v2-4 have a retention time of their own; v6 adds the leader epoch, v7 the instance id.
 * v9 has the member epoch of a consumer group (KIP-848), which fences members that are behind with
-  STALE_MEMBER_EPOCH. It answers GROUP_ID_NOT_FOUND to a member of a group that does not exist, instead of
+  STALE_MEMBER_EPOCH, but for partitions that they have had since the epoch they name (KIP-1251). It answers GROUP_ID_NOT_FOUND to a member of a group that does not exist, instead of
   ILLEGAL_GENERATION.
 * The gateway checks whether the topics exist, and turns v10 (topic ids) into v9.
 """
