@@ -12,7 +12,7 @@ from highwater.partition.edge.coordinate_one import coordinate_one
 from highwater.partition.edge.replicate_stream import replicate_handler
 from highwater.partition.edge.stream_drain import StreamDrain
 from highwater.partition.edge.streams import append_handler, coordinate_handler, fetch_handler
-from highwater.partition.node.log_dirs import LogDirQueries
+from highwater.partition.node.log_dirs import LogDirRequests
 from highwater.partition.node.loggers import LoggerQueries
 from highwater.partition.node.node_replication import NodeReplication
 from highwater.partition.replication.leader.range_reads import read_range
@@ -26,7 +26,7 @@ def add_to(
     *,
     plane: DataPlane,
     queries: OffsetQueries,
-    log_dirs: LogDirQueries,
+    log_dirs: LogDirRequests,
     loggers: LoggerQueries,
     coordinator: CoordinatorPort,
     drain: StreamDrain,
@@ -97,6 +97,12 @@ def _add_unary(methods: Methods, unary: "_UnaryMethods") -> None:
         serialize=pb.DescribeLogDirsResponse.SerializeToString,
     )
     methods.add_unary(
+        path_of("AlterLogDirs"),
+        unary.alter_log_dirs,
+        deserialize=pb.AlterLogDirsRequest.FromString,
+        serialize=pb.AlterLogDirsResponse.SerializeToString,
+    )
+    methods.add_unary(
         path_of("DescribeLoggers"),
         unary.describe_loggers,
         deserialize=pb.DescribeLoggersRequest.FromString,
@@ -123,7 +129,7 @@ class _UnaryMethods:
         self,
         plane: DataPlane,
         queries: OffsetQueries,
-        log_dirs: LogDirQueries,
+        log_dirs: LogDirRequests,
         loggers: LoggerQueries,
         coordinator: CoordinatorPort,
     ) -> None:
@@ -169,6 +175,11 @@ class _UnaryMethods:
         self, request: pb.DescribeLogDirsRequest, _call: ServerStreamCall
     ) -> pb.DescribeLogDirsResponse:
         return await self._log_dirs.describe(request)
+
+    async def alter_log_dirs(
+        self, request: pb.AlterLogDirsRequest, _call: ServerStreamCall
+    ) -> pb.AlterLogDirsResponse:
+        return self._log_dirs.alter(request)
 
     async def describe_loggers(
         self, _request: pb.DescribeLoggersRequest, _call: ServerStreamCall
