@@ -50,10 +50,13 @@ def add_to(
             traffic=None if replication is None else replication.traffic,
         ),
     )
-    _add_unary(methods, _UnaryMethods(plane, queries, log_dirs, loggers, coordinator))
+    unary = _UnaryMethods(plane, queries, log_dirs, loggers, coordinator)
+    _add_records(methods, unary)
+    _add_administration(methods, unary)
 
 
-def _add_unary(methods: Methods, unary: "_UnaryMethods") -> None:
+def _add_records(methods: Methods, unary: "_UnaryMethods") -> None:
+    """What concerns records and coordinators."""
     methods.add_unary(
         path_of("ListOffsets"),
         unary.list_offsets,
@@ -91,6 +94,16 @@ def _add_unary(methods: Methods, unary: "_UnaryMethods") -> None:
         serialize=pb.CoordinatorReply.SerializeToString,
     )
     methods.add_unary(
+        path_of("ReadRange"),
+        unary.read_range,
+        deserialize=pb.ReadRangeRequest.FromString,
+        serialize=pb.ReadRangeResponse.SerializeToString,
+    )
+
+
+def _add_administration(methods: Methods, unary: "_UnaryMethods") -> None:
+    """What operators' tools ask of the node itself."""
+    methods.add_unary(
         path_of("DescribeLogDirs"),
         unary.describe_log_dirs,
         deserialize=pb.DescribeLogDirsRequest.FromString,
@@ -113,12 +126,6 @@ def _add_unary(methods: Methods, unary: "_UnaryMethods") -> None:
         unary.alter_loggers,
         deserialize=pb.AlterLoggersRequest.FromString,
         serialize=pb.AlterLoggersResponse.SerializeToString,
-    )
-    methods.add_unary(
-        path_of("ReadRange"),
-        unary.read_range,
-        deserialize=pb.ReadRangeRequest.FromString,
-        serialize=pb.ReadRangeResponse.SerializeToString,
     )
 
 
