@@ -378,6 +378,12 @@ async def test_unary_calls(stub, orders, directory):
     assert (described.error_code, described.path) == (0, str(directory))
     sizes = {(r.topic_id, r.partition): r.size_bytes for r in described.replicas}
     assert sizes[orders.topic_id, orders.partition] == sum(map(len, batches))
+    here = {"topic_id": orders.topic_id, "partition": orders.partition}
+    wishes = pb.AlterLogDirsRequest(
+        changes=[{**here, "path": 0}, {**here, "path": 1}], paths=[str(directory), "/elsewhere"]
+    )
+    altered = await stub.AlterLogDirs(wishes, timeout=WAIT_S)
+    assert list(altered.error_codes) == [ErrorCode.NONE, ErrorCode.LOG_DIR_NOT_FOUND]
     loggers = await stub.DescribeLoggers(pb.DescribeLoggersRequest(), timeout=WAIT_S)
     assert dict(loggers.levels) == {"root": "INFO"}
     refused = await stub.AlterLoggers(

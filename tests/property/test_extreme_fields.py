@@ -87,6 +87,12 @@ def marked(request: Any) -> Any:
     return pb.WriteTxnMarkersResponse(error_codes=[0] * count)
 
 
+def log_dirs(request: Any) -> Any:
+    if isinstance(request, pb.AlterLogDirsRequest):
+        return pb.AlterLogDirsResponse(error_codes=[0] * len(request.changes))
+    return pb.DescribeLogDirsResponse()
+
+
 class World:
     """A gateway, nodes that answer, and the coordinators of two of them."""
 
@@ -103,7 +109,7 @@ class World:
             link.answer_producers = answer_each(pb.DescribeProducersResponse, pb.ProducersAnswer())
             link.answer_deletions = answer_each(pb.DeleteRecordsResponse, pb.DeleteRecordsResult())
             link.answer_markers = marked
-            link.answer_log_dirs = lambda _: pb.DescribeLogDirsResponse()
+            link.answer_log_dirs = log_dirs
             link.answer_loggers = lambda _: pb.DescribeLoggersResponse(levels={"root": "INFO"})
             link.submit = self.submit
             link.cancel = self.cancel

@@ -37,7 +37,7 @@ from highwater.partition.node.asked_hand_overs import AskedHandOvers
 from highwater.partition.node.controlled_shutdown import ControlledShutdown
 from highwater.partition.node.coordinators import NodeCoordinators
 from highwater.partition.node.found_damage import FoundDamage
-from highwater.partition.node.log_dirs import LogDirQueries
+from highwater.partition.node.log_dirs import LogDirRequests
 from highwater.partition.node.loggers import LoggerQueries
 from highwater.partition.node.logs import NodeLogs
 from highwater.partition.node.membership import Membership
@@ -113,8 +113,12 @@ class PartitionService:
         self._found_damage = FoundDamage(
             logs=self.logs, repairs=self.repairs, replicas=self.plane.replicas.values, log=log
         )
-        self.log_dirs = LogDirQueries(
-            config.log_dirs, replicas=self.replicas.of_instance, is_online=self.logs.is_online
+        self.log_dirs = LogDirRequests(
+            config.log_dirs,
+            replicas=self.replicas.of_instance,
+            is_online=self.logs.is_online,
+            find=self.plane.replicas.get,
+            prefer=self.logs.manager.preferred.remember,
         )
         self.loggers = LoggerQueries(log)
         self._asked_hand_overs = self._make_asked_hand_overs()

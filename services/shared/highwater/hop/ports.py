@@ -95,6 +95,14 @@ class NodeLink(ProduceTarget, Protocol):
         """All log directories of the node; raises HighwaterError if the node is away."""
         ...
 
+    async def alter_log_dirs(
+        self, request: pb.AlterLogDirsRequest, timeout_s: float
+    ) -> pb.AlterLogDirsResponse:
+        """Answers in the order of the request; raises HighwaterError if the node is away, and it may
+        have remembered the directories all the same.
+        """
+        ...
+
     async def describe_loggers(
         self, request: pb.DescribeLoggersRequest, timeout_s: float
     ) -> pb.DescribeLoggersResponse:

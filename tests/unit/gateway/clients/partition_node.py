@@ -14,7 +14,7 @@ from highwater.model.ids import NodeId
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.edge.server import add_to
 from highwater.partition.edge.stream_drain import StreamDrain
-from highwater.partition.node.log_dirs import LogDirQueries
+from highwater.partition.node.log_dirs import LogDirRequests
 from highwater.partition.node.loggers import LoggerQueries
 from highwater.runtime.logging import silent_logger
 from tests.unit.partition.data_plane.node import Node
@@ -52,10 +52,12 @@ class PartitionNode(Node):
     async def start(self) -> None:
         self._server = make_server("127.0.0.1", self.port, self.transport, self._stream_failed)
         queries = OffsetQueries(self.plane, self._log_failed)
-        log_dirs = LogDirQueries(
+        log_dirs = LogDirRequests(
             [self.directory],
             replicas=lambda _: self.plane.replicas.values(),
             is_online=lambda _: True,
+            find=lambda _: None,
+            prefer=lambda *_: None,
         )
         self.drain = StreamDrain()
         add_to(

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.kafka.error_codes import ErrorCode
 from highwater.model.errors import UnreachableError
 from tests.support.log_batches import make_batch
 from tests.unit.gateway.clients.partition_node import until
@@ -19,6 +20,7 @@ EPOCH_END = pb.OffsetsForLeaderEpochRequest(
 )
 PRODUCERS = pb.DescribeProducersRequest(partitions=[pb.ProducersQuestion(topic_id=TOPIC)])
 LOG_DIRS = pb.DescribeLogDirsRequest(all_topics=True)
+WISH = pb.AlterLogDirsRequest(changes=[pb.LogDirChange()], paths=["/elsewhere"])
 LOGGERS = pb.DescribeLoggersRequest()
 LEVELS = pb.AlterLoggersRequest(changes=[pb.LoggerChange(logger="root", level="WARN")])
 
@@ -34,6 +36,8 @@ async def test_questions_are_answered(node, link):
     described = await link.describe_log_dirs(LOG_DIRS, 5)
     assert [[r.partition for r in d.replicas] for d in described.dirs] == [[0, 1]]
     assert described.dirs[0].replicas[0].size_bytes > 0
+    told = await link.alter_log_dirs(WISH, 5)
+    assert list(told.error_codes) == [ErrorCode.LOG_DIR_NOT_FOUND]
     assert dict((await link.describe_loggers(LOGGERS, 5)).levels) == {"root": "INFO"}
     assert (await link.alter_loggers(LEVELS, 5)).error_code == 0
     assert dict((await link.describe_loggers(LOGGERS, 5)).levels) == {"root": "WARN"}
@@ -69,6 +73,8 @@ async def test_a_stopped_node_is_unreachable(node, link):
         await link.describe_producers(PRODUCERS, 1)
     with pytest.raises(UnreachableError):
         await link.describe_log_dirs(LOG_DIRS, 1)
+    with pytest.raises(UnreachableError):
+        await link.alter_log_dirs(WISH, 1)
     with pytest.raises(UnreachableError):
         await link.describe_loggers(LOGGERS, 1)
     with pytest.raises(UnreachableError):

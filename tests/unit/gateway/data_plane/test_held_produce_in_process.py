@@ -17,7 +17,7 @@ from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.edge.local_link import LocalLink
 from highwater.partition.edge.member_link import LocalMemberLink
-from highwater.partition.node.log_dirs import LogDirQueries
+from highwater.partition.node.log_dirs import LogDirRequests
 from highwater.partition.node.loggers import LoggerQueries
 from highwater.runtime.logging import silent_logger
 from tests.support.controller_images import image_of, topic_state
@@ -85,7 +85,13 @@ class World:
             HERE,
             plane=self.node.plane,
             queries=OffsetQueries(self.node.plane, self.node._log_failed),
-            log_dirs=LogDirQueries([], replicas=lambda _: (), is_online=lambda _: True),
+            log_dirs=LogDirRequests(
+                [],
+                replicas=lambda _: (),
+                is_online=lambda _: True,
+                find=lambda _: None,
+                prefer=lambda *_: None,
+            ),
             loggers=LoggerQueries(silent_logger()),
             coordinator=Coordinator(),
             schedule=self.due.append,

@@ -200,6 +200,9 @@ class FakeLink:
         assert self.answer_log_dirs is not None
         return self.answer_log_dirs(request)
 
+    async def alter_log_dirs(self, request: Any, timeout_s: float) -> Any:
+        return await self.describe_log_dirs(request, timeout_s)
+
     async def describe_loggers(self, request: Any, timeout_s: float) -> Any:
         self.asked.append((request, timeout_s))
         assert self.answer_loggers is not None

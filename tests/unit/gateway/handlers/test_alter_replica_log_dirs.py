@@ -22,18 +22,20 @@ FOREIGN = topic("foreign", (2,), instance=OTHER)
 
 @pytest.fixture
 def backend():
-    """Node 2 has orders-1 in /a and nothing in /b; /c is offline."""
+    """Node 2 answers 0, 1, 2... in the order of the wishes, which are no codes that it would give."""
     made = FakeBackend(image_of(ORDERS, FOREIGN))
-    made.links[2].answer_log_dirs = lambda _asked: pb.DescribeLogDirsResponse(
-        dirs=[
-            pb.LogDirDescription(
-                path="/a", replicas=[pb.LogDirReplica(topic_id=ORDERS.topic_id, partition=1)]
-            ),
-            pb.LogDirDescription(path="/b"),
-            pb.LogDirDescription(path="/c", error_code=ErrorCode.KAFKA_STORAGE_ERROR),
-        ]
-    )
+    made.links[2].answer_log_dirs = numbered
     return made
+
+
+def numbered(asked):
+    return pb.AlterLogDirsResponse(error_codes=range(len(asked.changes)))
+
+
+def wishes(backend):
+    """What node 2 was told: (topic id, partition, path)."""
+    ((asked, _),) = backend.links[2].asked
+    return [(one.topic_id, one.partition, asked.paths[one.path]) for one in asked.changes]
 
 
 def request_of(**topics_by_dir):
@@ -61,45 +63,37 @@ def codes(response):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_replica_that_is_there_already_stays(backend, version):
-    response = await Client(backend, node_id=2).call(request_of(a={"orders": [1]}), version)
-    assert codes(response) == {("orders", 1): ErrorCode.NONE}
+async def test_every_partition_has_the_code_that_the_node_gave(backend, version):
+    wanted = request_of(a={"orders": [2, 1]}, b={"orders": [0]})
+    response = await Client(backend, node_id=2).call(wanted, version)
+    assert codes(response) == {("orders", 2): 0, ("orders", 1): 1, ("orders", 0): 2}
+    assert wishes(backend) == [
+        (ORDERS.topic_id, 2, "/a"),
+        (ORDERS.topic_id, 1, "/a"),
+        (ORDERS.topic_id, 0, "/b"),
+    ]
     ((asked, _),) = backend.links[2].asked
-    assert [(t.topic_id, list(t.partitions)) for t in asked.topics] == [(ORDERS.topic_id, [1])]
+    assert list(asked.paths) == ["/a", "/b"], "each path goes once, however many replicas it has"
 
 
-@pytest.mark.parametrize(
-    ("directory", "expected"),
-    [
-        ("b", ErrorCode.INVALID_REQUEST),
-        ("c", ErrorCode.KAFKA_STORAGE_ERROR),
-        ("elsewhere", ErrorCode.LOG_DIR_NOT_FOUND),
-    ],
-)
-async def test_it_moves_nowhere(backend, directory, expected):
-    wanted = request_of(**{directory: {"orders": [1]}})
+async def test_the_node_hears_of_partitions_that_do_not_exist_without_a_topic(backend):
+    wanted = request_of(a={"orders": [1, 3, -1], "foreign": [0], "unknown": [0]})
     response = await Client(backend, node_id=2).call(wanted, 2)
-    assert codes(response) == {("orders", 1): expected}
-
-
-async def test_what_the_broker_does_not_have(backend):
-    wanted = request_of(a={"orders": [0, 2, 3, -1], "foreign": [0], "unknown": [0]})
-    response = await Client(backend, node_id=2).call(wanted, 2)
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert codes(response) == {
-        ("orders", 0): ErrorCode.REPLICA_NOT_AVAILABLE,
-        ("orders", 2): ErrorCode.REPLICA_NOT_AVAILABLE,
-        ("orders", 3): unknown,
-        ("orders", -1): unknown,
-        ("foreign", 0): unknown,
-        ("unknown", 0): unknown,
-    }
+    assert wishes(backend) == [(ORDERS.topic_id, 1, "/a"), *[(b"", 0, "/a")] * 4]
+    assert list(codes(response).items()) == [
+        (("orders", 1), 0),
+        (("orders", 3), 1),
+        (("orders", -1), 2),
+        (("foreign", 0), 3),
+        (("unknown", 0), 4),
+    ]
 
 
 async def test_the_last_directory_counts(backend):
     wanted = request_of(b={"orders": [1]}, a={"orders": [1]})
     response = await Client(backend, node_id=2).call(wanted, 2)
-    assert codes(response) == {("orders", 1): ErrorCode.NONE}
+    assert codes(response) == {("orders", 1): 0}
+    assert wishes(backend) == [(ORDERS.topic_id, 1, "/a")]
 
 
 async def test_a_port_of_no_broker_answers_for_the_only_one(backend):

@@ -6,7 +6,7 @@ from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.edge.local_link import LocalLink
-from highwater.partition.node.log_dirs import LogDirQueries
+from highwater.partition.node.log_dirs import LogDirRequests
 from highwater.partition.node.loggers import LoggerQueries
 from highwater.runtime.logging import silent_logger
 from tests.support.log_batches import make_batch
@@ -28,8 +28,12 @@ async def test_everything_reaches_the_node(tmp_path):
         1,
         plane=node.plane,
         queries=OffsetQueries(node.plane, node._log_failed),
-        log_dirs=LogDirQueries(
-            [tmp_path], replicas=lambda _: node.plane.replicas.values(), is_online=lambda _: True
+        log_dirs=LogDirRequests(
+            [tmp_path],
+            replicas=lambda _: node.plane.replicas.values(),
+            is_online=lambda _: True,
+            find=lambda _: None,
+            prefer=lambda *_: None,
         ),
         loggers=LoggerQueries(silent_logger()),
         coordinator=coordinator,
@@ -79,6 +83,10 @@ async def test_everything_reaches_the_node(tmp_path):
     assert list(ended.error_codes) == [0]
     described = await link.describe_log_dirs(pb.DescribeLogDirsRequest(all_topics=True), 1)
     assert [d.replicas[0].size_bytes for d in described.dirs] == [len(stored(replica))]
+    wish = pb.LogDirChange(topic_id=TOPIC)
+    wishes = pb.AlterLogDirsRequest(changes=[wish], paths=["/elsewhere"])
+    told = await link.alter_log_dirs(wishes, 1)
+    assert list(told.error_codes) == [ErrorCode.LOG_DIR_NOT_FOUND]
     loggers = await link.describe_loggers(pb.DescribeLoggersRequest(), 1)
     assert dict(loggers.levels) == {"root": "INFO"}
     altered = await link.alter_loggers(pb.AlterLoggersRequest(changes=[{"logger": "x"}]), 1)
@@ -96,8 +104,12 @@ async def test_a_sink_that_raises_fails_neither_the_replica_nor_other_sinks(tmp_
         1,
         plane=node.plane,
         queries=OffsetQueries(node.plane, node._log_failed),
-        log_dirs=LogDirQueries(
-            [tmp_path], replicas=lambda _: node.plane.replicas.values(), is_online=lambda _: True
+        log_dirs=LogDirRequests(
+            [tmp_path],
+            replicas=lambda _: node.plane.replicas.values(),
+            is_online=lambda _: True,
+            find=lambda _: None,
+            prefer=lambda *_: None,
         ),
         loggers=LoggerQueries(silent_logger()),
         coordinator=Coordinator(),
@@ -127,7 +139,13 @@ async def test_a_waiting_fetch_that_raises_does_not_fail_the_append_that_ends_it
         queries=OffsetQueries(node.plane, node._log_failed),
         loggers=LoggerQueries(silent_logger()),
         coordinator=Coordinator(),
-        log_dirs=LogDirQueries([], replicas=lambda _: (), is_online=lambda _: True),
+        log_dirs=LogDirRequests(
+            [],
+            replicas=lambda _: (),
+            is_online=lambda _: True,
+            find=lambda _: None,
+            prefer=lambda *_: None,
+        ),
         schedule=due.append,
     )
     bug = RuntimeError("a bug")

@@ -16,7 +16,7 @@ from highwater.hop.unix_socket import SOCKET_FILE
 from highwater.partition.config import PartitionConfig
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.edge.node_server import NodeServer
-from highwater.partition.node.log_dirs import LogDirQueries
+from highwater.partition.node.log_dirs import LogDirRequests
 from highwater.partition.node.loggers import LoggerQueries
 from highwater.rpc.status import StatusCode
 from highwater.runtime.logging import silent_logger
@@ -53,10 +53,12 @@ def make(tmp_path, transport, failures):
         server.add_methods(
             plane=node.plane,
             queries=OffsetQueries(node.plane, node._log_failed),
-            log_dirs=LogDirQueries(
+            log_dirs=LogDirRequests(
                 [tmp_path],
                 replicas=lambda _: node.plane.replicas.values(),
                 is_online=lambda _: True,
+                find=lambda _: None,
+                prefer=lambda *_: None,
             ),
             loggers=LoggerQueries(silent_logger()),
             coordinator=Coordinator(),

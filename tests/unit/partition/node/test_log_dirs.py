@@ -1,4 +1,4 @@
-"""Sizes by directory, and the answer for an offline or hanging directory."""
+"""Sizes by directory, the answer for an offline or hanging directory, and wishes for replicas."""
 
 import shutil
 import threading
@@ -7,7 +7,7 @@ import pytest
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.kafka.error_codes import ErrorCode
-from highwater.partition.node.log_dirs import LogDirQueries, VolumeSpace, space_of
+from highwater.partition.node.log_dirs import LogDirRequests, VolumeSpace, space_of
 from tests.support.log_batches import make_batch
 from tests.unit.hop.sinks import TOPIC
 from tests.unit.partition.data_plane.node import Node
@@ -25,18 +25,32 @@ def node(tmp_path):
     return made
 
 
-def queries(node, tmp_path, *, offline=(), space=lambda _: SPACE, **settings):
+def never(topic_id, partition, index):
+    raise AssertionError("nothing is to be remembered")
+
+
+def queries(node, tmp_path, *, offline=(), space=lambda _: SPACE, prefer=never, **settings):
     def replicas(instance):
         assert instance == "default"
         return node.plane.replicas.values()
 
-    return LogDirQueries(
+    return LogDirRequests(
         [tmp_path / "a", tmp_path / "b"],
         replicas=replicas,
         is_online=lambda index: index not in offline,
+        find=node.plane.replicas.get,
+        prefer=prefer,
         space=space,
         **settings,
     )
+
+
+def altered(made, *changes):
+    """The codes for (topic id, partition, path)."""
+    request = pb.AlterLogDirsRequest(paths=[str(path) for *_, path in changes])
+    for number, (topic_id, partition, _) in enumerate(changes):
+        request.changes.add(topic_id=topic_id, partition=partition, path=number)
+    return list(made.alter(request).error_codes)
 
 
 def found(directory):
@@ -102,3 +116,36 @@ def test_space_is_the_volumes(tmp_path):
     space = space_of(str(tmp_path))
     assert space.total_bytes == shutil.disk_usage(tmp_path).total
     assert 0 < space.usable_bytes <= space.total_bytes
+
+
+async def test_a_directory_is_remembered_only_for_a_replica_to_come(node, tmp_path):
+    wishes = []
+    made = queries(node, tmp_path, prefer=lambda *wish: wishes.append(wish))
+    codes = altered(
+        made,
+        (TOPIC, 7, tmp_path / "b"),
+        (TOPIC, 1, tmp_path / "b"),
+        (TOPIC, 0, tmp_path / "b"),
+        (b"", 0, tmp_path / "b"),
+        (TOPIC, 8, tmp_path / "no"),
+    )
+    assert codes == [
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.NONE,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LOG_DIR_NOT_FOUND,
+    ]
+    assert wishes == [(TOPIC, 7, 1)]
+
+
+async def test_nothing_is_remembered_of_a_directory_that_is_offline(node, tmp_path):
+    made = queries(node, tmp_path, offline={1})
+    codes = altered(made, (TOPIC, 7, tmp_path / "b"), (b"", 0, tmp_path / "b"))
+    assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+
+
+async def test_a_failed_replica_is_a_storage_error_wherever_it_is_to_be(node, tmp_path):
+    node.plane.replicas[TOPIC, 0].fail()
+    codes = altered(queries(node, tmp_path), (TOPIC, 0, tmp_path / "a"), (TOPIC, 0, tmp_path / "b"))
+    assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * 2

@@ -195,6 +195,16 @@ class GrpcNodeLink:
         """All directories of the node; raises UnreachableError."""
         return await self._call("DescribeLogDirs", request, pb.DescribeLogDirsResponse, timeout_s)
 
+    async def alter_log_dirs(
+        self, request: pb.AlterLogDirsRequest, timeout_s: float
+    ) -> pb.AlterLogDirsResponse:
+        """Answers in the order of the request; raises UnreachableError, and the node may have
+        remembered the directories all the same.
+        """
+        return await self._call(
+            "AlterLogDirs", request, pb.AlterLogDirsResponse, timeout_s, idempotent=False
+        )
+
     async def describe_loggers(
         self, request: pb.DescribeLoggersRequest, timeout_s: float
     ) -> pb.DescribeLoggersResponse:

@@ -8,27 +8,31 @@ Behaviour
   that the broker does not have is LOG_DIR_NOT_FOUND, one that is offline KAFKA_STORAGE_ERROR, a
   partition that does not exist UNKNOWN_TOPIC_OR_PARTITION, and one without a replica here
   REPLICA_NOT_AVAILABLE. A replica that is in the directory already needs nothing: NONE.
+- The broker remembers the directory of a replica that is not here yet, until it stops, and creates
+  the log there.
 - Of several directories for one partition the last one counts.
 
 Deviations
 - Nothing moves: a replica that is in another directory stays there, with INVALID_REQUEST.
-- A directory for a replica that is not here yet is not remembered.
+  kafka-reassign-partitions begins a reassignment before it asks for directories, so the replicas may
+  be in others by then.
+- If the remembered directory is offline when the log is created, another one is taken; in Kafka the
+  replica is offline then.
 
 Version notes
 - v2: flexible.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TypeAlias
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.gateway.handling.context import RequestContext
-from highwater.gateway.handling.log_dirs import ask_log_dirs
+from highwater.gateway.handling.log_dirs import alter_log_dirs
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import alter_replica_log_dirs as codec
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import THE_CLUSTER
-from highwater.model.cluster import TopicState
 from highwater.model.ids import NodeId
 
 _Topic = codec.AlterReplicaLogDirsResponseAlterReplicaLogDirTopicResult
@@ -41,29 +45,28 @@ _Wanted: TypeAlias = dict[str, dict[int, str]]
 async def handle(
     context: RequestContext, request: codec.AlterReplicaLogDirsRequest
 ) -> codec.AlterReplicaLogDirsResponse:
-    """Compares with what the node says of its directories."""
+    """Asks the node, also about partitions that do not exist: a wrong directory is told first."""
     if not context.allows(AclOperation.ALTER, THE_CLUSTER):
         return failure(request, context.api_version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     wanted, node = _wanted(request), _node(context)
-    instance = context.peer.instance
-    topics = {name: context.backend.image.topic(name, instance) for name in wanted}
     if node is None:
         return failure(request, context.api_version, ErrorCode.REPLICA_NOT_AVAILABLE)
-    question = pb.DescribeLogDirsRequest(instance=instance)
-    for name, topic in topics.items():
-        if topic is not None:
-            numbers = [number for number in wanted[name] if 0 <= number < len(topic.partitions)]
-            question.topics.add(topic_id=topic.topic_id, partitions=numbers)
-    told = await ask_log_dirs(context, node, question)
+    paths: dict[str, int] = {}
+    changes = pb.AlterLogDirsRequest()
+    for name, partitions in wanted.items():
+        topic = context.backend.image.topic(name, context.peer.instance)
+        for number, path in partitions.items():
+            change = changes.changes.add(path=paths.setdefault(path, len(paths)))
+            if topic is not None and 0 <= number < len(topic.partitions):
+                change.topic_id, change.partition = topic.topic_id, number
+    changes.paths.extend(paths)
+    told = await alter_log_dirs(context, node, changes)
     if isinstance(told, ErrorCode):
         return failure(request, context.api_version, told)
-    dirs = {each.path: each for each in told.dirs}
+    codes = iter(told.error_codes)
     return _response(
         {
-            name: {
-                number: _code(dirs, path, topics[name], number)
-                for number, path in partitions.items()
-            }
+            name: {number: next(codes) for number in partitions}
             for name, partitions in wanted.items()
         }
     )
@@ -92,27 +95,6 @@ def _node(context: RequestContext) -> NodeId | None:
     if context.peer.node is None and len(nodes) == 1:
         return nodes[0]
     return context.peer.node
-
-
-def _code(
-    dirs: Mapping[str, pb.LogDirDescription], path: str, topic: TopicState | None, number: int
-) -> int:
-    directory = dirs.get(path)
-    if directory is None:
-        return ErrorCode.LOG_DIR_NOT_FOUND
-    if directory.error_code:
-        return directory.error_code
-    if topic is None or not 0 <= number < len(topic.partitions):
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if _holds(directory.replicas, topic, number):
-        return ErrorCode.NONE
-    if any(_holds(other.replicas, topic, number) for other in dirs.values()):
-        return ErrorCode.INVALID_REQUEST
-    return ErrorCode.REPLICA_NOT_AVAILABLE
-
-
-def _holds(replicas: Iterable[pb.LogDirReplica], topic: TopicState, number: int) -> bool:
-    return any(each.topic_id == topic.topic_id and each.partition == number for each in replicas)
 
 
 def _response(codes: Mapping[str, Mapping[int, int]]) -> codec.AlterReplicaLogDirsResponse:

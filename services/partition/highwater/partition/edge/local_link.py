@@ -12,7 +12,7 @@ from highwater.partition.data_plane.markers import Markers
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.record_deletions import RecordDeletions
-from highwater.partition.node.log_dirs import LogDirQueries
+from highwater.partition.node.log_dirs import LogDirRequests
 from highwater.partition.node.loggers import LoggerQueries
 
 
@@ -25,7 +25,7 @@ class LocalLink:
         *,
         plane: DataPlane,
         queries: OffsetQueries,
-        log_dirs: LogDirQueries,
+        log_dirs: LogDirRequests,
         loggers: LoggerQueries,
         coordinator: CoordinatorPort,
         schedule: Callable[[Callable[[], None]], object],
@@ -86,6 +86,12 @@ class LocalLink:
     ) -> pb.DescribeLogDirsResponse:
         """All directories of the node."""
         return await self._log_dirs.describe(request)
+
+    async def alter_log_dirs(
+        self, request: pb.AlterLogDirsRequest, _timeout_s: float
+    ) -> pb.AlterLogDirsResponse:
+        """A code for each wish."""
+        return self._log_dirs.alter(request)
 
     async def describe_loggers(
         self, _request: pb.DescribeLoggersRequest, _timeout_s: float

@@ -50,6 +50,7 @@ class LocalMemberLink:
         self.delete_records = local.delete_records
         self.write_txn_markers = local.write_txn_markers
         self.describe_log_dirs = local.describe_log_dirs
+        self.alter_log_dirs = local.alter_log_dirs
         self.describe_loggers = local.describe_loggers
         self.alter_loggers = local.alter_loggers
 

@@ -12,7 +12,7 @@ from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.edge.server import add_to
 from highwater.partition.edge.stream_drain import StreamDrain
-from highwater.partition.node.log_dirs import LogDirQueries
+from highwater.partition.node.log_dirs import LogDirRequests
 from highwater.partition.node.loggers import LoggerQueries
 from highwater.partition.node.node_replication import NodeReplication
 from highwater.rpc.health import RpcHealth
@@ -41,7 +41,7 @@ class NodeServer:
         *,
         plane: DataPlane,
         queries: OffsetQueries,
-        log_dirs: LogDirQueries,
+        log_dirs: LogDirRequests,
         loggers: LoggerQueries,
         coordinator: CoordinatorPort,
         replication: NodeReplication | None = None,

@@ -12,7 +12,7 @@ from highwater.partition.edge.coordinate_one import coordinate_one
 from highwater.partition.edge.replicate_stream import replicate_handler
 from highwater.partition.edge.stream_drain import StreamDrain
 from highwater.partition.edge.streams import append_handler, coordinate_handler, fetch_handler
-from highwater.partition.node.log_dirs import LogDirQueries
+from highwater.partition.node.log_dirs import LogDirRequests
 from highwater.partition.node.loggers import LoggerQueries
 from highwater.partition.node.node_replication import NodeReplication
 from highwater.partition.replication.leader.range_reads import read_range
@@ -26,7 +26,7 @@ def add_to(
     *,
     plane: DataPlane,
     queries: OffsetQueries,
-    log_dirs: LogDirQueries,
+    log_dirs: LogDirRequests,
     loggers: LoggerQueries,
     coordinator: CoordinatorPort,
     drain: StreamDrain,
@@ -50,10 +50,13 @@ def add_to(
             traffic=None if replication is None else replication.traffic,
         ),
     )
-    _add_unary(methods, _UnaryMethods(plane, queries, log_dirs, loggers, coordinator))
+    unary = _UnaryMethods(plane, queries, log_dirs, loggers, coordinator)
+    _add_records(methods, unary)
+    _add_administration(methods, unary)
 
 
-def _add_unary(methods: Methods, unary: "_UnaryMethods") -> None:
+def _add_records(methods: Methods, unary: "_UnaryMethods") -> None:
+    """What concerns records and coordinators."""
     methods.add_unary(
         path_of("ListOffsets"),
         unary.list_offsets,
@@ -91,10 +94,26 @@ def _add_unary(methods: Methods, unary: "_UnaryMethods") -> None:
         serialize=pb.CoordinatorReply.SerializeToString,
     )
     methods.add_unary(
+        path_of("ReadRange"),
+        unary.read_range,
+        deserialize=pb.ReadRangeRequest.FromString,
+        serialize=pb.ReadRangeResponse.SerializeToString,
+    )
+
+
+def _add_administration(methods: Methods, unary: "_UnaryMethods") -> None:
+    """What operators' tools ask of the node itself."""
+    methods.add_unary(
         path_of("DescribeLogDirs"),
         unary.describe_log_dirs,
         deserialize=pb.DescribeLogDirsRequest.FromString,
         serialize=pb.DescribeLogDirsResponse.SerializeToString,
+    )
+    methods.add_unary(
+        path_of("AlterLogDirs"),
+        unary.alter_log_dirs,
+        deserialize=pb.AlterLogDirsRequest.FromString,
+        serialize=pb.AlterLogDirsResponse.SerializeToString,
     )
     methods.add_unary(
         path_of("DescribeLoggers"),
@@ -108,12 +127,6 @@ def _add_unary(methods: Methods, unary: "_UnaryMethods") -> None:
         deserialize=pb.AlterLoggersRequest.FromString,
         serialize=pb.AlterLoggersResponse.SerializeToString,
     )
-    methods.add_unary(
-        path_of("ReadRange"),
-        unary.read_range,
-        deserialize=pb.ReadRangeRequest.FromString,
-        serialize=pb.ReadRangeResponse.SerializeToString,
-    )
 
 
 class _UnaryMethods:
@@ -123,7 +136,7 @@ class _UnaryMethods:
         self,
         plane: DataPlane,
         queries: OffsetQueries,
-        log_dirs: LogDirQueries,
+        log_dirs: LogDirRequests,
         loggers: LoggerQueries,
         coordinator: CoordinatorPort,
     ) -> None:
@@ -169,6 +182,11 @@ class _UnaryMethods:
         self, request: pb.DescribeLogDirsRequest, _call: ServerStreamCall
     ) -> pb.DescribeLogDirsResponse:
         return await self._log_dirs.describe(request)
+
+    async def alter_log_dirs(
+        self, request: pb.AlterLogDirsRequest, _call: ServerStreamCall
+    ) -> pb.AlterLogDirsResponse:
+        return self._log_dirs.alter(request)
 
     async def describe_loggers(
         self, _request: pb.DescribeLoggersRequest, _call: ServerStreamCall

@@ -1,8 +1,11 @@
-"""Answers DescribeLogDirs: sizes of replicas in the log directories, space on the volumes.
+"""Answers DescribeLogDirs and AlterLogDirs: which replicas are, and are to be, in a log directory.
 
 See Kafka's ReplicaManager.describeLogDirs. An offline directory is listed with KAFKA_STORAGE_ERROR
 and without replicas. A thread asks the file system for its space; if it does not answer in time,
 the space is unknown. Only one such question is open per directory.
+
+No replica moves to another directory (INVALID_REQUEST). For one that is not here yet a directory is
+remembered, as in Kafka's LogManager.maybeUpdatePreferredLogDir.
 """
 
 import asyncio
@@ -14,7 +17,7 @@ from typing import Final
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.kafka.error_codes import ErrorCode
-from highwater.model.ids import InstanceId
+from highwater.model.ids import InstanceId, TopicId
 from highwater.partition.data_plane.replica import PartitionReplica
 
 SPACE_TIMEOUT_S: Final = 2.0
@@ -40,8 +43,8 @@ def space_of(path: str) -> VolumeSpace:
     )
 
 
-class LogDirQueries:
-    """Reads only. On the node's loop, as long as the node."""
+class LogDirRequests:
+    """On the node's loop, as long as the node."""
 
     def __init__(
         self,
@@ -49,13 +52,19 @@ class LogDirQueries:
         *,
         replicas: Callable[[InstanceId], Iterable[PartitionReplica]],
         is_online: Callable[[int], bool],
+        find: Callable[[tuple[TopicId, int]], PartitionReplica | None],
+        prefer: Callable[[TopicId, int, int], None],
         space: Callable[[str], VolumeSpace] = space_of,
         space_timeout_s: float = SPACE_TIMEOUT_S,
     ) -> None:
-        """`replicas` gives an instance's replicas on this node; `is_online` takes an index."""
+        """`replicas` gives an instance's replicas on this node, `find` any replica here; `is_online`
+        takes a directory's index. `prefer` remembers one for (topic id, partition).
+        """
         self._paths = [str(path.absolute()) for path in log_dirs]
         self._replicas = replicas
         self._is_online = is_online
+        self._find = find
+        self._prefer = prefer
         self._space = space
         self._space_timeout_s = space_timeout_s
         self._asking: dict[int, asyncio.Future[VolumeSpace]] = {}
@@ -75,6 +84,30 @@ class LogDirQueries:
                 for number, space in enumerate(spaces)
             ]
         )
+
+    def alter(self, request: pb.AlterLogDirsRequest) -> pb.AlterLogDirsResponse:
+        """A code for each wish, found in the order of Kafka's ReplicaManager.alterReplicaLogDirs."""
+        paths = request.paths
+        return pb.AlterLogDirsResponse(
+            error_codes=[self._altered(one, paths[one.path]) for one in request.changes]
+        )
+
+    def _altered(self, change: pb.LogDirChange, path: str) -> ErrorCode:
+        if path not in self._paths:
+            return ErrorCode.LOG_DIR_NOT_FOUND
+        number = self._paths.index(path)
+        if not self._is_online(number):
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if not change.topic_id:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        topic_id = TopicId(change.topic_id)
+        replica = self._find((topic_id, change.partition))
+        if replica is None:
+            self._prefer(topic_id, change.partition, number)
+            return ErrorCode.REPLICA_NOT_AVAILABLE
+        if replica.failed:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NONE if replica.log_dir == number else ErrorCode.INVALID_REQUEST
 
     def _dir(
         self, number: int, space: VolumeSpace | None, replicas: Sequence[pb.LogDirReplica]

@@ -558,6 +558,30 @@ class LogDirReplica(_message.Message):
     size_bytes: int
     def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., size_bytes: _Optional[int] = ...) -> None: ...
 
+class AlterLogDirsRequest(_message.Message):
+    __slots__ = ("changes", "paths")
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    PATHS_FIELD_NUMBER: _ClassVar[int]
+    changes: _containers.RepeatedCompositeFieldContainer[LogDirChange]
+    paths: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, changes: _Optional[_Iterable[_Union[LogDirChange, _Mapping]]] = ..., paths: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class LogDirChange(_message.Message):
+    __slots__ = ("topic_id", "partition", "path")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partition: int
+    path: int
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., path: _Optional[int] = ...) -> None: ...
+
+class AlterLogDirsResponse(_message.Message):
+    __slots__ = ("error_codes",)
+    ERROR_CODES_FIELD_NUMBER: _ClassVar[int]
+    error_codes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, error_codes: _Optional[_Iterable[int]] = ...) -> None: ...
+
 class DescribeLoggersRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -100,6 +100,11 @@ class PartitionServiceStub:
                 request_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeLogDirsRequest.SerializeToString,
                 response_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeLogDirsResponse.FromString,
                 _registered_method=True)
+        self.AlterLogDirs = channel.unary_unary(
+                '/highwater.api.partition.v1.PartitionService/AlterLogDirs',
+                request_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.AlterLogDirsRequest.SerializeToString,
+                response_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.AlterLogDirsResponse.FromString,
+                _registered_method=True)
         self.DescribeLoggers = channel.unary_unary(
                 '/highwater.api.partition.v1.PartitionService/DescribeLoggers',
                 request_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeLoggersRequest.SerializeToString,
@@ -213,6 +218,14 @@ class PartitionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AlterLogDirs(self, request, context):
+        """AlterLogDirs says in which of the node's log directories replicas are to be (KIP-113). The node
+        remembers a directory for a replica that it does not have yet, until it stops.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DescribeLoggers(self, request, context):
         """DescribeLoggers tells the levels of the loggers of the node's process (KIP-412).
         """
@@ -289,6 +302,11 @@ def add_PartitionServiceServicer_to_server(servicer, server):
                     servicer.DescribeLogDirs,
                     request_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeLogDirsRequest.FromString,
                     response_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeLogDirsResponse.SerializeToString,
+            ),
+            'AlterLogDirs': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterLogDirs,
+                    request_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.AlterLogDirsRequest.FromString,
+                    response_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.AlterLogDirsResponse.SerializeToString,
             ),
             'DescribeLoggers': grpc.unary_unary_rpc_method_handler(
                     servicer.DescribeLoggers,
@@ -631,6 +649,33 @@ class PartitionService:
             '/highwater.api.partition.v1.PartitionService/DescribeLogDirs',
             highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeLogDirsRequest.SerializeToString,
             highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.DescribeLogDirsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterLogDirs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/highwater.api.partition.v1.PartitionService/AlterLogDirs',
+            highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.AlterLogDirsRequest.SerializeToString,
+            highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.AlterLogDirsResponse.FromString,
             options,
             channel_credentials,
             insecure,

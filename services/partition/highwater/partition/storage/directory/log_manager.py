@@ -32,6 +32,7 @@ from highwater.partition.storage.directory.log_directory import (
     LogDirectory,
 )
 from highwater.partition.storage.directory.node_lineage import NodeLineage
+from highwater.partition.storage.directory.preferred_directories import PreferredDirectories
 from highwater.partition.storage.directory.storage_stats import StorageStats
 from highwater.partition.storage.errors import (
     CorruptCheckpointError,
@@ -79,6 +80,7 @@ class LogManager:
         """Logs with the same name as one of `_logs`, but of other topics and directories."""
         self._broker_configs: Mapping[str, str] = {}
         self._configs = EffectiveConfigs()
+        self.preferred = PreferredDirectories()
         self.unusable: dict[str, StorageError] = {}
         """Names of partitions' directories that could not be opened, and why."""
         share = (limits or HandleLimits.of_process()).split(len(dirs))
@@ -216,12 +218,14 @@ class LogManager:
     def open_log(self, topic: TopicState, partition: int) -> tuple[PartitionLog, int]:
         """The log of a partition and the index of its directory; created if there is none.
 
-        A new log goes to the directory with the fewest logs. Raises StorageError if its files are
-        unusable, if it may be in an offline directory, or if no directory is online.
+        A new log goes to the directory that was chosen for it (`preferred`) if that is online, else
+        to the one with the fewest logs. Raises StorageError if its files are unusable, if it may be
+        in an offline directory, or if no directory is online.
         """
         name = partition_directory(
             topic.name, partition, topic_id=topic.topic_id, instance=topic.instance
         )
+        chosen = self.preferred.take(topic.topic_id, partition)
         entry = self._logs.get(name)
         if entry is not None and entry.topic_id == NO_TOPIC_ID:
             entry.directory.write_topic_id(entry.log, topic.topic_id)
@@ -231,7 +235,7 @@ class LogManager:
             self.rename_away(entry.log, entry.log.closing.set_aside)
             entry = self._take_double(name, topic)
         if entry is None:
-            entry = self._create(name, topic, is_new=_is_new(topic, partition))
+            entry = self._create(name, topic, is_new=_is_new(topic, partition), chosen=chosen)
         self.reconfigure(entry.log, topic)
         return entry.log, entry.directory.index
 
@@ -384,7 +388,9 @@ class LogManager:
             stalled_dirs=sum(hosted.stall.stalled for hosted in online),
         )
 
-    def _create(self, name: str, topic: TopicState, *, is_new: bool) -> HostedLog:
+    def _create(
+        self, name: str, topic: TopicState, *, is_new: bool, chosen: int | None
+    ) -> HostedLog:
         if name in self.unusable and not self._set_unusable_aside(name, topic):
             raise self.unusable[name]
         for hosted in self.dirs:
@@ -395,7 +401,7 @@ class LogManager:
         online = self.online()
         if not online:
             raise StorageError("no log directory is online")
-        hosted = min(online, key=lambda candidate: candidate.log_count)
+        hosted = min(online, key=lambda one: (one.index != chosen, one.log_count))
         try:
             entry = hosted.create(name, topic_id=topic.topic_id, config=self._default_config)
         except LogDirFailure as failure:
