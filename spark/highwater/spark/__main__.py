@@ -2,10 +2,11 @@
 
 import typer
 
-from highwater.spark.jobs import access_log
+from highwater.spark.jobs import access_log, replay
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command("access-log")(access_log.command)
+app.command("replay")(replay.command)
 
 
 @app.callback()
