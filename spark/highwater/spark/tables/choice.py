@@ -1,0 +1,36 @@
+"""Which table a path and the name of a format mean."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from pyspark.sql import SparkSession
+
+from highwater.spark.tables.delta import DeltaTable
+from highwater.spark.tables.iceberg import IcebergTable
+from highwater.spark.tables.parquet import ParquetTable
+from highwater.spark.tables.port import Table
+
+
+class TableFormat(StrEnum):
+    """Formats of tables, by their names on the command line."""
+
+    DELTA = "delta"
+    ICEBERG = "iceberg"
+    PARQUET = "parquet"
+
+
+def open_table(
+    spark: SparkSession, table_format: str, path: str, *, partition_by: Sequence[str] = ()
+) -> Table:
+    """Returns the table at `path`, which need not exist yet.
+
+    `partition_by` names columns of the rows, and matters to the first commit only, but for Parquet
+    to all. Raises ValueError for a format that `TableFormat` does not have.
+    """
+    match TableFormat(table_format):
+        case TableFormat.DELTA:
+            return DeltaTable(spark, path, partition_by)
+        case TableFormat.ICEBERG:
+            return IcebergTable(spark, path, partition_by)
+        case TableFormat.PARQUET:
+            return ParquetTable(spark, path, partition_by)

@@ -1,0 +1,190 @@
+"""Iceberg tables in a Hadoop catalog whose warehouse is the directory above the table.
+
+A commit is two steps. Spark writes the rows as a staged snapshot, which no reader sees (Iceberg's
+write-audit-publish). One change of the table's metadata then makes that snapshot the current one and
+sets the writer's mark as a property: it is refused if anything was committed in between. Properties
+outlive the snapshots that `expire_snapshots` removes.
+"""
+
+import zlib
+from collections.abc import Sequence
+from typing import Any, Final
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from highwater.spark.tables import commit_mark
+from highwater.spark.tables.commit_mark import MARK, CommitMark
+from highwater.spark.tables.local_lock import hold, local_path
+from highwater.spark.tables.port import Committed, TableConflict, TableMisfit
+
+STAGED_ID: Final = "spark.wap.id"
+_PROPERTIES: Final = {
+    "write.wap.enabled": "true",
+    # Tasks write what they read, as with the other formats; no shuffle by partition comes before.
+    "write.distribution-mode": "none",
+    "write.spark.fanout.enabled": "true",
+}
+
+
+def catalog_of(path: str) -> tuple[str, dict[str, str], str]:
+    """Returns the catalog's name, its settings, and the table's name in SQL.
+
+    Raises TableMisfit for a path that has nothing above it.
+    """
+    local = local_path(path)
+    whole = str(local) if local is not None else path.rstrip("/")
+    warehouse, _, table = whole.rpartition("/")
+    if not warehouse or not table or warehouse.endswith("/"):
+        raise TableMisfit(f"an Iceberg table needs a directory above it: {path}")
+    # One catalog for each directory; its name has to be an identifier.
+    name = f"iceberg_{zlib.crc32(warehouse.encode()):08x}"
+    prefix = f"spark.sql.catalog.{name}"
+    settings = {
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        f"{prefix}.type": "hadoop",
+        f"{prefix}.warehouse": warehouse,
+        # Commits below go past the catalog, whose cache would show the table before them.
+        f"{prefix}.cache-enabled": "false",
+    }
+    return name, settings, f"{name}.`{table.replace('`', '``')}`"
+
+
+class IcebergTable:
+    """An Iceberg table at a path; see `port.Table`."""
+
+    def __init__(self, spark: SparkSession, path: str, partition_by: Sequence[str]) -> None:
+        self._spark = spark
+        local = local_path(path)
+        self._path = str(local) if local is not None else path.rstrip("/")
+        self._partition_by = tuple(partition_by)
+        _, self._settings, self._name = catalog_of(path)
+        self._configure(spark)
+        # PySpark has no types for the gateway to its JVM.
+        self._jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 # PySpark has no public name for it.
+        conf = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 # As above.
+        self._tables: Any = self._jvm.org.apache.iceberg.hadoop.HadoopTables(conf)
+
+    def exists(self) -> bool:
+        """As the port says."""
+        return bool(self._tables.exists(self._path))
+
+    def read(self) -> DataFrame:
+        """As the port says."""
+        if not self.exists():
+            raise TableMisfit(f"{self._path} is no Iceberg table")
+        return self._spark.table(self._name)
+
+    def commit(
+        self, rows: DataFrame, *, writer: str, version: int, note: str, replace: str | None = None
+    ) -> bool:
+        """As the port says."""
+        mark = commit_mark.new_mark(writer, version, note)
+        with hold(self._path, "commit"):
+            last = self.committed(writer)
+            if last is not None and last.version >= version:
+                return False
+            self._make(rows)
+            try:
+                self._stage(rows, mark, replace)
+            except AnalysisException as error:
+                text = str(error).partition("\n")[0]
+                raise TableMisfit(f"the rows do not fit {self._path}: {text}") from error
+            return self._publish(mark)
+
+    def committed(self, writer: str) -> Committed | None:
+        """As the port says."""
+        if not self.exists():
+            return None
+        mark = self._mark_in(self._operations().current(), writer)
+        return None if mark is None else mark.committed
+
+    def _configure(self, session: SparkSession) -> None:
+        for key, value in self._settings.items():
+            session.conf.set(key, value)
+
+    def _make(self, rows: DataFrame) -> None:
+        if self.exists():
+            return
+        # Rows of a stream's batch belong to a session of their own.
+        self._configure(rows.sparkSession)
+        empty = rows.sparkSession.createDataFrame([], rows.schema)
+        making = empty.writeTo(self._name).using("iceberg")
+        for key, value in _PROPERTIES.items():
+            making = making.tableProperty(key, value)
+        if self._partition_by:
+            making = making.partitionedBy(*map(f.col, self._partition_by))
+        making.create()
+
+    def _stage(self, rows: DataFrame, mark: CommitMark, replace: str | None) -> None:
+        session = rows.sparkSession
+        self._configure(session)
+        session.conf.set(STAGED_ID, mark.attempt)
+        try:
+            if replace is None:
+                rows.writeTo(self._name).append()
+                return
+            kept, condition = self._around(replace)
+            rows.unionByName(kept).writeTo(self._name).overwrite(condition)
+        finally:
+            session.conf.unset(STAGED_ID)
+
+    def _around(self, replace: str) -> tuple[DataFrame, Any]:
+        """Returns rows to keep of the partitions that `replace` touches, and these as a condition.
+
+        Iceberg overwrites whole files, so that the others' rows in them are written again.
+        """
+        table = self.read()
+        matches = f.coalesce(f.expr(replace), f.lit(False))  # SQL's false.
+        condition = f.lit(not self._partition_by)
+        if self._partition_by:
+            for row in table.where(matches).select(*self._partition_by).distinct().collect():
+                here = f.lit(True)  # SQL's true.
+                for name in self._partition_by:
+                    value = row[name]
+                    here = here & (
+                        f.col(name).isNull() if value is None else f.col(name) == f.lit(value)
+                    )
+                condition = condition | here
+        return table.where(condition & ~matches), condition
+
+    def _publish(self, mark: CommitMark) -> bool:
+        operations = self._operations()
+        base = operations.current()
+        winner = self._mark_in(base, mark.writer)
+        if winner is not None and winner.version >= mark.version:
+            return False
+        staged = next(
+            each for each in base.snapshots() if each.summary().get("wap.id") == mark.attempt
+        )
+        current = base.currentSnapshot()
+        if staged.parentId() != (None if current is None else current.snapshotId()):
+            raise self._conflict()
+        properties = self._jvm.java.util.HashMap()
+        properties.put(f"{MARK}.{mark.writer}", commit_mark.to_json(mark))
+        changed = (
+            self._jvm.org.apache.iceberg.TableMetadata.buildFrom(base)
+            .setBranchSnapshot(staged.snapshotId(), "main")
+            .setProperties(properties)
+            .build()
+        )
+        try:
+            operations.commit(base, changed)
+        except Py4JJavaError as error:
+            if "CommitFailedException" in str(error):
+                raise self._conflict() from error
+            raise
+        return True
+
+    def _conflict(self) -> TableConflict:
+        return TableConflict(
+            f"another process committed to {self._path} at the same time; run again"
+        )
+
+    def _operations(self) -> Any:
+        return self._tables.load(self._path).operations()
+
+    def _mark_in(self, metadata: Any, writer: str) -> CommitMark | None:
+        return commit_mark.from_json(metadata.properties().get(f"{MARK}.{writer}"))
