@@ -2,11 +2,14 @@
 
 import typer
 
-from highwater.spark.jobs import access_log, replay
+from highwater.spark.jobs import access_log, crawlers, ranking, replay, watch
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command("access-log")(access_log.command)
 app.command("replay")(replay.command)
+app.command("watch")(watch.command)
+app.command("ranking")(ranking.command)
+app.command("crawlers")(crawlers.command)
 
 
 @app.callback()

@@ -23,10 +23,10 @@ class ClusterAway(HighwaterError):
     reason = "CLUSTER_AWAY"
 
 
-class TopicMissing(UsageError):
+class NoSuchTopic(UsageError):
     """There is no such topic."""
 
-    reason = "TOPIC_MISSING"
+    reason = "NO_SUCH_TOPIC"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class TopicAdmin:
         )
 
     def identify(self, topic: str) -> TopicIdentity:
-        """Returns who the topic is. Raises TopicMissing, ClusterAway."""
+        """Returns who the topic is. Raises NoSuchTopic, ClusterAway."""
         try:
             cluster = self._client.list_topics(timeout=TIMEOUT_S).cluster_id
             futures = self._client.describe_topics(
@@ -80,5 +80,5 @@ class TopicAdmin:
     def _translated(self, error: KafkaException, topic: str) -> HighwaterError:
         cause = error.args[0]
         if cause.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return TopicMissing(f"there is no topic {topic} at {self._bootstrap}")
+            return NoSuchTopic(f"there is no topic {topic} at {self._bootstrap}")
         return ClusterAway(f"the cluster at {self._bootstrap}, topic {topic}: {cause.str()}")

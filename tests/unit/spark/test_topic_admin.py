@@ -11,7 +11,13 @@ pytest.importorskip("confluent_kafka", reason="needs the spark extra")
 from confluent_kafka import KafkaError, KafkaException
 
 from highwater.spark import topic_admin as module
-from highwater.spark.topic_admin import COMPACTED, ClusterAway, TopicAdmin, TopicIdentity, TopicMissing
+from highwater.spark.topic_admin import (
+    COMPACTED,
+    ClusterAway,
+    NoSuchTopic,
+    TopicAdmin,
+    TopicIdentity,
+)
 
 
 class Future:
@@ -53,7 +59,7 @@ def test_who_a_topic_is(admin: TopicAdmin):
 
 def test_a_topic_that_is_missing(admin: TopicAdmin):
     admin._client.answer = Future(code=KafkaError.UNKNOWN_TOPIC_OR_PART)
-    with pytest.raises(TopicMissing, match="there is no topic t at b:1"):
+    with pytest.raises(NoSuchTopic, match="there is no topic t at b:1"):
         admin.identify("t")
 
 
