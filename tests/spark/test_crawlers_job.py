@@ -93,12 +93,17 @@ def test_crawlers_of_the_sample(
 ) -> None:
     blocked = make_topic(cluster.bootstrap, unique_name("blocked"))
     job = make_job(
-        spark, cluster.bootstrap, sample_topic, tmp_path / "state", "crawlers", offsets_per_batch=4000
+        spark,
+        cluster.bootstrap,
+        sample_topic,
+        tmp_path / "state",
+        "crawlers",
+        offsets_per_batch=4000,
     )
     detect_crawlers(
         job,
         Limits(requests=REQUESTS, within_ms=WITHIN_S * 1000, gap_ms=GAP_S * 1000),
-        late="1 day",
+        late_s=LATE_S,
         table_path=str(tmp_path / "crawlers"),
         block_list=blocked,
     )

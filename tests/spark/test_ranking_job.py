@@ -39,7 +39,7 @@ LATE_S = 24 * HOUR_S
 TOP = 5
 SITES = ("semicomplete.com", "www.semicomplete.com")
 OPTIONS = RankingOptions(
-    window="6 hours", slide="2 hours", late="1 day", top=TOP, items="^/[a-z]+/", sites=SITES
+    window_s=6 * HOUR_S, slide_s=2 * HOUR_S, late_s=LATE_S, top=TOP, items="^/[a-z]+/", sites=SITES
 )
 
 Row = tuple[int, int, int, str, int, int, float | None]
@@ -73,7 +73,9 @@ def expected() -> list[Row]:
 
 def _is_item(path: str) -> bool:
     first, slash, _ = path[1:].partition("/")
-    return bool(path.startswith("/") and slash and first.isascii() and first.isalpha() and first.islower())
+    return bool(
+        path.startswith("/") and slash and first.isascii() and first.isalpha() and first.islower()
+    )
 
 
 def assert_right(spark: SparkSession, bootstrap: str, board: str, tmp_path: Path) -> None:
@@ -91,7 +93,9 @@ def assert_right(spark: SparkSession, bootstrap: str, board: str, tmp_path: Path
     assert sorted(map(tuple, rows)) == wanted
     newest_s = wanted[-1][0]
     found = {key: json.loads(value) for key, value in latest(read_all(bootstrap, board)).items()}
-    assert {key: (each["window_start"], each["item"], each["views"]) for key, each in found.items()} == {
+    assert {
+        key: (each["window_start"], each["item"], each["views"]) for key, each in found.items()
+    } == {
         str(number): (start_s, item, seen)
         for start_s, _, number, item, seen, _, _ in wanted
         if start_s == newest_s
@@ -103,7 +107,12 @@ def test_ranks_of_the_sample(
 ) -> None:
     board = make_topic(cluster.bootstrap, unique_name("board"))
     job = make_job(
-        spark, cluster.bootstrap, sample_topic, tmp_path / "state", "ranking", offsets_per_batch=4000
+        spark,
+        cluster.bootstrap,
+        sample_topic,
+        tmp_path / "state",
+        "ranking",
+        offsets_per_batch=4000,
     )
     rank(job, OPTIONS, table_path=str(tmp_path / "ranking"), board_topic=board)
     assert_right(spark, cluster.bootstrap, board, tmp_path)

@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-DAY_S = 24 * 3600
-LATE = "1 day"
+LATE_S = 24 * 3600
 RULES = """
 [[rule]]
 name = "busy"
@@ -64,7 +63,7 @@ minutes = 59
 
 def assert_right(spark: SparkSession, tmp_path: Path) -> list[str]:
     """Compares both tables with the file, to the row; returns the changes of alarms."""
-    minutes = minutes_of(sample_events(), late_s=DAY_S)
+    minutes = minutes_of(sample_events(), late_s=LATE_S)
     assert len(minutes) > 40
     table = open_table(spark, "delta", str(tmp_path / "minutes"))
     assert collect(table.read()) == minutes
@@ -91,7 +90,7 @@ def test_minutes_and_alarms_of_the_sample(
     )
     watch(
         job,
-        late=LATE,
+        late_s=LATE_S,
         minutes_path=str(tmp_path / "minutes"),
         alarms_path=str(tmp_path / "alarms"),
         rules=parse_rules(RULES),
@@ -122,7 +121,7 @@ def test_latency_of_json_records_and_late_ones(
             json_fields="time=ts,latency_ms=t.took",
         )  # fmt: skip
         watch(
-            job, late="1 minute", minutes_path=str(tmp_path / "minutes"),
+            job, late_s=60, minutes_path=str(tmp_path / "minutes"),
             alarms_path=str(tmp_path / "alarms"), rules=(), alarm_topic=None,
         )  # fmt: skip
         return collect(open_table(spark, "delta", str(tmp_path / "minutes")).read())
@@ -132,7 +131,11 @@ def test_latency_of_json_records_and_late_ones(
     assert (minute.latency_p50, minute.latency_p95, minute.latency_p99) == (29, 56, 59)
     # Too late for the minute that is closed, not for the one that is open.
     send(cluster, topic, [record(start + 30, 99), record(start + 590, 7), record(start + 900, 1)])
-    assert [(each.start_s - start, each.requests) for each in run()] == [(0, 60), (540, 1), (600, 1)]
+    assert [(each.start_s - start, each.requests) for each in run()] == [
+        (0, 60),
+        (540, 1),
+        (600, 1),
+    ]
 
 
 def test_killed_in_a_batch_every_row_is_there_once(
@@ -142,7 +145,7 @@ def test_killed_in_a_batch_every_row_is_there_once(
     rules.write_text(RULES)
     alarm_topic = make_topic(cluster.bootstrap, unique_name("alarms"))
     arguments = command(
-        "watch", "--bootstrap", cluster.bootstrap, "--topic", sample_topic, "--late", LATE,
+        "watch", "--bootstrap", cluster.bootstrap, "--topic", sample_topic, "--late", "1 day",
         "--checkpoint", str(tmp_path / "state"), "--minutes", str(tmp_path / "minutes"),
         "--alarms", str(tmp_path / "alarms"), "--rules", str(rules), "--alarm-topic", alarm_topic,
         "--max-offsets-per-batch", "3000", "--every", "0",

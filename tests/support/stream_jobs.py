@@ -69,9 +69,7 @@ def make_job(
         name=name,
         options=options,
         writer=checkpoints.claim(HadoopFiles(spark, place), place, name, who).writer,
-        source=StreamSource(
-            bootstrap=bootstrap, topic=topic, offsets_per_batch=offsets_per_batch
-        ),
+        source=StreamSource(bootstrap=bootstrap, topic=topic, offsets_per_batch=offsets_per_batch),
         names=None if json_fields is None else parse_fields(json_fields),
         stop=stop,
     )

@@ -21,7 +21,10 @@ class StreamFailed(HighwaterError):
 
 
 _LOSS: Final = re.compile(r"KAFKA_DATA_LOSS|Some data may have been lost|offset was changed from")
-_AWAY: Final = re.compile(r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect)Exception")
+_AWAY: Final = re.compile(
+    r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect)Exception"
+    r"|Timed out waiting for a node assignment|timed out at [0-9]+ after"
+)
 _CAUSE: Final = re.compile(r"^(?:Caused by: )?([\w.$]+(?:Exception|Error)): (.+)$", re.MULTILINE)
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 
 from highwater.spark.stream_progress import StreamProgress, read_progress
 
-LOOK_S: Final = 0.5
+LOOK_S: Final = 1
 """How often signals and progress are looked at."""
 
 STOP_WAIT_S: Final = 60.0
@@ -49,7 +49,7 @@ class StreamRun:
         tell: Callable[[StreamProgress], None],
         idle: Callable[[float], None] = lambda _: None,
     ) -> None:
-        """Call `idle` now and then with the seconds in which no record has come."""
+        """Call `idle` now and then with the seconds since the last batch: no record has come since."""
         self._options = options
         self._sink = sink
         self._stopping = stopping
@@ -57,7 +57,7 @@ class StreamRun:
         self._idle = idle
         self._failure: Exception | None = None
         self._told = -1
-        self._last_busy = -1
+        self._in_batch = False
         self._busy_s = time.monotonic()
 
     def run(self, frame: DataFrame) -> None:
@@ -74,7 +74,9 @@ class StreamRun:
         if self._options.once:
             writer = writer.trigger(availableNow=True)
         else:
-            writer = writer.trigger(processingTime=f"{self._options.every_s} seconds")
+            writer = writer.trigger(
+                processingTime=f"{int(self._options.every_s * 1000)} milliseconds"
+            )
         query = writer.start()
         try:
             while query.isActive and not self._stopping():
@@ -92,6 +94,7 @@ class StreamRun:
             raise self._failure or failed
 
     def _batch(self, rows: DataFrame, number: int) -> None:
+        self._in_batch = True
         rows = rows.persist()
         try:
             rows.count()
@@ -102,24 +105,19 @@ class StreamRun:
             raise
         finally:
             rows.unpersist()
+            self._busy_s = time.monotonic()
+            self._in_batch = False
 
     def _look(self, query: Any) -> None:
-        for document in query.recentProgress:
-            progress = read_progress(json.loads(document.json))
-            # Triggers without a batch repeat the number of the last one, or tell the next one's.
-            if progress.batch > self._told and (progress.records or progress.state_rows):
+        for report in query.recentProgress:
+            document = json.loads(report.json)
+            # Triggers that found nothing report, too, with the number of the batch to come.
+            if int(document["batchId"]) > self._told and "addBatch" in document["durationMs"]:
+                progress = read_progress(document)
                 self._told = progress.batch
                 self._tell(progress)
-            if progress.records:
-                self._busy_s = max(self._busy_s, self._seen(progress.batch))
-        self._idle(time.monotonic() - self._busy_s)
-
-    def _seen(self, batch: int) -> float:
-        """When this batch was seen first."""
-        if batch > self._last_busy:
-            self._last_busy = batch
-            return time.monotonic()
-        return 0.0
+        if not self._in_batch:
+            self._idle(time.monotonic() - self._busy_s)
 
     def _end_batch(self, query: Any) -> None:
         deadline_s = time.monotonic() + STOP_WAIT_S

@@ -58,9 +58,7 @@ class TopicAdmin:
             described = futures[topic].result(TIMEOUT_S)
         except KafkaException as error:
             raise self._translated(error, topic) from error
-        return TopicIdentity(
-            cluster_id=str(cluster), topic=topic, topic_id=str(described.topic_id)
-        )
+        return TopicIdentity(cluster_id=str(cluster), topic=topic, topic_id=str(described.topic_id))
 
     def ensure(self, topic: str, *, partitions: int, configs: Mapping[str, str]) -> bool:
         """Makes the topic if there is none of its name; returns whether. Raises ClusterAway.

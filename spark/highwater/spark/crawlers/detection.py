@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import pandas as pd
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.state import GroupStateTimeout
 
@@ -21,6 +21,7 @@ from highwater.spark.crawlers.sessions import (
     observe,
     over_ms,
 )
+from highwater.spark.durations import for_spark
 
 STATE_SCHEMA: Final = (
     "start_ms bigint, last_ms bigint, requests bigint, detected_ms bigint, recent_ms array<bigint>"
@@ -31,13 +32,13 @@ CHANGE_SCHEMA: Final = (
 _COLUMNS: Final = ("client", "seq", "detected", "at_ms", "start_ms", "requests")
 
 
-def detect(events: DataFrame, limits: Limits, *, late: str) -> DataFrame:
+def detect(events: DataFrame, limits: Limits, *, late_s: int) -> DataFrame:
     """Returns the changes of all clients: the columns of `CHANGE_SCHEMA`.
 
-    `seq` orders a client's changes within a batch. Requests later than `late` behind the newest one may
+    `seq` orders a client's changes within a batch. Requests more than `late_s` behind the newest one may
     be left out.
     """
-    timed = events.withWatermark("time", late).select(
+    timed = events.withWatermark("time", for_spark(late_s)).select(
         "client", "time", f.unix_millis("time").alias("time_ms")
     )
     return timed.groupBy("client").applyInPandasWithState(
@@ -98,3 +99,35 @@ def _frame(client: str, changes: list[SessionChange]) -> pd.DataFrame:
         for seq, change in enumerate(changes)
     ]
     return pd.DataFrame(rows, columns=list(_COLUMNS))
+
+
+def entries(changes: DataFrame) -> DataFrame:
+    """Returns `key` (the client) and `value`, JSON; null, a tombstone, when the session is over.
+
+    Of several changes in the batch only the last one counts for whoever reads the list.
+    """
+    latest = Window.partitionBy("client").orderBy(f.desc("seq"))
+    entry = f.to_json(
+        f.struct(
+            f.col("client"),
+            (f.col("at_ms") / 1000).cast("bigint").alias("since"),
+            (f.col("start_ms") / 1000).cast("bigint").alias("session_start"),
+            f.col("requests"),
+        )
+    )
+    return (
+        changes.withColumn("newest", f.row_number().over(latest))
+        .where(f.col("newest") == 1)
+        .select(f.col("client").alias("key"), f.when(f.col("detected"), entry).alias("value"))
+    )
+
+
+def history(changes: DataFrame) -> DataFrame:
+    """Returns all changes with times as timestamps: client, state, at, session_start, requests."""
+    return changes.select(
+        "client",
+        f.when(f.col("detected"), "begin").otherwise("end").alias("state"),
+        f.timestamp_millis("at_ms").alias("at"),
+        f.timestamp_millis("start_ms").alias("session_start"),
+        "requests",
+    )

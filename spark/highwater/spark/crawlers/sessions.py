@@ -87,9 +87,7 @@ def _request(
         session = Session(start_ms=time_ms, last_ms=time_ms, requests=0, recent_ms=())
     time_ms = max(time_ms, session.last_ms)
     recent_ms = (*session.recent_ms, time_ms)[-limits.requests :]
-    session = replace(
-        session, last_ms=time_ms, requests=session.requests + 1, recent_ms=recent_ms
-    )
+    session = replace(session, last_ms=time_ms, requests=session.requests + 1, recent_ms=recent_ms)
     full = len(recent_ms) == limits.requests and time_ms - recent_ms[0] <= limits.within_ms
     if not full or session.detected_ms is not None:
         return session, []

@@ -12,9 +12,9 @@ from typing import Annotated, Final
 import typer
 from pyspark.sql import DataFrame
 
-from highwater.spark.crawlers import block_list as entries
-from highwater.spark.crawlers.detection import detect
+from highwater.spark.crawlers.detection import detect, entries, history
 from highwater.spark.crawlers.sessions import Limits
+from highwater.spark.durations import parse_duration
 from highwater.spark.jobs import stream_command as shared
 from highwater.spark.jobs.stream_command import StreamJob, StreamOptions
 from highwater.spark.tables import TableFormat
@@ -28,7 +28,7 @@ SECONDS_MAX: Final = 7 * 24 * 3600
 
 
 def detect_crawlers(
-    job: StreamJob, limits: Limits, *, late: str, table_path: str, block_list: str | None
+    job: StreamJob, limits: Limits, *, late_s: int, table_path: str, block_list: str | None
 ) -> None:
     """Runs until the stream ends."""
     table = job.table(table_path)
@@ -37,10 +37,10 @@ def detect_crawlers(
         if block_list is not None:
             # Before the commit: killed in between, the batch sends them again.
             sink = TopicSink(bootstrap=job.options.bootstrap, topic=block_list)
-            send(entries.records(rows), sink)
-        table.commit(entries.table_rows(rows), writer=job.writer, version=number, note="")
+            send(entries(rows), sink)
+        table.commit(history(rows), writer=job.writer, version=number, note="")
 
-    job.run(detect(job.events(), limits, late=late), batch, output_mode="update")
+    job.run(detect(job.events(), limits, late_s=late_s), batch, output_mode="update")
 
 
 def command(
@@ -79,10 +79,11 @@ def command(
     )  # fmt: skip
     limits = Limits(requests=requests, within_ms=within * 1000, gap_ms=gap * 1000)
     with shared.exit_codes(topic, bootstrap):
+        late_s = parse_duration(late, "--late")
         if block_list is not None:
             TopicAdmin(bootstrap).ensure(block_list, partitions=1, configs=COMPACTED)
         with shared.started("crawlers", options) as job:
-            detect_crawlers(job, limits, late=late, table_path=table, block_list=block_list)
+            detect_crawlers(job, limits, late_s=late_s, table_path=table, block_list=block_list)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import typer
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from highwater.spark.durations import parse_duration
 from highwater.spark.jobs import stream_command as shared
 from highwater.spark.jobs.stream_command import StreamJob, StreamOptions
 from highwater.spark.ranking import board, windows
@@ -90,10 +91,11 @@ def command(
         starting=starting, offsets_per_batch=max_offsets_per_batch, every_s=every, once=once,
         json_fields=json_fields, as_json=as_json, jars=jars,
     )  # fmt: skip
-    ranked = RankingOptions(
-        window=window, slide=slide, late=late, top=top, items=items, sites=tuple(site or ())
-    )
     with shared.exit_codes(topic, bootstrap):
+        ranked = RankingOptions(
+            window_s=parse_duration(window, "--window"), slide_s=parse_duration(slide, "--slide"),
+            late_s=parse_duration(late, "--late"), top=top, items=items, sites=tuple(site or ()),
+        )  # fmt: skip
         if board_topic is not None:
             TopicAdmin(bootstrap).ensure(board_topic, partitions=1, configs=COMPACTED)
         with shared.started("ranking", options) as job:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -132,7 +133,7 @@ def exit_codes(topic: str, bootstrap: str) -> Iterator[None]:
     """Tells an error in one line, and ends the command with its code."""
     try:
         yield
-    except (HighwaterError, PySparkException) as error:
+    except (HighwaterError, PySparkException, Py4JError, OSError) as error:
         told = explain(error, topic=topic, bootstrap=bootstrap)
         typer.echo(f"highwater-spark: {told}", err=True)
         usage = isinstance(told, UsageError)

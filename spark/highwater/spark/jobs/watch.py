@@ -15,6 +15,7 @@ import typer
 from pyspark.sql import DataFrame
 
 from highwater.model.errors import UsageError
+from highwater.spark.durations import parse_duration
 from highwater.spark.jobs import stream_command as shared
 from highwater.spark.jobs.stream_command import StreamJob, StreamOptions
 from highwater.spark.tables import TableFormat
@@ -30,7 +31,7 @@ from highwater.spark.watch.state_text import to_value
 def watch(
     job: StreamJob,
     *,
-    late: str,
+    late_s: int,
     minutes_path: str,
     alarms_path: str,
     rules: tuple[Rule, ...],
@@ -38,7 +39,11 @@ def watch(
 ) -> None:
     """Runs until the stream ends."""
     minutes = job.table(minutes_path)
-    sink = None if alarm_topic is None else TopicSink(bootstrap=job.options.bootstrap, topic=alarm_topic)
+    sink = (
+        None
+        if alarm_topic is None
+        else TopicSink(bootstrap=job.options.bootstrap, topic=alarm_topic)
+    )
     log = AlarmLog(job.spark, job.table(alarms_path), job.writer, rules, sink)
 
     def tell(changes: list[AlarmChange]) -> None:
@@ -56,7 +61,7 @@ def watch(
         """With --once the end of the data says nothing about absence."""
 
     on_idle: Callable[[float], None] = nothing if job.options.once else idle
-    job.run(traffic.by_minute(job.events(), late=late), batch, idle=on_idle)
+    job.run(traffic.by_minute(job.events(), late_s=late_s), batch, idle=on_idle)
 
 
 def describe(change: AlarmChange) -> str:
@@ -105,12 +110,12 @@ def command(
         json_fields=json_fields, as_json=as_json, jars=jars,
     )  # fmt: skip
     with shared.exit_codes(topic, bootstrap):
-        known = read_rules(rules)
+        known, late_s = read_rules(rules), parse_duration(late, "--late")
         if alarm_topic is not None:
             TopicAdmin(bootstrap).ensure(alarm_topic, partitions=1, configs={})
         with shared.started("watch", options) as job:
             watch(
-                job, late=late, minutes_path=minutes, alarms_path=alarms, rules=known,
+                job, late_s=late_s, minutes_path=minutes, alarms_path=alarms, rules=known,
                 alarm_topic=alarm_topic,
             )  # fmt: skip
 

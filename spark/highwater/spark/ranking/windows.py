@@ -11,23 +11,33 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
+from highwater.model.errors import UsageError
+from highwater.spark.durations import for_spark
+
 FIRST_FAILURE: Final = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankingOptions:
-    """What is ranked and when; durations are Spark's words for them, `1 hour`.
+    """What is ranked and when.
 
     Items are the paths that the expression `items` (Java's) finds. Clicks are counted from referrers on
     the hosts of `sites`; without any there is no click-through.
     """
 
-    window: str
-    slide: str
-    late: str
+    window_s: int
+    slide_s: int
+    late_s: int
     top: int
     items: str
     sites: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for windows that leave gaps between them."""
+        if self.slide_s > self.window_s:
+            raise UsageError(
+                f"windows of {self.window_s} s every {self.slide_s} s leave gaps between them"
+            )
 
 
 def counts(events: DataFrame, options: RankingOptions) -> DataFrame:
@@ -35,8 +45,8 @@ def counts(events: DataFrame, options: RankingOptions) -> DataFrame:
 
     All rows of a window come in the same batch.
     """
-    touched = _touched(events.withWatermark("time", options.late), options)
-    window = f.window("time", options.window, options.slide)
+    touched = _touched(events.withWatermark("time", for_spark(options.late_s)), options)
+    window = f.window("time", for_spark(options.window_s), for_spark(options.slide_s))
     grouped = touched.groupBy(window.alias("window"), f.col("item"))
     return grouped.agg(f.sum("view").alias("views"), f.sum("click").alias("clicks")).select(
         f.col("window.start").alias("window_start"),

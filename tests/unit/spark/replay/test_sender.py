@@ -13,7 +13,10 @@ from highwater.spark.replay.pace import Pace
 from highwater.spark.replay.sample import LogLine
 from highwater.spark.replay.sender import ReplayFailed, Sender, Sent
 
-LINES = [LogLine(time_ms=1000 * number, client=f"c{number}", text=f"line {number}") for number in range(5)]
+LINES = [
+    LogLine(time_ms=1000 * number, client=f"c{number}", text=f"line {number}")
+    for number in range(5)
+]
 PACE = Pace(first_ms=0, speed=None)
 
 

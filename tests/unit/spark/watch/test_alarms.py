@@ -141,7 +141,6 @@ def test_the_alarm_of_a_rule_that_is_gone_ends():
 def test_a_gap_of_years_is_quick():
     rules = (BUSY, Absence(name="silence", minutes=10))
     state, _ = step(rules, AlarmState(), minute(0, 11))
-    looked = []
     far = minute(10_000_000, 11)
     state, found = step(rules, state, far)
     looked = [told(each)[:3] for each in found]

@@ -24,7 +24,9 @@ def test_no_rules():
 
 
 def rule(**values: object) -> str:
-    shown = {key: f'"{value}"' if isinstance(value, str) else value for key, value in values.items()}
+    shown = {
+        key: f'"{value}"' if isinstance(value, str) else value for key, value in values.items()
+    }
     return "[[rule]]\n" + "".join(f"{key} = {value}\n" for key, value in shown.items())
 
 
