@@ -5,7 +5,7 @@ stream failed, the cluster is away, or records are gone; 2 an option, a file or 
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -32,6 +32,11 @@ from highwater.spark.topic_admin import TopicAdmin, TopicIdentity
 
 OFFSETS_PER_BATCH: Final = 1_000_000
 """Some 250 MB of log lines: a batch that a small machine computes within a minute."""
+
+STREAM_SETTINGS: Final[Mapping[str, str]] = {
+    # A batch that hangs does not hold the end of the job up for ever, as by default.
+    "spark.sql.streaming.stopTimeout": "60s",
+}
 
 Bootstrap = Annotated[str, typer.Option(help="host:port of any broker.")]
 Topic = Annotated[str, typer.Option(help="The topic with the requests.")]
@@ -158,7 +163,9 @@ def started(
     if not options.checkpoint:
         raise UsageError("--checkpoint is needed: a directory of the job's own")
     who = TopicAdmin(options.bootstrap).identify(options.topic) if identify is None else identify()
-    spark = open_session(f"{name} {options.topic}", jars_directory=options.jars)
+    spark = open_session(
+        f"{name} {options.topic}", jars_directory=options.jars, settings=STREAM_SETTINGS
+    )
     # PySpark takes SIGINT when it starts; ours come behind it.
     stop = StopSignals()
     try:
