@@ -2,9 +2,11 @@
 
 import typer
 
-from highwater.spark.jobs import access_log, crawlers, ranking, replay, watch
+from highwater.spark.jobs import access_log, audit, crawlers, load, ranking, replay, watch
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app.command("load")(load.command)
+app.command("audit")(audit.command)
 app.command("access-log")(access_log.command)
 app.command("replay")(replay.command)
 app.command("watch")(watch.command)

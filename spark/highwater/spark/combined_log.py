@@ -21,6 +21,8 @@ LINE: Final = (
 )
 """The expression; groups as numbered below."""
 
+HOST_GROUP: Final = 1
+USER_GROUP: Final = 3
 TIME_GROUP: Final = 4
 REQUEST_GROUP: Final = 5
 STATUS_GROUP: Final = 6

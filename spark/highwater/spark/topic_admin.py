@@ -7,7 +7,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from highwater.model.errors import HighwaterError, UsageError
+from highwater.model.errors import HighwaterError, RetriableError, UsageError
 
 TIMEOUT_S: Final = 30.0
 LOG_LEVEL: Final = 0
@@ -17,7 +17,7 @@ COMPACTED: Final[Mapping[str, str]] = {"cleanup.policy": "compact"}
 """Configs of topics that keep the latest value of each key."""
 
 
-class ClusterAway(HighwaterError):
+class ClusterAway(RetriableError):
     """No broker answers, or one refuses to."""
 
     reason = "CLUSTER_AWAY"

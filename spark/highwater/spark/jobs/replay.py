@@ -5,7 +5,8 @@
     highwater-spark replay --topic access_log --size 10G --seed 7  # the same distribution, more days
 
 It needs neither Java nor Spark. Exit codes: 0 all is acknowledged, or a signal ended it and what was
-sent is; 1 a record was refused or the cluster is away; 2 an option or the file is wrong.
+sent is; 1 a record was refused or not acknowledged; 2 an option or the file is wrong; 75 the
+cluster is away.
 """
 
 import json
@@ -17,7 +18,13 @@ from typing import Annotated, Final
 
 import typer
 
-from highwater.model.errors import EXIT_FAILED, EXIT_USAGE, HighwaterError, UsageError
+from highwater.model.errors import (
+    EXIT_FAILED,
+    EXIT_USAGE,
+    HighwaterError,
+    RetriableError,
+    UsageError,
+)
 from highwater.spark.replay import cycles
 from highwater.spark.replay.pace import Pace, parse_size, parse_speed
 from highwater.spark.replay.sample import LogLine, read_sample
@@ -27,6 +34,9 @@ from highwater.spark.topic_admin import TopicAdmin
 
 SAMPLE: Final = Path(__file__).resolve().parents[4] / "data" / "apache_access.log"
 """The sample log of the repository."""
+
+EXIT_LATER: Final = 75
+"""As `ending` has it: run again later."""
 
 PARTITIONS_DEFAULT: Final = 6
 PARTITIONS_MAX: Final = 10_000
@@ -100,8 +110,9 @@ def command(
         )
     except HighwaterError as error:
         typer.echo(f"highwater-spark: {error}", err=True)
-        usage = isinstance(error, UsageError)
-        raise typer.Exit(EXIT_USAGE if usage else EXIT_FAILED) from error
+        # Not `ending`, which needs Spark.
+        code = EXIT_LATER if isinstance(error, RetriableError) else EXIT_FAILED
+        raise typer.Exit(EXIT_USAGE if isinstance(error, UsageError) else code) from error
     typer.echo(json.dumps(asdict(done)) if as_json else f"{topic}: {describe(done)}")
 
 

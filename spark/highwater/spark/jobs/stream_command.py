@@ -1,7 +1,8 @@
 """What the commands of streaming jobs share: options, the start, progress, and how they end.
 
-Exit codes: 0 the work of `--once` is done, or SIGTERM or SIGINT ended the job after its batch; 1 the
-stream failed, the cluster is away, or records are gone; 2 an option, a file or the checkpoint is wrong.
+Exit codes are those of `ending`: 0 the work of `--once` is done, or SIGTERM or SIGINT ended the job after its
+batch; 2 an option, a file or the checkpoint is wrong; 3 records were gone before they were read; 4 the stream failed;
+75 the cluster is away, or another process has the checkpoint.
 """
 
 import json
@@ -16,12 +17,13 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from highwater.model.errors import EXIT_FAILED, EXIT_USAGE, HighwaterError, UsageError
+from highwater.model.errors import HighwaterError, UsageError
 from highwater.spark import checkpoint
+from highwater.spark.ending import EXIT_GONE, exit_code
 from highwater.spark.events import JsonFields, of_records, parse_fields
 from highwater.spark.session import open_session
 from highwater.spark.stop_signals import StopSignals
-from highwater.spark.stream_errors import explain
+from highwater.spark.stream_errors import RecordsGone, explain
 from highwater.spark.stream_progress import StreamProgress, describe
 from highwater.spark.stream_run import RunOptions, StreamRun
 from highwater.spark.stream_source import StreamSource, parse_starting, read_stream
@@ -141,8 +143,8 @@ def exit_codes(topic: str, bootstrap: str) -> Iterator[None]:
     except (HighwaterError, PySparkException, Py4JError, OSError) as error:
         told = explain(error, topic=topic, bootstrap=bootstrap)
         typer.echo(f"highwater-spark: {told}", err=True)
-        usage = isinstance(told, UsageError)
-        raise typer.Exit(EXIT_USAGE if usage else EXIT_FAILED) from error
+        code = EXIT_GONE if isinstance(told, RecordsGone) else exit_code(told)
+        raise typer.Exit(code) from error
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from highwater.spark.java_gateway import java, java_session
 from highwater.spark.tables import commit_mark
 from highwater.spark.tables.commit_mark import CommitMark
 from highwater.spark.tables.hadoop_files import HadoopFiles
@@ -102,10 +103,9 @@ class DeltaTable:
 
     def _transactions(self) -> Any:
         """Delta's own map of writers to versions, which checkpoints keep."""
-        jvm: Any = self._spark.sparkContext._jvm  # noqa: SLF001 # PySpark has no public name for it.
-        log = jvm.org.apache.spark.sql.delta.DeltaLog
+        log = java(self._spark).org.apache.spark.sql.delta.DeltaLog
         log.clearCache()
-        session = self._spark._jsparkSession  # noqa: SLF001 # As above.
+        session = java_session(self._spark)
         return log.forTable(session, self._path).unsafeVolatileSnapshot().transactions()
 
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
+from highwater.spark.java_gateway import empty_array, hadoop_configuration, java
 from highwater.spark.tables.local_lock import local_path
 
 _ENCODING: Final = "UTF-8"
@@ -19,9 +20,8 @@ class HadoopFiles:
     def __init__(self, spark: SparkSession, root: str) -> None:
         self._spark = spark
         self._root = root.rstrip("/")
-        # PySpark has no types for the gateway to its JVM.
-        self._jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 # PySpark has no public name for it.
-        self._conf: Any = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 # As above.
+        self._jvm = java(spark)
+        self._conf = hadoop_configuration(spark)
         self._fs: Any = self._path("").getFileSystem(self._conf)
 
     def names(self, directory: str = "") -> list[str]:
@@ -68,9 +68,7 @@ class HadoopFiles:
         context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(
             self._path("").toUri(), self._conf
         )
-        options = self._spark.sparkContext._gateway.new_array(  # noqa: SLF001 # As above.
-            self._jvm.org.apache.hadoop.fs.Options.Rename, 0
-        )
+        options = empty_array(self._spark, self._jvm.org.apache.hadoop.fs.Options.Rename)
         context.rename(self._path(directory), self._path(target), options)
         return True
 

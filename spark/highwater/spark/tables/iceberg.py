@@ -14,7 +14,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.types import StructField, StructType
 
+from highwater.spark.java_gateway import hadoop_configuration, java
 from highwater.spark.tables import commit_mark
 from highwater.spark.tables.commit_mark import MARK, CommitMark
 from highwater.spark.tables.local_lock import hold, local_path
@@ -62,10 +64,8 @@ class IcebergTable:
         self._partition_by = tuple(partition_by)
         _, self._settings, self._name = catalog_of(path)
         self._configure(spark)
-        # PySpark has no types for the gateway to its JVM.
-        self._jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 # PySpark has no public name for it.
-        conf = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 # As above.
-        self._tables: Any = self._jvm.org.apache.iceberg.hadoop.HadoopTables(conf)
+        self._jvm = java(spark)
+        self._tables = self._jvm.org.apache.iceberg.hadoop.HadoopTables(hadoop_configuration(spark))
 
     def exists(self) -> bool:
         """As the port says."""
@@ -110,7 +110,8 @@ class IcebergTable:
             return
         # Rows of a stream's batch belong to a session of their own.
         self._configure(rows.sparkSession)
-        empty = rows.sparkSession.createDataFrame([], rows.schema)
+        columns = StructType([StructField(each.name, each.dataType) for each in rows.schema.fields])
+        empty = rows.sparkSession.createDataFrame([], columns)
         making = empty.writeTo(self._name).using("iceberg")
         for key, value in _PROPERTIES.items():
             making = making.tableProperty(key, value)
@@ -121,34 +122,36 @@ class IcebergTable:
     def _stage(self, rows: DataFrame, mark: CommitMark, replace: str | None) -> None:
         session = rows.sparkSession
         self._configure(session)
+        touched = [] if replace is None else self._touched(replace)
         session.conf.set(STAGED_ID, mark.attempt)
         try:
-            if replace is None:
+            if not touched or replace is None:
                 rows.writeTo(self._name).append()
                 return
-            kept, condition = self._around(replace)
+            # Iceberg overwrites whole files: the others' rows in these partitions are written again.
+            condition = f.lit(False)
+            for each in touched:
+                condition = condition | each
+            matches = f.coalesce(f.expr(replace), f.lit(False))
+            kept = self.read().where(condition & ~matches)
             rows.unionByName(kept).writeTo(self._name).overwrite(condition)
         finally:
             session.conf.unset(STAGED_ID)
 
-    def _around(self, replace: str) -> tuple[DataFrame, Any]:
-        """Returns rows to keep of the partitions that `replace` touches, and these as a condition.
-
-        Iceberg overwrites whole files, so that the others' rows in them are written again.
-        """
-        table = self.read()
-        matches = f.coalesce(f.expr(replace), f.lit(False))  # SQL's false.
-        condition = f.lit(not self._partition_by)
-        if self._partition_by:
-            for row in table.where(matches).select(*self._partition_by).distinct().collect():
-                here = f.lit(True)  # SQL's true.
-                for name in self._partition_by:
-                    value = row[name]
-                    here = here & (
-                        f.col(name).isNull() if value is None else f.col(name) == f.lit(value)
-                    )
-                condition = condition | here
-        return table.where(condition & ~matches), condition
+    def _touched(self, replace: str) -> list[Any]:
+        """Returns conditions on the partitions that have rows to replace, none if nothing has."""
+        matching = self.read().where(f.expr(replace))
+        if not self._partition_by:
+            return [f.lit(True)] if matching.limit(1).count() else []
+        found = []
+        for row in matching.select(*self._partition_by).distinct().collect():
+            here = f.lit(True)
+            for name in self._partition_by:
+                value = row[name]
+                column = f.col(name)
+                here = here & (column.isNull() if value is None else column == f.lit(value))
+            found.append(here)
+        return found
 
     def _publish(self, mark: CommitMark) -> bool:
         operations = self._operations()

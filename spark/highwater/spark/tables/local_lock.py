@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from highwater.model.errors import UnwritableDirectoryError
 from highwater.spark.tables.port import TableConflict
 
 PREFIX: Final = "_lock."
@@ -31,14 +32,19 @@ def local_path(path: str) -> Path | None:
 def hold(path: str, purpose: str) -> Iterator[None]:
     """Holds the lock for `purpose` on the table. Raises TableConflict if another holder has it.
 
+    Raises UnwritableDirectoryError if the table's directory cannot be made or written.
+
     Does nothing for tables elsewhere, whose stores refuse the second commit themselves.
     """
     directory = local_path(path)
     if directory is None:
         yield
         return
-    directory.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(directory / f"{PREFIX}{purpose}", os.O_CREAT | os.O_RDWR, 0o644)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(directory / f"{PREFIX}{purpose}", os.O_CREAT | os.O_RDWR, 0o644)
+    except OSError as error:
+        raise UnwritableDirectoryError(str(directory), error.strerror or str(error)) from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -13,6 +13,7 @@ from highwater.model.errors import UsageError
 from highwater.spark.jobs.stream_command import StreamOptions, exit_codes, started
 from highwater.spark.stream_errors import RecordsGone
 from highwater.spark.tables import TableFormat
+from highwater.spark.topic_admin import ClusterAway
 
 
 def options(**more: object) -> StreamOptions:
@@ -28,8 +29,10 @@ def options(**more: object) -> StreamOptions:
     ("error", "code", "told"),
     [
         (UsageError("wrong"), 2, "wrong"),
-        (RecordsGone("gone"), 1, "gone"),
-        (StreamingQueryException("[X] failed\nmore"), 1, "topic t: [X] failed"),
+        (RecordsGone("gone"), 3, "gone"),
+        (ClusterAway("away"), 75, "away"),
+        (OSError("disk full"), 4, "topic t: disk full"),
+        (StreamingQueryException("[X] failed\nmore"), 4, "topic t: [X] failed"),
     ],
 )
 def test_an_error_is_one_line_and_a_code(

@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the spark extra")
 
+from highwater.model.errors import UnwritableDirectoryError
 from highwater.spark.tables.local_lock import hold, local_path
 from highwater.spark.tables.port import TableConflict
 
@@ -27,6 +28,12 @@ def test_the_second_holder_is_told(tmp_path: Path) -> None:
         with hold(path, "commit"):
             pass
     with hold(path, "load"):
+        pass
+
+
+def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UnwritableDirectoryError, match="file"), hold(f"{tmp_path}/file/t", "load"):
         pass
 
 

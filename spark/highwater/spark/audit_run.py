@@ -1,0 +1,235 @@
+"""What is in the log against what is in the table: counts and checksums, then single offsets.
+
+For each partition the range that the table's note says is loaded is read from the log, parsed as the
+load parses it, and grouped with the table's rows by topic id, partition and hour. Groups whose counts and
+checksums are equal are equal; in the others single offsets are compared. Offsets that the log no
+longer has cannot be compared, and are told.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from highwater.model.errors import UsageError
+from highwater.spark import load_note
+from highwater.spark.brokers import Brokers
+from highwater.spark.envelope import shape, split
+from highwater.spark.load_note import LoadNote
+from highwater.spark.load_plan import Gone, Offered
+from highwater.spark.load_run import QUARANTINE, WRITER, offers_of
+from highwater.spark.tables import open_table
+from highwater.spark.topic_range import OffsetRange, ReadOptions, read_ranges
+
+OFFSETS_MAX: Final = 1000
+"""How many differing offsets a report lists."""
+
+_GROUP: Final = ("topic", "topic_id", "partition", "hour")
+
+
+class NothingLoaded(UsageError):
+    """The table has no commit of a load."""
+
+    reason = "NOTHING_LOADED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDifference:
+    """One partition's hour (seconds since 1970): records of the log, rows of the table."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    hour: int
+    in_log: int
+    in_table: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetDifference:
+    """One offset: `what` is missing, extra, repeated or altered, as seen from the log."""
+
+    topic: str
+    partition: int
+    offset: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditResult:
+    """The whole report. `uncompared` are ranges that the log no longer has."""
+
+    records: int
+    groups: int
+    different: tuple[GroupDifference, ...]
+    offsets: tuple[OffsetDifference, ...]
+    uncompared: tuple[Gone, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRequest:
+    """What to compare; `read` has to be as the load was."""
+
+    table: str
+    table_format: str
+    read: ReadOptions
+    quarantine: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Ranges to compare, and those that cannot be."""
+
+    ranges: tuple[OffsetRange, ...]
+    topic_ids: Mapping[str, str]
+    uncompared: tuple[Gone, ...]
+
+
+def scope(note: LoadNote, offered: Mapping[str, Offered]) -> Scope:
+    """Returns what of the loaded ranges the log still has."""
+    ranges: list[OffsetRange] = []
+    uncompared: list[Gone] = []
+    for name, topic in sorted(note.topics.items()):
+        there = offered.get(name)
+        same = there is not None and there.topic_id == topic.topic_id
+        for number, position in sorted(topic.partitions.items()):
+            start = position.next
+            if there is not None and same:
+                start = min(start, max(position.begin, there.bounds[number][0]))
+            if start > position.begin:
+                uncompared.append(
+                    Gone(topic=name, partition=number, start=position.begin, end=start)
+                )
+            ranges.append(OffsetRange(topic=name, partition=number, start=start, end=position.next))
+    return Scope(
+        ranges=tuple(ranges),
+        topic_ids={name: topic.topic_id for name, topic in note.topics.items()},
+        uncompared=tuple(uncompared),
+    )
+
+
+def audit(spark: SparkSession, request: AuditRequest) -> AuditResult:
+    """Compares. Raises NothingLoaded, and errors of what it reads."""
+    table = open_table(spark, request.table_format, request.table)
+    found = table.committed(WRITER)
+    if found is None:
+        raise NothingLoaded(f"{request.table} has no commit of a load in {request.table_format}")
+    note = load_note.from_json(found.note)
+    with Brokers(spark, request.read.bootstrap, request.read.kafka) as brokers:
+        offered = offers_of(brokers, brokers.existing(note.topics))
+    wanted = scope(note, offered)
+    shaped = shape(
+        read_ranges(spark, wanted.ranges, request.read), wanted.topic_ids, note.value_format
+    )
+    parts = split(shaped)
+    log = fingerprints(parts.good)
+    rows = fingerprints(table.read())
+    if not note.value_format.always_fits:
+        log = log.unionByName(fingerprints(parts.bad))
+        path = request.quarantine or f"{request.table.rstrip('/')}{QUARANTINE}"
+        place = open_table(spark, request.table_format, path)
+        if place.exists():
+            rows = rows.unionByName(fingerprints(place.read()))
+    return compare(log, within(rows, wanted), wanted.uncompared)
+
+
+def fingerprints(rows: DataFrame) -> DataFrame:
+    """Returns the group, the offset and a hash of all else for each row."""
+    # By name: tables give their columns back in an order of their own.
+    content = [
+        # Spark hashes no maps.
+        f.to_json(field.name) if "map<" in field.dataType.simpleString() else f.col(field.name)
+        for field in sorted(rows.schema.fields, key=lambda field: field.name)
+        if field.name not in {"date", "hour"}
+    ]
+    return rows.select(
+        "topic",
+        "topic_id",
+        "partition",
+        f.unix_seconds(f.date_trunc("hour", "timestamp")).alias("hour"),
+        "offset",
+        f.xxhash64(*content).alias("hash"),
+    )
+
+
+def within(rows: DataFrame, wanted: Scope) -> DataFrame:
+    """Returns rows of topics of the note, but those that the log no longer has.
+
+    Rows beyond the loaded range stay, and show as extra; those of an older topic of the name go.
+    """
+    kept = f.lit(False)
+    for each in wanted.ranges:
+        kept = kept | (
+            (f.col("topic") == each.topic)
+            & (f.col("topic_id") == wanted.topic_ids[each.topic])
+            & (f.col("partition") == each.partition)
+            & (f.col("offset") >= each.start)
+        )
+    return rows.where(kept)
+
+
+def compare(log: DataFrame, rows: DataFrame, uncompared: tuple[Gone, ...]) -> AuditResult:
+    """Compares fingerprints of the log with those of the table."""
+    groups = (
+        _grouped(log, "log").join(_grouped(rows, "table"), [*_GROUP], "full_outer").na.fill(0)
+    ).cache()
+    try:
+        whole = groups.agg(f.count("*"), f.sum("count_log")).first()
+        assert whole is not None
+        unequal = groups.where(
+            (f.col("count_log") != f.col("count_table")) | (f.col("sum_log") != f.col("sum_table"))
+        )
+        different = tuple(
+            GroupDifference(
+                topic=row["topic"], topic_id=row["topic_id"], partition=row["partition"],
+                hour=row["hour"], in_log=row["count_log"], in_table=row["count_table"],
+            )
+            for row in unequal.orderBy(*_GROUP).collect()
+        )  # fmt: skip
+        offsets = _offsets(log, rows, unequal.select(*_GROUP)) if different else ()
+    finally:
+        groups.unpersist()
+    return AuditResult(
+        records=int(whole[1] or 0),
+        groups=int(whole[0]),
+        different=different,
+        offsets=offsets,
+        uncompared=uncompared,
+    )
+
+
+def _grouped(prints: DataFrame, name: str) -> DataFrame:
+    return prints.groupBy(*_GROUP).agg(
+        f.count("*").alias(f"count_{name}"),
+        # Hashes use all of their 64 bits; a sum of them needs more.
+        f.sum(f.col("hash").cast("decimal(20,0)")).alias(f"sum_{name}"),
+    )
+
+
+def _offsets(log: DataFrame, rows: DataFrame, groups: DataFrame) -> tuple[OffsetDifference, ...]:
+    # A row whose hour was altered is missing in one group and extra in the other.
+    place = ["topic", "topic_id", "partition", "hour", "offset"]
+
+    def counted(prints: DataFrame, name: str) -> DataFrame:
+        return (
+            prints.join(groups, [*_GROUP], "left_semi")
+            .groupBy(*place)
+            .agg(f.count("*").alias(f"count_{name}"), f.min("hash").alias(f"hash_{name}"))
+        )
+
+    pairs = counted(log, "log").join(counted(rows, "table"), place, "full_outer")
+    what = (
+        f.when(f.col("count_table").isNull(), "missing")
+        .when(f.col("count_log").isNull(), "extra")
+        .when(f.col("count_table") > f.col("count_log"), "repeated")
+        .when(f.col("hash_log") != f.col("hash_table"), "altered")
+    )
+    found = pairs.withColumn("what", what).where(f.col("what").isNotNull())
+    return tuple(
+        OffsetDifference(
+            topic=row["topic"], partition=row["partition"], offset=row["offset"], what=row["what"]
+        )
+        for row in found.orderBy("topic", "partition", "offset").limit(OFFSETS_MAX).collect()
+    )

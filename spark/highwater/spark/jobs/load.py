@@ -1,0 +1,171 @@
+"""The off-line load: topics into tables, every record once, from where the last run ended.
+
+    highwater-spark load --topic events --table /lake/events
+    highwater-spark load --pattern 'site-.*' --table /lake/sites --format json --schema site.ddl --every 10m
+    spark-submit --jars ... .../jobs/load.py --topic events --table hdfs:///lake/events
+
+docs/spark/load.md describes the tables, what happens when a run is killed, and the exit codes.
+"""
+
+import json
+import sys
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pyspark.sql import SparkSession
+
+from highwater.model.errors import UsageError
+from highwater.spark.ending import EXIT_GONE, EXPECTED, in_one_line, one_line
+from highwater.spark.load_run import LoadRequest, LoadResult, LoadRun
+from highwater.spark.schedule import repeat, seconds_of
+from highwater.spark.session import open_session
+from highwater.spark.tables import TableFormat
+from highwater.spark.task_progress import shown
+from highwater.spark.topic_range import ReadOptions
+from highwater.spark.value_format import FormatName, value_format
+
+
+class TimeUnusable(UsageError):
+    """A time that is neither ISO 8601 nor milliseconds since 1970."""
+
+    reason = "TIME_UNUSABLE"
+
+
+def time_ms(text: str) -> int:
+    """Returns milliseconds since 1970 of a time; one without a zone is UTC. Raises TimeUnusable."""
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise TimeUnusable(f"a time is like 2026-11-27T12:00, not {text!r}") from error
+    zoned = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return round(zoned.timestamp() * 1000)
+
+
+def kafka_options(words: list[str]) -> dict[str, str]:
+    """Returns options NAME=VALUE with the prefix `kafka.`. Raises UsageError."""
+    pairs = [word.partition("=") for word in words]
+    for word, (name, sign, _) in zip(words, pairs, strict=True):
+        if not name or not sign:
+            raise UsageError(f"--kafka wants NAME=VALUE, not {word!r}")
+    return {f"kafka.{name}": value for name, _, value in pairs}
+
+
+def sentence(result: LoadResult) -> str:
+    """Returns the result in one line."""
+    if result.version is None:
+        return f"Nothing new; lag {result.lag} offsets."
+    records = "?" if result.records is None else str(result.records)
+    rate = (result.records or result.offsets) / max(result.seconds, 0.001)
+    bad = f", {result.bad} of them in quarantine" if result.bad else ""
+    return (
+        f"{records} records of {result.offsets} offsets{bad} in {result.seconds:.1f} s "
+        f"({rate:.0f} rows/s); version {result.version}, lag {result.lag} offsets."
+    )
+
+
+def command(
+    *,
+    table: Annotated[str, typer.Option(help="The table: a path, or a URI that Spark can write.")],
+    bootstrap: Annotated[str, typer.Option(help="host:port of any broker.")] = "127.0.0.1:9092",
+    topic: Annotated[list[str] | None, typer.Option(help="A topic; may be repeated.")] = None,
+    pattern: Annotated[
+        str | None, typer.Option(help="Also all topics whose whole name matches.")
+    ] = None,
+    table_format: Annotated[TableFormat, typer.Option(help="Of the table.")] = TableFormat.DELTA,
+    value: Annotated[
+        FormatName, typer.Option("--format", help="What values are parsed as.")
+    ] = FormatName.RAW,
+    schema: Annotated[
+        Path | None, typer.Option(help="File with the schema of json, csv or avro.")
+    ] = None,
+    quarantine: Annotated[
+        str | None, typer.Option(help="Table of values that do not fit; else TABLE_quarantine.")
+    ] = None,
+    from_time: Annotated[
+        str | None, typer.Option("--from", help="Load records from this time on.")
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option(help="With --from: load what is there anew, in one transaction.")
+    ] = False,
+    max_offsets_per_task: Annotated[
+        int | None, typer.Option(min=1, help="Split partitions into tasks of so many offsets.")
+    ] = None,
+    read_uncommitted: Annotated[
+        bool, typer.Option(help="Also records of transactions that are open or were aborted.")
+    ] = False,
+    every: Annotated[
+        str | None, typer.Option(help="Run again and again, at this interval: 30s, 10m, 2h.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The result as a line of JSON.")] = False,
+    kafka: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE for the Kafka client.")
+    ] = None,
+    jars: Annotated[
+        Path | None, typer.Option(help="Directory of the connector's jars.", file_okay=False)
+    ] = None,
+) -> None:
+    """Loads what is new in topics into a table, every record once."""
+    with in_one_line():
+        if not topic and pattern is None:
+            raise UsageError("name a --topic or a --pattern")
+        if replace and from_time is None:
+            raise UsageError("--replace needs --from: which time on is to be loaded anew?")
+        if replace and every is not None:
+            raise UsageError("--replace loads anew once; leave out --every")
+        interval_s = None if every is None else seconds_of(every)
+        request = LoadRequest(
+            topics=tuple(topic or ()),
+            pattern=pattern,
+            table=table,
+            table_format=table_format,
+            value_format=value_format(value, schema),
+            read=ReadOptions(
+                bootstrap=bootstrap,
+                read_committed=not read_uncommitted,
+                offsets_per_task=max_offsets_per_task,
+                kafka=kafka_options(kafka or []),
+            ),
+            quarantine=quarantine,
+            from_ms=None if from_time is None else time_ms(from_time),
+            replace=replace,
+        )
+        spark = open_session(f"load {table}", jars_directory=jars)
+        try:
+            if interval_s is not None:
+                repeat(
+                    lambda: _turn(spark, request, as_json=as_json),
+                    interval_s,
+                    now=time.monotonic,
+                    sleep=time.sleep,
+                )
+            result = _once(spark, request, as_json=as_json)
+        finally:
+            spark.stop()
+    if result.gone:
+        raise typer.Exit(EXIT_GONE)
+
+
+def _turn(spark: SparkSession, request: LoadRequest, *, as_json: bool) -> None:
+    """One of many: an error is told, and the next turn tries again."""
+    try:
+        _once(spark, request, as_json=as_json)
+    except EXPECTED as error:
+        typer.echo(f"highwater-spark: {one_line(error)}", err=True)
+
+
+def _once(spark: SparkSession, request: LoadRequest, *, as_json: bool) -> LoadResult:
+    with shown(spark, f"load {request.table}"):
+        result = LoadRun(spark, request, lambda text: typer.echo(text, err=True)).run()
+    typer.echo(json.dumps(asdict(result)) if as_json else sentence(result))
+    sys.stdout.flush()
+    return result
+
+
+if __name__ == "__main__":
+    typer.run(command)

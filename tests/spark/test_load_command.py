@@ -1,0 +1,59 @@
+"""`highwater-spark load` and `audit` as commands: JSON, one line an error, exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the spark extra")
+
+from tests.conformance.topics import make_topic, unique_name
+from tests.support.cluster import Cluster
+from tests.support.maven import REPOSITORY
+from tests.support.process import free_port_block
+from tests.support.spark_loads import send
+
+pytestmark = [pytest.mark.spark, pytest.mark.full]
+
+COMMAND_TIMEOUT_S = 240
+
+
+def spark_command(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "highwater.spark", *map(str, words)],
+        cwd=REPOSITORY, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False,
+    )  # fmt: skip
+
+
+def test_load_and_audit(cluster: Cluster, connector: Path, tmp_path: Path) -> None:
+    topic = make_topic(cluster.bootstrap, unique_name("command"))
+    send(cluster.bootstrap, topic, [b"a", b"\xff"])
+    where = ("--bootstrap", cluster.bootstrap, "--table", tmp_path / "t", "--jars", connector)
+    done = spark_command("load", "--topic", topic, "--format", "text", "--json", *where)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert (result["records"], result["bad"], result["lag"], result["version"]) == (2, 1, 0, 0)
+
+    done = spark_command("audit", *where)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "2 records in 1 hours of partitions compared: all equal.\n"
+
+    for file in (tmp_path / "t_quarantine").rglob("*.parquet"):
+        file.unlink()
+    done = spark_command("audit", *where)
+    assert done.returncode == 4, done.stderr
+    assert "highwater-spark: " in done.stderr
+
+
+def test_no_broker_and_no_topic(cluster: Cluster, connector: Path, tmp_path: Path) -> None:
+    where = ("--table", tmp_path / "t", "--jars", connector, "--topic", "no-such-topic")
+    done = spark_command("load", "--bootstrap", cluster.bootstrap, *where)
+    assert done.returncode == 2
+    assert "no topic no-such-topic" in done.stderr
+    done = spark_command("load", "--bootstrap", f"127.0.0.1:{free_port_block(1)}", *where)
+    assert done.returncode == 75
+    assert "does not answer" in done.stderr

@@ -1,0 +1,66 @@
+"""The command's arguments and sentences."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the spark extra")
+
+from dataclasses import replace
+
+from typer.testing import CliRunner
+
+from highwater.model.errors import UsageError
+from highwater.spark.__main__ import app
+from highwater.spark.jobs.load import TimeUnusable, kafka_options, sentence, time_ms
+from highwater.spark.load_run import LoadResult
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("1700000000123", 1_700_000_000_123),
+        ("1970-01-01T00:00:01", 1000),
+        ("1970-01-01T01:00+01:00", 0),
+        ("1970-01-02", 86_400_000),
+    ],
+)
+def test_times(text: str, found: int) -> None:
+    assert time_ms(text) == found
+
+
+def test_no_time() -> None:
+    with pytest.raises(TimeUnusable, match="'yesterday'"):
+        time_ms("yesterday")
+
+
+def test_options_of_the_client() -> None:
+    assert kafka_options(["a.b=c=d"]) == {"kafka.a.b": "c=d"}
+    with pytest.raises(UsageError, match="'a'"):
+        kafka_options(["a"])
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "--topic"),
+        (["--topic", "t", "--replace"], "--from"),
+        (["--topic", "t", "--every", "10"], "10m"),
+        (["--topic", "t", "--format", "json"], "schema"),
+        (["--topic", "t", "--from", "0", "--replace", "--every", "1m"], "--every"),
+    ],
+)
+def test_mistakes_are_told_in_one_line_before_spark_starts(words: list[str], told: str) -> None:
+    done = CliRunner().invoke(app, ["load", "--table", "/nowhere", *words])
+    assert done.exit_code == 2
+    assert told in done.output
+    assert done.output.count("\n") == 1
+
+
+def test_the_result_in_one_line() -> None:
+    result = LoadResult(version=3, offsets=10, records=8, bad=2, lag=1, seconds=2.0)
+    assert sentence(result) == (
+        "8 records of 10 offsets, 2 of them in quarantine in 2.0 s (4 rows/s); "
+        "version 3, lag 1 offsets."
+    )
+    assert sentence(replace(result, version=None)) == "Nothing new; lag 1 offsets."

@@ -1,0 +1,127 @@
+"""The brokers' answers through a fake of Java's client, and its errors as ours."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the spark extra")
+
+from types import SimpleNamespace
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+
+from highwater.spark.brokers import Brokers, BrokersAway, TopicMissing, TopicPartition, TopicState
+
+
+class Failing:
+    """A future that fails as Java's do: the cause is inside."""
+
+    def __init__(self, name: str) -> None:
+        inner = SimpleNamespace(
+            getCause=lambda: None,
+            getMessage=lambda: "why",
+            getClass=lambda: SimpleNamespace(getSimpleName=lambda: name),
+        )
+        self.cause = SimpleNamespace(getCause=lambda: inner)
+
+    def get(self) -> None:
+        error = Py4JJavaError.__new__(Py4JJavaError)
+        Exception.__init__(error)
+        error.java_exception = self.cause
+        raise error
+
+
+def done(value: Any) -> Any:
+    return SimpleNamespace(get=lambda: value)
+
+
+class Settings(dict[Any, Any]):
+    put = dict.__setitem__
+
+
+class Collected(list[Any]):
+    add = list.append
+
+
+def described(partitions: int) -> Any:
+    return SimpleNamespace(
+        topicId=lambda: "id", partitions=lambda: SimpleNamespace(size=lambda: partitions)
+    )
+
+
+class Admin:
+    names: Any = done({"a", "b1", "b2"})
+    offsets: Any = None
+
+    def listTopics(self) -> Any:
+        return SimpleNamespace(names=lambda: self.names)
+
+    def describeTopics(self, names: list[str]) -> Any:
+        topics = {name: described(len(name)) for name in names}
+        return SimpleNamespace(allTopicNames=lambda: done(topics))
+
+    def listOffsets(self, asked: dict[Any, Any], options: Any) -> Any:
+        found = {key: SimpleNamespace(offset=lambda key=key: key[1] - 1) for key in asked}
+        return SimpleNamespace(all=lambda: self.offsets or done(found))
+
+
+@pytest.fixture
+def admin() -> Admin:
+    return Admin()
+
+
+@pytest.fixture
+def brokers(admin: Admin) -> Brokers:
+    spec = SimpleNamespace(
+        earliest=lambda: "e", latest=lambda: "l", forTimestamp=lambda time: ("t", time)
+    )
+    clients = SimpleNamespace(
+        AdminClient=SimpleNamespace(create=lambda settings: admin),
+        OffsetSpec=spec,
+        ListOffsetsOptions=lambda level: level,
+    )
+    common = SimpleNamespace(
+        IsolationLevel=SimpleNamespace(READ_COMMITTED=1, READ_UNCOMMITTED=0),
+        TopicPartition=lambda topic, partition: (topic, partition),
+    )
+    kafka = SimpleNamespace(clients=SimpleNamespace(admin=clients), common=common)
+    jvm = SimpleNamespace(
+        java=SimpleNamespace(
+            util=SimpleNamespace(Properties=Settings, HashMap=Settings, ArrayList=Collected)
+        ),
+        org=SimpleNamespace(apache=SimpleNamespace(kafka=kafka)),
+    )
+    return Brokers(SimpleNamespace(sparkContext=SimpleNamespace(_jvm=jvm)), "h:1")
+
+
+def test_topics_by_name_and_pattern(brokers: Brokers) -> None:
+    assert brokers.topics(["a"], "b.") == {
+        "a": TopicState("id", 1),
+        "b1": TopicState("id", 2),
+        "b2": TopicState("id", 2),
+    }
+    assert set(brokers.topics(["b1"], "b1|a")) == {"a", "b1"}
+    assert set(brokers.existing(["a", "c"])) == {"a"}
+
+
+def test_missing_topics(brokers: Brokers) -> None:
+    with pytest.raises(TopicMissing, match="no topic c, d at h:1"):
+        brokers.topics(["a", "d", "c"])
+    with pytest.raises(TopicMissing, match="'b'"):
+        brokers.topics([], "b")
+
+
+def test_a_time_without_a_record(brokers: Brokers) -> None:
+    partitions = [TopicPartition("a", 0), TopicPartition("a", 4)]
+    assert brokers.at_time(partitions, 7) == {partitions[1]: 3}
+    assert brokers.latest(partitions) == {partitions[0]: -1, partitions[1]: 3}
+
+
+def test_errors_are_ours(brokers: Brokers, admin: Admin) -> None:
+    admin.names = Failing("TimeoutException")
+    with pytest.raises(BrokersAway, match="h:1 does not answer: TimeoutException: why"):
+        brokers.topics(["a"])
+    admin.offsets = Failing("UnknownTopicOrPartitionException")
+    with pytest.raises(TopicMissing, match="deleted"):
+        brokers.earliest([TopicPartition("a", 0)])
