@@ -85,7 +85,9 @@ class StreamRun:
             if query.isActive:
                 self._end_batch(query)
         except StreamingQueryException as error:
-            raise (self._failure or error) from error
+            if self._failure is None:
+                raise
+            raise self._failure from error
         finally:
             query.stop()
         self._look(query)
