@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import click
 import pytest
+import typer
 
 pytest.importorskip("pyspark", reason="needs the spark extra")
 
@@ -38,7 +38,7 @@ def options(**more: object) -> StreamOptions:
 def test_an_error_is_one_line_and_a_code(
     error: Exception, code: int, told: str, capsys: pytest.CaptureFixture[str]
 ):
-    with pytest.raises(click.exceptions.Exit) as ended, exit_codes("t", "b:1"):
+    with pytest.raises(typer.Exit) as ended, exit_codes("t", "b:1"):
         raise error
     assert ended.value.exit_code == code
     assert capsys.readouterr().err == f"highwater-spark: {told}\n"
