@@ -90,6 +90,7 @@ def _row(change: AlarmChange) -> tuple[str, str, datetime, datetime, float | Non
         "begin" if change.begins else "end",
         datetime.fromtimestamp(change.at_s, UTC),
         datetime.fromtimestamp(change.since_s, UTC),
-        change.value,
-        change.limit,
+        # Spark takes no int for a double.
+        None if change.value is None else float(change.value),
+        None if change.limit is None else float(change.limit),
     )

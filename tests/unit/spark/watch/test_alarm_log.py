@@ -68,6 +68,7 @@ def test_changes_are_rows_and_records(made: Fixture):
     assert [each.rule for each in log.add([minute(0, 11)], 0)] == ["busy"]
     (commit,) = made.table.commits
     assert commit[2][0][:2] == ("busy", "begin")
+    assert [type(value) for value in commit[2][0][4:]] == [float, float]
     assert [key for key, _ in made.sent] == ["busy"]
 
 

@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from highwater.spark.watch import rules as module
 from highwater.spark.watch.minute import Metric
 from highwater.spark.watch.rules import Absence, Change, RulesUnusable, Threshold, parse_rules
 
+EXAMPLE = Path(__file__).parents[4] / "docs" / "spark" / "rules.toml"
 
-def test_the_example_of_the_docstring():
-    text = (module.__doc__ or "").partition("\n\n")[2]
+
+@pytest.mark.parametrize(
+    "text", [(module.__doc__ or "").partition("\n\n")[2], EXAMPLE.read_text(encoding="utf-8")]
+)
+def test_the_examples(text: str):
     assert parse_rules(text) == (
         Threshold(
             name="errors", metric=Metric.ERROR_RATE, above=0.05, for_minutes=3, clear_minutes=2,
