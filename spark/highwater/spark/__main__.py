@@ -2,7 +2,7 @@
 
 import typer
 
-from highwater.spark.jobs import audit, load, report
+from highwater.spark.jobs import audit, crawlers, load, ranking, replay, report, watch
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command("load")(load.command)
@@ -10,6 +10,10 @@ app.command("audit")(audit.command)
 app.command("report")(report.command)
 # Its name while it was the only job; scripts may have it.
 app.command("access-log", hidden=True)(report.command)
+app.command("replay")(replay.command)
+app.command("watch")(watch.command)
+app.command("ranking")(ranking.command)
+app.command("crawlers")(crawlers.command)
 
 
 @app.callback()

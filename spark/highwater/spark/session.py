@@ -7,6 +7,7 @@ settings that the jobs rely on are set here.
 
 import os
 import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -104,6 +105,8 @@ def open_session(
     if not submitted:
         # Otherwise Spark looks up the machine's name and may warn about it.
         os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+        # Workers run this Python, which has our packages; PySpark's default is the path's python3.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
     for key, value in {**settings_for(jars), **(settings or {})}.items():
         builder = builder.config(key, value)

@@ -1,0 +1,1 @@
+"""Clients that ask for more than a person would, found by their sessions."""

@@ -1,0 +1,122 @@
+"""Records of a topic as requests of a web server: `access_events.AccessEvent` as columns.
+
+Columns: time, client, path, status, size_bytes, referrer_host, referrer_path, latency_ms. Records that
+are not in the format have a null time.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from highwater.model.errors import ConfigError
+from highwater.spark import access_events, combined_log
+from highwater.spark.stream_progress import OBSERVED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonFields:
+    """Names of a JSON record's fields; nested ones as `request.path`. Empty: there is none.
+
+    The time is a number of seconds or milliseconds since 1970, or text in ISO 8601.
+    """
+
+    time: str = "time"
+    client: str = "client"
+    path: str = "path"
+    status: str = "status"
+    size_bytes: str = "bytes"
+    referrer: str = "referrer"
+    latency_ms: str = "latency_ms"
+
+
+MS_FROM: Final = 100_000_000_000
+"""Numbers of times from here on are milliseconds: as seconds they would be beyond the year 5000."""
+
+
+def parse_fields(text: str) -> JsonFields:
+    """Returns the names in a text like `time=ts,latency_ms=took`. Raises ConfigError."""
+    names = [field.name for field in fields(JsonFields)]
+    pairs = [word.partition("=") for word in text.split(",") if word]
+    for name, _, _ in pairs:
+        if name not in names:
+            raise ConfigError(f"no field {name!r} of an event: {', '.join(names)}")
+    return JsonFields(**{name: value.strip() for name, _, value in pairs})
+
+
+def of_lines(records: DataFrame) -> DataFrame:
+    """Returns the events of records whose values are lines in combined log format."""
+    line = f.col("value").cast("string")
+
+    def group(number: int) -> Column:
+        return f.regexp_extract(line, access_events.LINE, number)
+
+    found = records.select(
+        group(combined_log.TIME_GROUP).alias("time"),
+        group(access_events.CLIENT_GROUP).alias("client"),
+        group(combined_log.REQUEST_GROUP).alias("request"),
+        group(combined_log.STATUS_GROUP).alias("status"),
+        group(combined_log.BYTES_GROUP).alias("size"),
+        group(access_events.REFERRER_GROUP).alias("referrer"),
+    )
+    request = f.col("request")
+    target = f.coalesce(f.try_element_at(f.split(request, " "), f.lit(2)), request)
+    size = f.expr("try_cast(nullif(size, '-') AS bigint)")
+    return found.select(
+        # Lines that do not match give an empty string, which becomes null.
+        f.try_to_timestamp(f.col("time"), f.lit(combined_log.SPARK_TIME)).alias("time"),
+        f.col("client"),
+        f.substring_index(target, "?", 1).alias("path"),
+        f.expr("try_cast(status AS int)").alias("status"),
+        f.coalesce(size, f.lit(0)).alias("size_bytes"),
+        *_referrer(f.col("referrer")),
+        f.lit(None).cast("double").alias("latency_ms"),
+    )
+
+
+def of_json(records: DataFrame, names: JsonFields) -> DataFrame:
+    """Returns the events of records whose values are JSON objects."""
+    value = f.col("value").cast("string")
+
+    def text(name: str) -> Column:
+        return f.get_json_object(value, f"$.{name}") if name else f.lit(None).cast("string")
+
+    found = records.select(
+        text(names.time).alias("time"),
+        text(names.client).alias("client"),
+        text(names.path).alias("path"),
+        text(names.status).alias("status"),
+        text(names.size_bytes).alias("size"),
+        text(names.referrer).alias("referrer"),
+        text(names.latency_ms).alias("latency"),
+    )
+    number = f.expr("try_cast(time AS double)")
+    seconds = f.when(f.abs(number) >= MS_FROM, number / 1000).otherwise(number)
+    return found.select(
+        f.coalesce(f.timestamp_millis(f.round(seconds * 1000).cast("bigint")),
+                   f.expr("try_cast(time AS timestamp)")).alias("time"),
+        f.coalesce("client", f.lit("")).alias("client"),
+        f.substring_index(f.coalesce("path", f.lit("")), "?", 1).alias("path"),
+        f.coalesce(f.expr("try_cast(status AS int)"), f.lit(0)).alias("status"),
+        f.coalesce(f.expr("try_cast(size AS bigint)"), f.lit(0)).alias("size_bytes"),
+        *_referrer(f.coalesce("referrer", f.lit(""))),
+        f.expr("try_cast(latency AS double)").alias("latency_ms"),
+    )  # fmt: skip
+
+
+def of_records(records: DataFrame, names: JsonFields | None) -> DataFrame:
+    """Returns the events, of JSON with these names or of lines; others are counted and left out."""
+    events = of_lines(records) if names is None else of_json(records, names)
+    lost = f.count(f.when(f.col("time").isNull(), 1))
+    counted = events.observe(OBSERVED, f.count("*").alias("records"), lost.alias("unparsed"))
+    return counted.where(f.col("time").isNotNull())
+
+
+def _referrer(referrer: Column) -> tuple[Column, Column]:
+    host = f.regexp_extract(referrer, access_events.REFERRER, 1)
+    path = f.regexp_extract(referrer, access_events.REFERRER, 2)
+    return (
+        host.alias("referrer_host"),
+        f.when(host == "", "").when(path == "", "/").otherwise(path).alias("referrer_path"),
+    )

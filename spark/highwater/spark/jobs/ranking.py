@@ -1,0 +1,106 @@
+"""Items by views and click-through over sliding windows, from a topic with a web server's requests.
+
+    highwater-spark ranking --topic access_log --checkpoint state/ranking --table tables/ranking \
+        --board-topic ranking --window '1 hour' --slide '10 minutes' --site www.example.com
+
+The table has every rank of every window once. The topic has one key for each rank, whose latest value
+is that of the newest window. Exit codes are those of `stream_command`.
+"""
+
+from typing import Annotated, Any, Final
+
+import typer
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from highwater.spark.durations import parse_duration
+from highwater.spark.jobs import stream_command as shared
+from highwater.spark.jobs.stream_command import StreamJob, StreamOptions
+from highwater.spark.ranking import board, windows
+from highwater.spark.ranking.windows import RankingOptions
+from highwater.spark.tables import TableFormat
+from highwater.spark.topic_admin import COMPACTED, TopicAdmin
+from highwater.spark.topic_sink import TopicSink, send_pairs
+
+TOP_DEFAULT: Final = 10
+TOP_MAX: Final = 10_000
+
+
+def rank(
+    job: StreamJob, options: RankingOptions, *, table_path: str, board_topic: str | None
+) -> None:
+    """Runs until the stream ends."""
+    table = job.table(table_path)
+
+    def batch(rows: DataFrame, number: int) -> None:
+        first = windows.first(rows, options.top)
+        if board_topic is not None:
+            # Before the commit: killed in between, the batch sends them again.
+            sink = TopicSink(bootstrap=job.options.bootstrap, topic=board_topic)
+            send_pairs(job.spark, board.records(newest(first), options.top), sink)
+        table.commit(first, writer=job.writer, version=number, note="")
+
+    job.run(windows.counts(job.events(), options), batch)
+
+
+def newest(first: DataFrame) -> list[board.Place]:
+    """Returns the ranks of the newest window, of a batch that may close many."""
+    start = first.agg(f.max("window_start").alias("newest"))
+    found: list[Any] = (
+        first.join(f.broadcast(start), f.col("window_start") == f.col("newest"))
+        # Collect seconds: PySpark converts timestamps to the machine's local time.
+        .select(
+            f.unix_seconds("window_start").alias("window_start_s"),
+            f.unix_seconds("window_end").alias("window_end_s"),
+            "rank", "item", "views", "clicks", "click_through",
+        )
+        .collect()
+    )  # fmt: skip
+    return [board.Place(**row.asDict()) for row in found]
+
+
+def command(
+    *,
+    bootstrap: shared.Bootstrap = "127.0.0.1:9092",
+    topic: shared.Topic = "access_log",
+    checkpoint: shared.Checkpoint = "",
+    table: Annotated[str, typer.Option(help="Table of ranks.")] = "ranking",
+    board_topic: Annotated[
+        str | None, typer.Option(help="Compacted topic; it is made if it is missing.")
+    ] = None,
+    window: Annotated[str, typer.Option(help="Length of a window.")] = "1 hour",
+    slide: Annotated[str, typer.Option(help="Between the starts of windows.")] = "10 minutes",
+    top: Annotated[int, typer.Option(help="Ranks.", min=1, max=TOP_MAX)] = TOP_DEFAULT,
+    items: Annotated[str, typer.Option(help="Expression that finds paths to rank.")] = "^/",
+    site: Annotated[
+        list[str] | None, typer.Option(help="Host whose referrers are clicks; may be repeated.")
+    ] = None,
+    table_format: shared.Format = TableFormat.DELTA,
+    starting: shared.From = "earliest",
+    late: shared.Late = "10 minutes",
+    max_offsets_per_batch: shared.OffsetsPerBatch = shared.OFFSETS_PER_BATCH,
+    every: shared.Every = 10,
+    once: shared.Once = False,
+    json_fields: shared.JsonNames = None,
+    as_json: shared.AsJson = False,
+    jars: shared.Jars = None,
+) -> None:
+    """Ranks items by views and click-through over sliding windows."""
+    options = StreamOptions(
+        bootstrap=bootstrap, topic=topic, checkpoint=checkpoint, table_format=table_format,
+        starting=starting, offsets_per_batch=max_offsets_per_batch, every_s=every, once=once,
+        json_fields=json_fields, as_json=as_json, jars=jars,
+    )  # fmt: skip
+    with shared.exit_codes(topic, bootstrap):
+        ranked = RankingOptions(
+            window_s=parse_duration(window, "--window"), slide_s=parse_duration(slide, "--slide"),
+            late_s=parse_duration(late, "--late"), top=top, items=items, sites=tuple(site or ()),
+        )  # fmt: skip
+        if board_topic is not None:
+            TopicAdmin(bootstrap).ensure(board_topic, partitions=1, configs=COMPACTED)
+        with shared.started("ranking", options) as job:
+            rank(job, ranked, table_path=table, board_topic=board_topic)
+
+
+if __name__ == "__main__":
+    typer.run(command)

@@ -1,0 +1,187 @@
+"""What the commands of streaming jobs share: options, the start, progress, and how they end.
+
+Exit codes are those of `ending`: 0 the work of `--once` is done, or SIGTERM or SIGINT ended the job after its
+batch; 2 an option, a file or the checkpoint is wrong; 3 records were gone before they were read; 4 the stream failed;
+75 the cluster is away, or another process has the checkpoint.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from highwater.model.errors import HighwaterError, UsageError
+from highwater.spark import checkpoint
+from highwater.spark.ending import EXIT_GONE, exit_code
+from highwater.spark.events import JsonFields, of_records, parse_fields
+from highwater.spark.session import open_session
+from highwater.spark.stop_signals import StopSignals
+from highwater.spark.stream_errors import RecordsGone, explain
+from highwater.spark.stream_progress import StreamProgress, describe
+from highwater.spark.stream_run import RunOptions, StreamRun
+from highwater.spark.stream_source import StreamSource, parse_starting, read_stream
+from highwater.spark.tables import Table, TableFormat, open_table
+from highwater.spark.tables.hadoop_files import HadoopFiles
+from highwater.spark.tables.local_lock import hold
+from highwater.spark.topic_admin import TopicAdmin, TopicIdentity
+
+OFFSETS_PER_BATCH: Final = 1_000_000
+"""Some 250 MB of log lines: a batch that a small machine computes within a minute."""
+
+STREAM_SETTINGS: Final[Mapping[str, str]] = {
+    # A batch that hangs does not hold the end of the job up for ever, as by default.
+    "spark.sql.streaming.stopTimeout": "60s",
+}
+
+Bootstrap = Annotated[str, typer.Option(help="host:port of any broker.")]
+Topic = Annotated[str, typer.Option(help="The topic with the requests.")]
+Checkpoint = Annotated[
+    str, typer.Option(help="Directory that says how far the stream is; the job goes on from it.")
+]
+Format = Annotated[TableFormat, typer.Option("--format", help="Of tables.")]
+From = Annotated[
+    str, typer.Option("--from", help="earliest, latest or a time (ISO); at the first start only.")
+]
+Late = Annotated[str, typer.Option(help="How late requests may come, as '10 minutes'.")]
+OffsetsPerBatch = Annotated[
+    int, typer.Option("--max-offsets-per-batch", help="Records of a batch at most.", min=1)
+]
+Every = Annotated[float, typer.Option(help="Seconds between batches at least.", min=0)]
+Once = Annotated[bool, typer.Option("--once", help="Read what is there, and end.")]
+JsonNames = Annotated[
+    str | None,
+    typer.Option("--json-fields", help="Values are JSON; time=ts,latency_ms=took name its fields."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Tell everything as JSON lines.")]
+Jars = Annotated[
+    Path | None, typer.Option(help="Directory of the connector's jars.", file_okay=False)
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOptions:
+    """The options that every streaming job has, as given."""
+
+    bootstrap: str
+    topic: str
+    checkpoint: str
+    table_format: TableFormat
+    starting: str
+    offsets_per_batch: int
+    every_s: float
+    once: bool
+    json_fields: str | None
+    as_json: bool
+    jars: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamJob:
+    """A job that has started: its session and checkpoint, whose `writer` its tables know."""
+
+    spark: SparkSession
+    name: str
+    options: StreamOptions
+    writer: str
+    source: StreamSource
+    names: JsonFields | None
+    stop: StopSignals
+
+    def events(self) -> DataFrame:
+        """Returns the stream of requests."""
+        return of_records(read_stream(self.spark, self.source), self.names)
+
+    def table(self, path: str) -> Table:
+        """Returns the table at a path, in the chosen format."""
+        return open_table(self.spark, self.options.table_format, path)
+
+    def say(self, document: dict[str, Any], line: str) -> None:
+        """Tells something: JSON lines on standard output, text on standard error."""
+        as_json = self.options.as_json
+        typer.echo(json.dumps(document) if as_json else line, err=not as_json)
+
+    def run(
+        self,
+        frame: DataFrame,
+        sink: Callable[[DataFrame, int], None],
+        *,
+        output_mode: str = "append",
+        idle: Callable[[float], None] = lambda _: None,
+    ) -> None:
+        """Runs the query until it ends."""
+        run = StreamRun(
+            RunOptions(
+                name=self.name,
+                checkpoint=f"{self.options.checkpoint.rstrip('/')}/{checkpoint.STREAM}",
+                once=self.options.once,
+                every_s=self.options.every_s,
+                output_mode=output_mode,
+            ),
+            sink,
+            stopping=self.stop.asked,
+            tell=self._tell,
+            idle=idle,
+        )
+        run.run(frame)
+
+    def _tell(self, progress: StreamProgress) -> None:
+        self.say({"progress": asdict(progress)}, describe(progress))
+
+
+@contextmanager
+def exit_codes(topic: str, bootstrap: str) -> Iterator[None]:
+    """Tells an error in one line, and ends the command with its code."""
+    try:
+        yield
+    except (HighwaterError, PySparkException, Py4JError, OSError) as error:
+        told = explain(error, topic=topic, bootstrap=bootstrap)
+        typer.echo(f"highwater-spark: {told}", err=True)
+        code = EXIT_GONE if isinstance(told, RecordsGone) else exit_code(told)
+        raise typer.Exit(code) from error
+
+
+@contextmanager
+def started(
+    name: str, options: StreamOptions, *, identify: Callable[[], TopicIdentity] | None = None
+) -> Iterator[StreamJob]:
+    """Starts a job called `name` and stops its session in the end. Raises HighwaterError.
+
+    What can be wrong without Spark is looked at before Spark starts.
+    """
+    source = StreamSource(
+        bootstrap=options.bootstrap,
+        topic=options.topic,
+        starting=parse_starting(options.starting),
+        offsets_per_batch=options.offsets_per_batch,
+    )
+    names = None if options.json_fields is None else parse_fields(options.json_fields)
+    if not options.checkpoint:
+        raise UsageError("--checkpoint is needed: a directory of the job's own")
+    who = TopicAdmin(options.bootstrap).identify(options.topic) if identify is None else identify()
+    spark = open_session(
+        f"{name} {options.topic}", jars_directory=options.jars, settings=STREAM_SETTINGS
+    )
+    # PySpark takes SIGINT when it starts; ours come behind it.
+    stop = StopSignals()
+    try:
+        with hold(options.checkpoint, "stream"):
+            files = HadoopFiles(spark, options.checkpoint)
+            mark = checkpoint.claim(files, options.checkpoint, name, who)
+            yield StreamJob(
+                spark=spark,
+                name=name,
+                options=options,
+                writer=mark.writer,
+                source=source,
+                names=names,
+                stop=stop,
+            )
+    finally:
+        spark.stop()

@@ -1,0 +1,124 @@
+"""Traffic by minute, and alarms by rules, from a topic with a web server's requests.
+
+    highwater-spark watch --topic access_log --checkpoint state/watch --rules rules.toml \
+        --minutes tables/minutes --alarms tables/alarms --alarm-topic alarms
+
+Tables have every row once. The topic has every change of an alarm at least once, in order within a
+rule, which is the key. Exit codes are those of `stream_command`.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pyspark.sql import DataFrame
+
+from highwater.model.errors import UsageError
+from highwater.spark.durations import parse_duration
+from highwater.spark.jobs import stream_command as shared
+from highwater.spark.jobs.stream_command import StreamJob, StreamOptions
+from highwater.spark.tables import TableFormat
+from highwater.spark.topic_admin import TopicAdmin
+from highwater.spark.topic_sink import TopicSink
+from highwater.spark.watch import traffic
+from highwater.spark.watch.alarm_log import AlarmLog
+from highwater.spark.watch.alarms import AlarmChange
+from highwater.spark.watch.rules import Rule, parse_rules
+from highwater.spark.watch.state_text import to_value
+
+
+def watch(
+    job: StreamJob,
+    *,
+    late_s: int,
+    minutes_path: str,
+    alarms_path: str,
+    rules: tuple[Rule, ...],
+    alarm_topic: str | None,
+) -> None:
+    """Runs until the stream ends."""
+    minutes = job.table(minutes_path)
+    sink = (
+        None
+        if alarm_topic is None
+        else TopicSink(bootstrap=job.options.bootstrap, topic=alarm_topic)
+    )
+    log = AlarmLog(job.spark, job.table(alarms_path), job.writer, rules, sink)
+
+    def tell(changes: list[AlarmChange]) -> None:
+        for change in changes:
+            job.say({"alarm": change.rule, "value": to_value(change)}, describe(change))
+
+    def batch(rows: DataFrame, number: int) -> None:
+        minutes.commit(rows, writer=job.writer, version=number, note="")
+        tell(log.add(traffic.collect(rows), number))
+
+    def idle(idle_s: float) -> None:
+        tell(log.tick(idle_s))
+
+    def nothing(_: float) -> None:
+        """With --once the end of the data says nothing about absence."""
+
+    on_idle: Callable[[float], None] = nothing if job.options.once else idle
+    job.run(traffic.by_minute(job.events(), late_s=late_s), batch, idle=on_idle)
+
+
+def describe(change: AlarmChange) -> str:
+    """Returns one line for a person."""
+    what = "ALARM" if change.begins else "ended"
+    if change.value is None or change.limit is None:
+        return f"{what} {change.rule}: its rule is gone"
+    return f"{what} {change.rule}: {change.value:g}, limit {change.limit:g}"
+
+
+def read_rules(path: Path | None) -> tuple[Rule, ...]:
+    """Returns the rules of a file, none without one. Raises UsageError."""
+    if path is None:
+        return ()
+    try:
+        return parse_rules(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {error}") from error
+
+
+def command(
+    *,
+    bootstrap: shared.Bootstrap = "127.0.0.1:9092",
+    topic: shared.Topic = "access_log",
+    checkpoint: shared.Checkpoint = "",
+    minutes: Annotated[str, typer.Option(help="Table of minutes.")] = "watch_minutes",
+    alarms: Annotated[str, typer.Option(help="Table of alarms.")] = "watch_alarms",
+    rules: Annotated[Path | None, typer.Option(help="TOML file of rules.")] = None,
+    alarm_topic: Annotated[
+        str | None, typer.Option(help="Topic of alarms; it is made if it is missing.")
+    ] = None,
+    table_format: shared.Format = TableFormat.DELTA,
+    starting: shared.From = "earliest",
+    late: shared.Late = "10 minutes",
+    max_offsets_per_batch: shared.OffsetsPerBatch = shared.OFFSETS_PER_BATCH,
+    every: shared.Every = 10,
+    once: shared.Once = False,
+    json_fields: shared.JsonNames = None,
+    as_json: shared.AsJson = False,
+    jars: shared.Jars = None,
+) -> None:
+    """Watches a topic with requests: traffic by minute, and alarms that begin and end."""
+    options = StreamOptions(
+        bootstrap=bootstrap, topic=topic, checkpoint=checkpoint, table_format=table_format,
+        starting=starting, offsets_per_batch=max_offsets_per_batch, every_s=every, once=once,
+        json_fields=json_fields, as_json=as_json, jars=jars,
+    )  # fmt: skip
+    with shared.exit_codes(topic, bootstrap):
+        known, late_s = read_rules(rules), parse_duration(late, "--late")
+        if alarm_topic is not None:
+            TopicAdmin(bootstrap).ensure(alarm_topic, partitions=1, configs={})
+        with shared.started("watch", options) as job:
+            watch(
+                job, late_s=late_s, minutes_path=minutes, alarms_path=alarms, rules=known,
+                alarm_topic=alarm_topic,
+            )  # fmt: skip
+
+
+if __name__ == "__main__":
+    typer.run(command)

@@ -1,0 +1,1 @@
+"""Items ranked by their counts over sliding windows."""

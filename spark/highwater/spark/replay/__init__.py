@@ -1,0 +1,1 @@
+"""An access log sent into a topic: which lines at which times, and how fast."""

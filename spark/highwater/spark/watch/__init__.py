@@ -1,0 +1,1 @@
+"""Operational monitoring: traffic by minute, and alarms by rules."""

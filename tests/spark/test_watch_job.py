@@ -1,0 +1,160 @@
+"""The watch job on a real broker: minutes and alarms equal to what plain Python computes."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the spark extra")
+
+from pyspark.sql import functions as f
+
+from highwater.spark.jobs.watch import watch
+from highwater.spark.tables import open_table
+from highwater.spark.watch.alarms import AlarmState, advance
+from highwater.spark.watch.minute import Minute
+from highwater.spark.watch.rules import parse_rules
+from highwater.spark.watch.state_text import to_value
+from highwater.spark.watch.traffic import collect
+from tests.conformance.topics import make_topic, unique_name
+from tests.support.cluster import Cluster
+from tests.support.stream_jobs import (
+    command,
+    commits,
+    finish,
+    make_job,
+    minutes_of,
+    read_all,
+    sample_events,
+    start_and_kill,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+LATE_S = 24 * 3600
+RULES = """
+[[rule]]
+name = "busy"
+kind = "threshold"
+metric = "requests"
+above = 125
+
+[[rule]]
+name = "missing pages"
+kind = "threshold"
+metric = "client_error_rate"
+above = 0.03
+for_minutes = 2
+clear_minutes = 2
+
+[[rule]]
+name = "silence"
+kind = "absence"
+minutes = 59
+"""
+
+
+def assert_right(spark: SparkSession, tmp_path: Path) -> list[str]:
+    """Compares both tables with the file, to the row; returns the changes of alarms."""
+    minutes = minutes_of(sample_events(), late_s=LATE_S)
+    assert len(minutes) > 40
+    table = open_table(spark, "delta", str(tmp_path / "minutes"))
+    assert collect(table.read()) == minutes
+    _, changes = advance(parse_rules(RULES), AlarmState(), minutes)
+    rows = (
+        open_table(spark, "delta", str(tmp_path / "alarms"))
+        .read()
+        .select("rule", "state", f.unix_seconds("at").alias("at"), "value")
+        .collect()
+    )
+    assert sorted(map(tuple, rows)) == sorted(
+        (each.rule, "begin" if each.begins else "end", each.at_s, each.value) for each in changes
+    )
+    assert {each.rule for each in changes} == {"busy", "missing pages", "silence"}
+    return [to_value(each) for each in changes]
+
+
+def test_minutes_and_alarms_of_the_sample(
+    cluster: Cluster, spark: SparkSession, sample_topic: str, tmp_path: Path
+) -> None:
+    alarm_topic = make_topic(cluster.bootstrap, unique_name("alarms"))
+    job = make_job(
+        spark, cluster.bootstrap, sample_topic, tmp_path / "state", "watch", offsets_per_batch=4000
+    )
+    watch(
+        job,
+        late_s=LATE_S,
+        minutes_path=str(tmp_path / "minutes"),
+        alarms_path=str(tmp_path / "alarms"),
+        rules=parse_rules(RULES),
+        alarm_topic=alarm_topic,
+    )
+    changes = assert_right(spark, tmp_path)
+    assert [value for _, value in read_all(cluster.bootstrap, alarm_topic)] == changes
+
+
+@pytest.mark.full
+def test_latency_of_json_records_and_late_ones(
+    cluster: Cluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    from tests.spark.test_access_log_job import send
+
+    topic = make_topic(cluster.bootstrap, unique_name("json"))
+    start = int(datetime(2024, 1, 2, tzinfo=UTC).timestamp())
+
+    def record(time_s: int, took: float) -> bytes:
+        return json.dumps({"ts": time_s, "status": 200, "t": {"took": took}}).encode()
+
+    send(cluster, topic, [record(start + each, each) for each in range(60)])
+    send(cluster, topic, [b"garbage", record(start + 600, 1)])
+
+    def run() -> list[Minute]:
+        job = make_job(
+            spark, cluster.bootstrap, topic, tmp_path / "state", "watch", offsets_per_batch=1000,
+            json_fields="time=ts,latency_ms=t.took",
+        )  # fmt: skip
+        watch(
+            job, late_s=60, minutes_path=str(tmp_path / "minutes"),
+            alarms_path=str(tmp_path / "alarms"), rules=(), alarm_topic=None,
+        )  # fmt: skip
+        return collect(open_table(spark, "delta", str(tmp_path / "minutes")).read())
+
+    (minute,) = run()
+    assert (minute.start_s, minute.requests) == (start, 60)
+    assert (minute.latency_p50, minute.latency_p95, minute.latency_p99) == (29, 56, 59)
+    # Too late for the minute that is closed, not for the one that is open.
+    send(cluster, topic, [record(start + 30, 99), record(start + 590, 7), record(start + 900, 1)])
+    assert [(each.start_s - start, each.requests) for each in run()] == [
+        (0, 60),
+        (540, 1),
+        (600, 1),
+    ]
+
+
+def test_killed_in_a_batch_every_row_is_there_once(
+    cluster: Cluster, spark: SparkSession, sample_topic: str, tmp_path: Path
+) -> None:
+    rules = tmp_path / "rules.toml"
+    rules.write_text(RULES)
+    alarm_topic = make_topic(cluster.bootstrap, unique_name("alarms"))
+    arguments = command(
+        "watch", "--bootstrap", cluster.bootstrap, "--topic", sample_topic, "--late", "1 day",
+        "--checkpoint", str(tmp_path / "state"), "--minutes", str(tmp_path / "minutes"),
+        "--alarms", str(tmp_path / "alarms"), "--rules", str(rules), "--alarm-topic", alarm_topic,
+        "--max-offsets-per-batch", "3000", "--every", "0",
+    )  # fmt: skip
+    # The minutes of the third batch are committed, its alarms are on their way.
+    start_and_kill(arguments, lambda: commits(tmp_path / "minutes") >= 3, tmp_path / "log")
+    done = finish([*arguments, "--once"])
+    assert done.returncode == 0, done.stderr[-3000:]
+    changes = assert_right(spark, tmp_path)
+    # Changes of the batch that was killed may have come twice.
+    values = [value for _, value in read_all(cluster.bootstrap, alarm_topic)]
+    assert list(dict.fromkeys(values)) == changes
