@@ -368,7 +368,6 @@ class PartitionReplica(ReplicaRole):
         """
         core = self.core
         asked_epoch = asked.current_leader_epoch
-        # Two calls, not one of a chosen method, which would be bound first.
         refused = core.refuse_read(asked_epoch) if follower_may else core.refuse_fetch(asked_epoch)
         if refused:
             return self._refused(refused)
@@ -393,8 +392,7 @@ class PartitionReplica(ReplicaRole):
             # An earlier leader may have returned a higher one, and it must not go back (KIP-207).
             return FetchedPartition(ErrorCode.OFFSET_NOT_AVAILABLE)
         if offset >= readable_end or (max_bytes <= 0 and not first):
-            # While the last stable offset is not known, no offset lies before it.
-            if committed and not transactions.is_known(high_watermark):
+            if committed and not transactions.is_known(high_watermark):  # Then none is stable.
                 return FetchedPartition(ErrorCode.OFFSET_NOT_AVAILABLE)
             return result
         asked_bytes = asked.max_bytes
