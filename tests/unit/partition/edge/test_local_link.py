@@ -20,6 +20,16 @@ class Coordinator:
         self.submit, self.cancel = self.submitted.append, self.cancelled.append
 
 
+def log_dirs_of(node, directory):
+    return LogDirRequests(
+        [directory],
+        replicas=lambda _: node.plane.replicas.values(),
+        is_online=lambda _: True,
+        find=lambda _: None,
+        prefer=lambda *_: None,
+    )
+
+
 async def test_everything_reaches_the_node(tmp_path):
     node = Node(tmp_path)
     replica = node.add()
@@ -28,13 +38,7 @@ async def test_everything_reaches_the_node(tmp_path):
         1,
         plane=node.plane,
         queries=OffsetQueries(node.plane, node._log_failed),
-        log_dirs=LogDirRequests(
-            [tmp_path],
-            replicas=lambda _: node.plane.replicas.values(),
-            is_online=lambda _: True,
-            find=lambda _: None,
-            prefer=lambda *_: None,
-        ),
+        log_dirs=log_dirs_of(node, tmp_path),
         loggers=LoggerQueries(silent_logger()),
         coordinator=coordinator,
         schedule=due.append,
@@ -104,13 +108,7 @@ async def test_a_sink_that_raises_fails_neither_the_replica_nor_other_sinks(tmp_
         1,
         plane=node.plane,
         queries=OffsetQueries(node.plane, node._log_failed),
-        log_dirs=LogDirRequests(
-            [tmp_path],
-            replicas=lambda _: node.plane.replicas.values(),
-            is_online=lambda _: True,
-            find=lambda _: None,
-            prefer=lambda *_: None,
-        ),
+        log_dirs=log_dirs_of(node, tmp_path),
         loggers=LoggerQueries(silent_logger()),
         coordinator=Coordinator(),
         schedule=due.append,
