@@ -18,7 +18,7 @@ TRANSACTIONAL_BUGS = (
     ),
     _bug(
         name="takes-late-markers",
-        seed=33,
+        seed=11,
         producer_states=bugs.TakesLateMarkers,
         source="R21, KIP-890",
     ),
@@ -55,7 +55,7 @@ TRANSACTIONAL_BUGS = (
     ),
     _bug(
         name="answers-before-the-decision",
-        seed=1,
+        seed=0,
         coordinator=bugs.AnswersAtOnce,
         source="R10, R21: fencing that is lost with a leader",
     ),
@@ -73,7 +73,7 @@ TRANSACTIONAL_BUGS = (
     ),
     _bug(
         name="forgets-fencing",
-        seed=4,
+        seed=8,
         coordinator=bugs.with_shard(bugs.ForgetsFencing),
         source="R10, KIP-98",
     ),
