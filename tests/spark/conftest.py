@@ -70,7 +70,13 @@ def sample_topic(cluster: Cluster) -> str:
     from highwater.spark.replay.sample import read_sample
     from highwater.spark.replay.sender import Sender
 
-    topic = make_topic(cluster.bootstrap, unique_name("sample-stream"), partitions=3)
+    topic = make_topic(
+        cluster.bootstrap,
+        unique_name("sample-stream"),
+        partitions=3,
+        # Retention counts from the records' own times, which are of 2015.
+        configs={"retention.ms": "-1"},
+    )
     lines = read_sample(SAMPLE.read_text(encoding="utf-8").splitlines(), "sample")
     sent = Sender(cluster.bootstrap, topic, compression="lz4", keyed=True).send_all(
         lines, Pace(first_ms=0, speed=None), stopping=lambda: False, tell=lambda _: None

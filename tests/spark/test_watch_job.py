@@ -104,7 +104,7 @@ def test_minutes_and_alarms_of_the_sample(
 def test_latency_of_json_records_and_late_ones(
     cluster: Cluster, spark: SparkSession, tmp_path: Path
 ) -> None:
-    from tests.spark.test_access_log_job import send
+    from tests.spark.test_report_job import send
 
     topic = make_topic(cluster.bootstrap, unique_name("json"))
     start = int(datetime(2024, 1, 2, tzinfo=UTC).timestamp())
