@@ -138,6 +138,7 @@ def test_latency_of_json_records_and_late_ones(
     ]
 
 
+@pytest.mark.full
 def test_killed_in_a_batch_every_row_is_there_once(
     cluster: Cluster, spark: SparkSession, sample_topic: str, tmp_path: Path
 ) -> None:
