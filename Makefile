@@ -157,7 +157,7 @@ check: static ## under 3 minutes: lint, generated code, style rules, unit tests
 	$(PYTEST) tests/tidy tests/unit tests/sim -q -n 2 -m "not full and not slow and not etcd and not java" $(ARGS)
 
 .PHONY: test
-test: ready ## some 40 minutes: at least one case of everything
+test: ready ## some 35 minutes: at least one case of everything
 	$(PYTEST) $(QUICK) -n 2 --dist worksteal -q -m "not full and not bench" $(ARGS) $(OR_NOTHING)
 	$(PYTEST) $(ALONE) -n 2 --dist worksteal -q -m "not full and not bench" $(ARGS) $(OR_NOTHING)
 	$(PYTEST) $(OTHERS) -q -m "not full and not bench" --fuzz-frames $(FUZZ_FRAMES) --flood-seconds $(FLOOD_SECONDS) $(ARGS) $(OR_NOTHING)

@@ -116,6 +116,8 @@ class Session:
         """
         row = Row(workload)
         peers = [peer for peer in self._peers if _runs(peer, workload)]
+        if not peers:
+            return row
         _check_disk()
         for peer in peers:
             self._guard(row, peer, partial(self._prepare, workload, peer))
