@@ -11,7 +11,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from highwater.model.errors import ConfigError
-from highwater.spark import access_events, combined_log
+from highwater.spark import access_events
+from highwater.spark.combined_log_columns import LineColumns
 from highwater.spark.stream_progress import OBSERVED
 
 
@@ -47,30 +48,14 @@ def parse_fields(text: str) -> JsonFields:
 
 def of_lines(records: DataFrame) -> DataFrame:
     """Returns the events of records whose values are lines in combined log format."""
-    line = f.col("value").cast("string")
-
-    def group(number: int) -> Column:
-        return f.regexp_extract(line, access_events.LINE, number)
-
-    found = records.select(
-        group(combined_log.TIME_GROUP).alias("time"),
-        group(access_events.CLIENT_GROUP).alias("client"),
-        group(combined_log.REQUEST_GROUP).alias("request"),
-        group(combined_log.STATUS_GROUP).alias("status"),
-        group(combined_log.BYTES_GROUP).alias("size"),
-        group(access_events.REFERRER_GROUP).alias("referrer"),
-    )
-    request = f.col("request")
-    target = f.coalesce(f.try_element_at(f.split(request, " "), f.lit(2)), request)
-    size = f.expr("try_cast(nullif(size, '-') AS bigint)")
-    return found.select(
-        # Lines that do not match give an empty string, which becomes null.
-        f.try_to_timestamp(f.col("time"), f.lit(combined_log.SPARK_TIME)).alias("time"),
-        f.col("client"),
-        f.substring_index(target, "?", 1).alias("path"),
-        f.expr("try_cast(status AS int)").alias("status"),
-        f.coalesce(size, f.lit(0)).alias("size_bytes"),
-        *_referrer(f.col("referrer")),
+    columns = LineColumns(f.col("value").cast("string"), access_events.LINE)
+    return records.select(
+        columns.time.alias("time"),
+        columns.group(access_events.CLIENT_GROUP).alias("client"),
+        columns.path.alias("path"),
+        columns.status.alias("status"),
+        columns.size_bytes.alias("size_bytes"),
+        *_referrer(columns.group(access_events.REFERRER_GROUP)),
         f.lit(None).cast("double").alias("latency_ms"),
     )
 

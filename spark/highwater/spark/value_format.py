@@ -18,6 +18,7 @@ from pyspark.sql.types import DataType, StringType, StructType
 
 from highwater.model.errors import UsageError
 from highwater.spark import combined_log
+from highwater.spark.combined_log_columns import LineColumns
 
 _CORRUPT: Final = "_corrupt"
 """Where Spark's readers of JSON and CSV put a text that does not fit; gone from the result."""
@@ -157,26 +158,17 @@ def _avro(value: Column, schema: str) -> Parsed:
 
 
 def _combined_log(value: Column, _: str) -> Parsed:
-    line = value.cast("string")
-
-    def group(number: int) -> Column:
-        return f.regexp_extract(line, combined_log.LINE, number)
-
-    request = group(combined_log.REQUEST_GROUP)
-    words = f.split(request, " ")
-    size = group(combined_log.BYTES_GROUP)
-    time = f.try_to_timestamp(group(combined_log.TIME_GROUP), f.lit(combined_log.SPARK_TIME))
+    columns = LineColumns(value.cast("string"))
+    time = columns.time
     fields = f.struct(
-        group(combined_log.HOST_GROUP).alias("host"),
-        group(combined_log.USER_GROUP).alias("user"),
+        columns.group(combined_log.HOST_GROUP).alias("host"),
+        columns.group(combined_log.USER_GROUP).alias("user"),
         time.alias("time"),
-        request.alias("request"),
-        f.substring_index(f.coalesce(f.try_element_at(words, f.lit(2)), request), "?", 1).alias(
-            "path"
-        ),
-        group(combined_log.STATUS_GROUP).try_cast("int").alias("status"),
-        f.coalesce(size.try_cast("bigint"), f.lit(0)).alias("size_bytes"),
-        line.alias("line"),
+        columns.request.alias("request"),
+        columns.path.alias("path"),
+        columns.status.alias("status"),
+        columns.size_bytes.alias("size_bytes"),
+        columns.line.alias("line"),
     )
     return Parsed(
         value=f.when(value.isNotNull(), fields),

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from highwater.model.errors import EXIT_USAGE, UsageError
-from highwater.spark import combined_log, report, report_views
+from highwater.spark import report, report_views
+from highwater.spark.combined_log_columns import LineColumns
 from highwater.spark.session import open_session
 from highwater.spark.topic import TopicSource, read_topic
 
@@ -40,26 +41,12 @@ class Tables:
 
 def parse_lines(records: DataFrame) -> DataFrame:
     """Returns time (null if a line is not in the format), path, status and size_bytes."""
-    line = f.col("value").cast("string")
-
-    def group(number: int) -> Column:
-        return f.regexp_extract(line, combined_log.LINE, number)
-
-    fields = records.select(
-        group(combined_log.TIME_GROUP).alias("time"),
-        group(combined_log.REQUEST_GROUP).alias("request"),
-        group(combined_log.STATUS_GROUP).alias("status"),
-        group(combined_log.BYTES_GROUP).alias("size"),
-    )
-    request = f.col("request")
-    target = f.coalesce(f.try_element_at(f.split(request, " "), f.lit(2)), request)
-    size = f.expr("try_cast(nullif(size, '-') AS bigint)")
-    return fields.select(
-        # Lines that do not match give an empty string, which becomes null.
-        f.try_to_timestamp(f.col("time"), f.lit(combined_log.SPARK_TIME)).alias("time"),
-        f.substring_index(target, "?", 1).alias("path"),
-        f.expr("try_cast(status AS int)").alias("status"),
-        f.coalesce(size, f.lit(0)).alias("size_bytes"),
+    columns = LineColumns(f.col("value").cast("string"))
+    return records.select(
+        columns.time.alias("time"),
+        columns.path.alias("path"),
+        columns.status.alias("status"),
+        columns.size_bytes.alias("size_bytes"),
     )
 
 
