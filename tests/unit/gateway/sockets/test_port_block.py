@@ -235,10 +235,11 @@ async def test_it_does_not_start_without_its_node_s_port(w):
 
 async def test_another_process_takes_the_shared_ports_over(w):
     both = image(3, 1, 2)
-    _, first = await w.opened(1, both)
+    gone, first = await w.opened(1, both)
     _, second = await w.opened(2, both)
     assert first.ports == {1: P + 1, None: P, 3: P + 3}
     assert second.ports == {2: P + 2}
+    gone.close()  # A block that lived on would take the port again.
     first.die()
     await until(lambda: second.ports == {2: P + 2, None: P, 3: P + 3})
 
@@ -248,10 +249,11 @@ async def test_at_its_start_a_process_leaves_the_bootstrap_port_to_another(w):
     _, second = await w.opened(2, both, bootstrap_wait_s=60)
     await asyncio.sleep(0.05)
     assert second.ports == {2: P + 2, 3: P + 3}
-    _, first = await w.opened(1, both)
+    gone, first = await w.opened(1, both)
     assert first.ports == {1: P + 1, None: P}
     refused = second.refused
     await until(lambda: second.refused > refused)  # Now it knows that another one has been first.
+    gone.close()  # A block that lived on would take the port again.
     first.die()
     await until(lambda: second.ports.get(None) == P)
 

@@ -1,10 +1,10 @@
 """The ports of one listener of a gateway: its block is the bootstrap port P, and P + n for every node n.
 
-Node ids behind a block begin with 1 (the controller refuses 0 there), so no two of its ports are the same. Blocks of gateways on one host must not
-overlap: their bootstrap ports differ by more than the highest node id. If they overlap nevertheless, a
-block ends where the next one begins (`highwater.model.block_overlaps`). There is one exception, for
-processes that are a node and its gateway: all of them may have the same P, since ids keep their own
-ports apart. Then
+Node ids behind a block begin with 1 (the controller refuses 0 there), so no two of its ports are the
+same. Blocks of gateways on one host must not overlap: their bootstrap ports differ by more than the
+highest node id. If they overlap nevertheless, a block ends where the next one begins
+(`highwater.model.block_overlaps`). There is one exception, for processes that are a node and its gateway:
+all of them may have the same P, since ids keep their own ports apart. Then
 
 - P + n belongs to the process of node n, which must have it;
 - P is shared: a process takes it as soon as it is free, so that another one has it soon after its
