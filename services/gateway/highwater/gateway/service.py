@@ -34,7 +34,7 @@ from highwater.gateway.handling.backend import GatewayBackend
 from highwater.gateway.handling.context import HandlerSettings
 from highwater.gateway.metrics.gateway import PREFIX, GatewayCollector, GatewayReadings
 from highwater.gateway.requests.handler_loading import load_all_handlers
-from highwater.gateway.requests.requests import Requests
+from highwater.gateway.requests.requests import FramePath, Requests
 from highwater.gateway.routing.node_links import MemberLink, NodeLinks, OpenLink
 from highwater.gateway.routing.table import PartitionRoute, RoutingTable
 from highwater.gateway.sockets.listener import ListenAddress, Listener
@@ -277,16 +277,17 @@ class GatewayService:
         self._registry.register(HopCollector(PREFIX, {"client": self._channels.statistics}))
         return listener
 
-    def _make_paths(self, authorizer: Authorizer) -> tuple[ProducePath, FetchPath]:
+    def _make_paths(self, authorizer: Authorizer) -> tuple[FramePath, FramePath]:
         """The paths of Produce and Fetch; those that know old formats have threads."""
-        sessions = FetchSessions(authorizer, self._fetch_sessions)
+        produce = ProducePath(authorizer)
+        fetch = FetchPath(authorizer, FetchSessions(authorizer, self._fetch_sessions))
         if not self._config.old_message_formats:
-            return ProducePath(authorizer), FetchPath(authorizer, sessions)
-        produce = OldProducePath(authorizer, self._budget)
-        fetch = OldFetchPath(authorizer, sessions, self._budget)
-        self._stack.callback(produce.close)
-        self._stack.callback(fetch.close)
-        return produce, fetch
+            return produce, fetch
+        old_produce = OldProducePath(produce, authorizer, self._budget)
+        old_fetch = OldFetchPath(fetch, self._budget)
+        self._stack.callback(old_produce.close)
+        self._stack.callback(old_fetch.close)
+        return old_produce, old_fetch
 
     def _readings(self, listener: Listener) -> GatewayReadings:
         budget = self._budget
