@@ -7,9 +7,13 @@ in this order: links, routes over them, ports for new nodes.
 import asyncio
 import contextlib
 import random
+import secrets
 import socket
 import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Final
 
 from prometheus_client import CollectorRegistry
@@ -32,6 +36,9 @@ from highwater.gateway.data_plane.old_produce import OldProducePath
 from highwater.gateway.data_plane.produce_path import ProducePath
 from highwater.gateway.handling.backend import GatewayBackend
 from highwater.gateway.handling.context import HandlerSettings
+from highwater.gateway.login.gate import LoginGate, LoginLimits
+from highwater.gateway.login.mechanisms import Mechanisms
+from highwater.gateway.login.users import Users
 from highwater.gateway.metrics.gateway import PREFIX, GatewayCollector, GatewayReadings
 from highwater.gateway.requests.handler_loading import load_all_handlers
 from highwater.gateway.requests.requests import FramePath, Requests
@@ -53,6 +60,7 @@ from highwater.model.cluster import ClusterDelta, ClusterImage, NodeState
 from highwater.model.errors import HighwaterError, UsageError
 from highwater.model.ids import NO_NODE, TopicId
 from highwater.model.listener_names import DEFAULT_LISTENER
+from highwater.model.scram import ScramCredential, ScramKey
 from highwater.model.steps import Steps
 from highwater.model.time import Clock
 from highwater.runtime.health import Readiness
@@ -65,6 +73,8 @@ FIRST_IMAGE_TIMEOUT_S: Final = 30.0
 HELD_LOOK_S: Final = 0.01
 EXPIRE_S: Final = 0.25
 """How often the deadlines of waiting appends are checked."""
+NONCE_BYTES: Final = 24
+"""Random bytes in the nonce of a login."""
 
 
 class GatewayService:
@@ -252,9 +262,14 @@ class GatewayService:
             tasks=self._tasks,
             log=self._log,
         )
+        gate = self._make_gate(requests)
         listener = Listener(
             addresses={
-                name: ListenAddress(host=one.host, proxy_protocol=one.proxy_protocol)
+                name: ListenAddress(
+                    host=one.host,
+                    proxy_protocol=one.proxy_protocol,
+                    sasl_mechanisms=one.sasl_mechanisms,
+                )
                 for name, one in config.all_listeners.items()
             },
             shared=SharedInput(
@@ -266,6 +281,7 @@ class GatewayService:
                 fetches_max=config.fetches_max,
             ),
             handler=requests,
+            gate=gate,
             routing=self.routing,
             pool=pool,
             log=self._log,
@@ -273,7 +289,7 @@ class GatewayService:
             idle_s_max=config.idle_s_max,
             frame_s_max=config.frame_s_max,
         )
-        self._registry.register(GatewayCollector(self.meters, self._readings(listener)))
+        self._registry.register(GatewayCollector(self.meters, self._readings(listener, gate)))
         self._registry.register(HopCollector(PREFIX, {"client": self._channels.statistics}))
         return listener
 
@@ -289,7 +305,34 @@ class GatewayService:
         self._stack.callback(old_fetch.close)
         return old_produce, old_fetch
 
-    def _readings(self, listener: Listener) -> GatewayReadings:
+    def _make_gate(self, requests: Requests) -> LoginGate:
+        """Logins; their thread hashes passwords of PLAIN, and so bounds what these cost."""
+        config = self._config
+        thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="login")
+        self._stack.callback(thread.shutdown, cancel_futures=True)
+        users = Users(self._scram_credentials)
+        return LoginGate(
+            requests,
+            Mechanisms(
+                users,
+                nonce=partial(secrets.token_urlsafe, NONCE_BYTES),
+                on_thread=partial(self._loop.run_in_executor, thread),
+            ),
+            LoginLimits(
+                login_s=config.login_s_max,
+                failure_delay_s=config.login_failure_delay_s,
+                lifetime_s=config.login_lifetime_s,
+            ),
+            call_later=self._loop.call_later,
+            now_ms=self._clock.monotonic_ms,
+            log=self._log,
+        )
+
+    def _scram_credentials(self) -> Mapping[ScramKey, ScramCredential]:
+        image = self.routing.image
+        return {} if image is None else image.scram_credentials
+
+    def _readings(self, listener: Listener, gate: LoginGate) -> GatewayReadings:
         budget = self._budget
         readings = GatewayReadings()
         readings.gauge("connections", "Client connections.", lambda: len(listener.connections))
@@ -297,6 +340,13 @@ class GatewayService:
             "refused_connections",
             "Connections refused at accept: too many, or without a PROXY header.",
             lambda: listener.refused,
+        )
+        readings.counter("logins", "Logins of clients.", lambda: gate.logins)
+        readings.counter(
+            "failed_logins", "Logins that were refused.", lambda: gate.failed
+        )
+        readings.counter(
+            "late_logins", "Connections closed because no login came in time.", lambda: gate.late
         )
         readings.gauge("request_bytes_held", "Bytes of unanswered requests.", lambda: budget.used)
         readings.gauge(

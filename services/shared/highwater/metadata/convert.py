@@ -1,7 +1,4 @@
-"""Converts the cluster's metadata between protobuf and `highwater.model.cluster`.
-
-SCRAM credentials are left out: no member needs them, and only the controller has them.
-"""
+"""Converts the cluster's metadata between protobuf and `highwater.model.cluster`."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar, cast
@@ -21,6 +18,7 @@ from highwater.model.cluster import (
 )
 from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import NO_NODE, GatewayId, InstanceId, LeaderEpoch, NodeId, TopicId
+from highwater.model.scram import ScramCredential, ScramKey, ScramMechanism
 from highwater.model.steps import Steps, finish
 
 _STEP_PARTITIONS: Final = 50
@@ -168,6 +166,26 @@ def entity_from_pb(parts: Iterable[pb.QuotaEntityPart]) -> QuotaEntity:
     return tuple((part.type, part.name if part.HasField("name") else None) for part in parts)
 
 
+def scram_credential_to_pb(credential: ScramCredential) -> pb.ScramCredential:
+    """A SCRAM credential as protobuf."""
+    return pb.ScramCredential(
+        iterations=credential.iterations,
+        salt=credential.salt,
+        stored_key=credential.stored_key,
+        server_key=credential.server_key,
+    )
+
+
+def scram_credential_from_pb(message: pb.ScramCredential) -> ScramCredential:
+    """A SCRAM credential from protobuf."""
+    return ScramCredential(
+        iterations=message.iterations,
+        salt=message.salt,
+        stored_key=message.stored_key,
+        server_key=message.server_key,
+    )
+
+
 def snapshot_to_pb(image: ClusterImage) -> pb.ClusterChange:
     """The whole image as a change that resets its receiver."""
     return finish(snapshot_to_pb_steps(image))
@@ -193,6 +211,7 @@ def snapshot_to_pb_steps(image: ClusterImage) -> Steps[pb.ClusterChange]:
     yield from _client_quotas_to_pb(message, image.client_quotas)
     yield from _client_metrics_to_pb(message, image.client_metrics)
     yield from _group_configs_to_pb(message, image.group_configs)
+    yield from _scram_credentials_to_pb(message, image.scram_credentials)
     return message
 
 
@@ -238,6 +257,7 @@ def delta_to_pb_steps(
     yield from _client_quotas_to_pb(message, delta.client_quotas)
     yield from _client_metrics_to_pb(message, delta.client_metrics)
     yield from _group_configs_to_pb(message, delta.group_configs)
+    yield from _scram_credentials_to_pb(message, delta.scram_credentials)
     return message
 
 
@@ -257,6 +277,7 @@ def delta_from_pb_steps(message: pb.ClusterChange) -> Steps[ClusterDelta]:
     client_quotas = yield from _client_quotas_from_pb(message)
     client_metrics = yield from _client_metrics_from_pb(message)
     group_configs = yield from _group_configs_from_pb(message)
+    scram_credentials = yield from _scram_credentials_from_pb(message)
     changed = message.configs_changed
     return ClusterDelta(
         revision=message.revision,
@@ -276,6 +297,7 @@ def delta_from_pb_steps(message: pb.ClusterChange) -> Steps[ClusterDelta]:
         client_quotas=client_quotas,
         client_metrics=client_metrics,
         group_configs=group_configs,
+        scram_credentials=scram_credentials,
     )
 
 
@@ -292,6 +314,7 @@ def snapshot_from_pb_steps(message: pb.ClusterChange) -> Steps[ClusterImage]:
     client_quotas = yield from _client_quotas_from_pb(message)
     client_metrics = yield from _client_metrics_from_pb(message)
     group_configs = yield from _group_configs_from_pb(message)
+    scram_credentials = yield from _scram_credentials_from_pb(message)
     return ClusterImage(
         revision=message.revision,
         cluster_id=message.cluster_id,
@@ -307,6 +330,11 @@ def snapshot_from_pb_steps(message: pb.ClusterChange) -> Steps[ClusterImage]:
         client_quotas=client_quotas,
         client_metrics=client_metrics,
         group_configs=group_configs,
+        scram_credentials={
+            key: credential
+            for key, credential in scram_credentials.items()
+            if credential is not None
+        },
     )
 
 
@@ -427,6 +455,35 @@ def _group_configs_from_pb(
             groups[GroupConfigKey(InstanceId(one.instance), one.group_id)] = dict(one.configs)
         yield
     return groups
+
+
+def _scram_credentials_to_pb(
+    message: pb.ClusterChange, credentials: Mapping[ScramKey, ScramCredential | None]
+) -> Steps[None]:
+    for some in _runs(list(credentials.items())):
+        message.scram_credentials.extend(
+            pb.ScramUserCredential(
+                instance=key.instance,
+                user=key.user,
+                mechanism=key.mechanism,
+                credential=None if credential is None else scram_credential_to_pb(credential),
+            )
+            for key, credential in some
+        )
+        yield
+
+
+def _scram_credentials_from_pb(
+    message: pb.ClusterChange,
+) -> Steps[dict[ScramKey, ScramCredential | None]]:
+    credentials: dict[ScramKey, ScramCredential | None] = {}
+    for some in _runs(message.scram_credentials):
+        for one in some:
+            key = ScramKey(InstanceId(one.instance), one.user, ScramMechanism(one.mechanism))
+            known = one.HasField("credential")
+            credentials[key] = scram_credential_from_pb(one.credential) if known else None
+        yield
+    return credentials
 
 
 def _runs(values: Sequence[_T]) -> Iterator[Sequence[_T]]:

@@ -3,8 +3,7 @@
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.controller.core.change_client_quotas import QuotaAlteration
 from highwater.controller.core.change_scram_users import ScramChange, ScramUser
-from highwater.metadata.convert import entity_from_pb
-from highwater.model.scram import ScramCredential
+from highwater.metadata.convert import entity_from_pb, scram_credential_from_pb
 
 
 def quota_alteration(message: pb.ClientQuotaAlteration) -> QuotaAlteration:
@@ -20,17 +19,12 @@ def quota_alteration(message: pb.ClientQuotaAlteration) -> QuotaAlteration:
 
 def scram_change(message: pb.ScramChange) -> ScramChange:
     """One credential's change."""
-    new = message.credential
-    credential = ScramCredential(
-        iterations=new.iterations,
-        salt=new.salt,
-        stored_key=new.stored_key,
-        server_key=new.server_key,
-    )
     return ScramChange(
         user=message.user,
         mechanism=message.mechanism,
-        credential=credential if message.HasField("credential") else None,
+        credential=scram_credential_from_pb(message.credential)
+        if message.HasField("credential")
+        else None,
     )
 
 

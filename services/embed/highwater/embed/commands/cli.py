@@ -17,6 +17,7 @@ from highwater.embed.commands.quota import quota
 from highwater.embed.commands.service import balancer, controller, gateway, partition
 from highwater.embed.commands.topic import topic
 from highwater.embed.commands.up import up
+from highwater.embed.commands.user import user
 from highwater.model.errors import EXIT_FAILED, EXIT_USAGE, HighwaterError, UsageError
 
 app: Final = typer.Typer(
@@ -37,6 +38,7 @@ app.command("healthcheck")(healthcheck)
 app.add_typer(node, name="node")
 app.add_typer(quota, name="quota")
 app.add_typer(topic, name="topic")
+app.add_typer(user, name="user")
 
 
 def _print_version(wanted: bool) -> None:

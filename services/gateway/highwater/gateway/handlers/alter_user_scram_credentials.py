@@ -10,7 +10,6 @@ Behaviour
 - Without ALTER on the cluster: CLUSTER_AUTHORIZATION_FAILED for every user.
 
 Deviations
-- Nobody can log in yet: credentials are kept for when clients can.
 - At most 10 000 credentials in an instance (POLICY_VIOLATION); user names have at most 1 024
   characters and salts 1 024 bytes (UNACCEPTABLE_CREDENTIAL).
 """
