@@ -10,6 +10,7 @@ from highwater.metadata.convert import (
     snapshot_from_pb,
     snapshot_to_pb,
 )
+from highwater.model.acls import Acl
 from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.cluster import (
@@ -115,6 +116,10 @@ scram_credentials = st.dictionaries(
     max_size=2,
 )
 
+acls = st.builds(
+    Acl, names, node_ids, node_ids, names, names, names, st.integers(-1, 127), st.integers(0, 3)
+)
+
 
 def few(items: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object, ...]]:
     return st.lists(items, max_size=2).map(tuple)
@@ -127,11 +132,11 @@ def over_the_wire(message: pb.ClusterChange) -> pb.ClusterChange:
 @given(
     *(few(topics), few(nodes), few(gateways), few(instances)),
     *(node_gateways, configs, node_configs, client_quotas, client_metrics, group_configs),
-    scram_credentials,
+    *(scram_credentials, st.frozensets(acls, max_size=2)),
 )
 @settings(max_examples=60, deadline=None)
 def test_snapshots(  # type: ignore[no-untyped-def]
-    ts, ns, gs, xs, mapping, cluster_configs, per_node, quotas, metrics, groups, scram
+    ts, ns, gs, xs, mapping, cluster_configs, per_node, quotas, metrics, groups, scram, entries
 ):
     by_id = {topic.topic_id: topic for topic in ts}
     image = ClusterImage(
@@ -150,6 +155,7 @@ def test_snapshots(  # type: ignore[no-untyped-def]
         client_metrics=metrics,
         group_configs=groups,
         scram_credentials=scram,
+        acls=entries,
     )
     assert snapshot_from_pb(over_the_wire(snapshot_to_pb(image))) == image
 
@@ -177,6 +183,7 @@ def test_snapshots(  # type: ignore[no-untyped-def]
         client_metrics=client_metrics,
         group_configs=group_configs,
         scram_credentials=scram_credentials.map(lambda some: some | {REMOVED: None}),
+        acls=st.dictionaries(acls, st.booleans(), max_size=2),
     )
 )
 @settings(max_examples=60, deadline=None)

@@ -1,12 +1,13 @@
 """Settings of the gateway."""
 
 from itertools import combinations
-from typing import Annotated, ClassVar, Final, Self, TypeAlias
+from typing import Annotated, ClassVar, Final, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from highwater.gateway.login.mechanisms import MECHANISMS
 from highwater.hop.settings import HopSettings
+from highwater.model.authorization import USER
 from highwater.model.listener_names import DEFAULT_LISTENER, invalid_listener_names
 from highwater.runtime.logging import LogSettings
 from highwater.runtime.metrics import MetricsSettings
@@ -110,6 +111,17 @@ class GatewayConfig(ServiceSettings):
         "gets those of the listener that it came by (see docs/listeners.md)",
     )
     sasl_mechanisms: SaslMechanisms = ()
+    authorizer: Literal["none", "acl"] = Field(
+        default="none",
+        description="acl: clients may do what ACLs allow (authorizer.class.name); none: everything",
+    )
+    super_users: tuple[str, ...] = Field(
+        default=(),
+        description="super.users, as User:alice; User:ANONYMOUS is who has not logged in",
+    )
+    allow_everyone_if_no_acl_found: bool = Field(
+        default=False, description="allow.everyone.if.no.acl.found"
+    )
     login_s_max: float = Field(
         default=30, gt=0, description="seconds that a client has for its login"
     )
@@ -237,6 +249,14 @@ class GatewayConfig(ServiceSettings):
             sasl_mechanisms=self.sasl_mechanisms,
         )
         return {DEFAULT_LISTENER: default, **self.listeners}
+
+    @field_validator("super_users")
+    @classmethod
+    def _check_principals(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if not name.startswith(f"{USER}:"):
+                raise ValueError(f"a super user is written as {USER}:alice, not {name!r}")
+        return names
 
     @field_validator("listeners")
     @classmethod

@@ -36,6 +36,7 @@ from highwater.gateway.data_plane.old_produce import OldProducePath
 from highwater.gateway.data_plane.produce_path import ProducePath
 from highwater.gateway.handling.backend import GatewayBackend
 from highwater.gateway.handling.context import HandlerSettings
+from highwater.gateway.login.acl_authorizer import AclAuthorizer
 from highwater.gateway.login.gate import LoginGate, LoginLimits
 from highwater.gateway.login.mechanisms import Mechanisms
 from highwater.gateway.login.users import Users
@@ -55,6 +56,7 @@ from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.heartbeat import HeartbeatLoop, Heartbeats, InLoopHeartbeats
 from highwater.metadata.watch import ClusterWatch, Watcher
+from highwater.model.acls import Acl
 from highwater.model.authorization import AllowAll, Authorizer
 from highwater.model.cluster import ClusterDelta, ClusterImage, NodeState
 from highwater.model.errors import HighwaterError, UsageError
@@ -248,8 +250,9 @@ class GatewayService:
                 request_bytes_max=config.request_bytes_max,
                 idle_ms_max=int(config.idle_s_max * 1000),
                 old_message_formats=config.old_message_formats,
+                has_acls=config.authorizer == "acl",
             ),
-            authorizer=AllowAll(),
+            authorizer=self._make_authorizer(),
             clock=self._clock,
             log=self._log,
         )
@@ -304,6 +307,20 @@ class GatewayService:
         self._stack.callback(old_produce.close)
         self._stack.callback(old_fetch.close)
         return old_produce, old_fetch
+
+    def _make_authorizer(self) -> Authorizer:
+        config = self._config
+        if config.authorizer == "none":
+            return AllowAll()
+        return AclAuthorizer(
+            self._acls,
+            super_users=frozenset(config.super_users),
+            allow_if_no_acl=config.allow_everyone_if_no_acl_found,
+        )
+
+    def _acls(self) -> frozenset[Acl]:
+        image = self.routing.image
+        return frozenset() if image is None else image.acls
 
     def _make_gate(self, requests: Requests) -> LoginGate:
         """Logins; their thread hashes passwords of PLAIN, and so bounds what these cost."""
@@ -484,6 +501,8 @@ class GatewayService:
 
     def _image_changed(self, image: ClusterImage, delta: ClusterDelta | None) -> Steps[None]:
         yield from self._follower.following(image, delta)
+        if self._listener is not None and (delta is None or delta.acls):
+            self._listener.forget_shapes()
         if self._heartbeats is not None:
             self._heartbeats.nudge()
         self._ports.follow(image)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar, cast
 
 from highwater.api.controller.v1 import cluster_pb2 as pb
+from highwater.model.acls import Acl
 from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.client_quotas import ClientQuotaKey, QuotaEntity
 from highwater.model.cluster import (
@@ -186,6 +187,34 @@ def scram_credential_from_pb(message: pb.ScramCredential) -> ScramCredential:
     )
 
 
+def acl_to_pb(acl: Acl) -> pb.Acl:
+    """An ACL as protobuf."""
+    return pb.Acl(
+        instance=acl.instance,
+        resource_type=acl.resource_type,
+        pattern_type=acl.pattern_type,
+        name=acl.name,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission=acl.permission,
+    )
+
+
+def acl_from_pb(message: pb.Acl) -> Acl:
+    """An ACL from protobuf."""
+    return Acl(
+        instance=InstanceId(message.instance),
+        resource_type=message.resource_type,
+        pattern_type=message.pattern_type,
+        name=message.name,
+        principal=message.principal,
+        host=message.host,
+        operation=message.operation,
+        permission=message.permission,
+    )
+
+
 def snapshot_to_pb(image: ClusterImage) -> pb.ClusterChange:
     """The whole image as a change that resets its receiver."""
     return finish(snapshot_to_pb_steps(image))
@@ -212,6 +241,7 @@ def snapshot_to_pb_steps(image: ClusterImage) -> Steps[pb.ClusterChange]:
     yield from _client_metrics_to_pb(message, image.client_metrics)
     yield from _group_configs_to_pb(message, image.group_configs)
     yield from _scram_credentials_to_pb(message, image.scram_credentials)
+    yield from _acls_to_pb(message.acls.extend, list(image.acls))
     return message
 
 
@@ -258,6 +288,10 @@ def delta_to_pb_steps(
     yield from _client_metrics_to_pb(message, delta.client_metrics)
     yield from _group_configs_to_pb(message, delta.group_configs)
     yield from _scram_credentials_to_pb(message, delta.scram_credentials)
+    new = [acl for acl, stays in delta.acls.items() if stays]
+    removed = [acl for acl, stays in delta.acls.items() if not stays]
+    yield from _acls_to_pb(message.acls.extend, new)
+    yield from _acls_to_pb(message.removed_acls.extend, removed)
     return message
 
 
@@ -278,6 +312,8 @@ def delta_from_pb_steps(message: pb.ClusterChange) -> Steps[ClusterDelta]:
     client_metrics = yield from _client_metrics_from_pb(message)
     group_configs = yield from _group_configs_from_pb(message)
     scram_credentials = yield from _scram_credentials_from_pb(message)
+    new_acls = yield from _acls_from_pb(message.acls)
+    removed_acls = yield from _acls_from_pb(message.removed_acls)
     changed = message.configs_changed
     return ClusterDelta(
         revision=message.revision,
@@ -298,6 +334,7 @@ def delta_from_pb_steps(message: pb.ClusterChange) -> Steps[ClusterDelta]:
         client_metrics=client_metrics,
         group_configs=group_configs,
         scram_credentials=scram_credentials,
+        acls={**dict.fromkeys(new_acls, True), **dict.fromkeys(removed_acls, False)},
     )
 
 
@@ -315,6 +352,7 @@ def snapshot_from_pb_steps(message: pb.ClusterChange) -> Steps[ClusterImage]:
     client_metrics = yield from _client_metrics_from_pb(message)
     group_configs = yield from _group_configs_from_pb(message)
     scram_credentials = yield from _scram_credentials_from_pb(message)
+    acls = yield from _acls_from_pb(message.acls)
     return ClusterImage(
         revision=message.revision,
         cluster_id=message.cluster_id,
@@ -335,6 +373,7 @@ def snapshot_from_pb_steps(message: pb.ClusterChange) -> Steps[ClusterImage]:
             for key, credential in scram_credentials.items()
             if credential is not None
         },
+        acls=frozenset(acls),
     )
 
 
@@ -484,6 +523,22 @@ def _scram_credentials_from_pb(
             credentials[key] = scram_credential_from_pb(one.credential) if known else None
         yield
     return credentials
+
+
+def _acls_to_pb(
+    extend: Callable[[Iterable[pb.Acl]], None], acls: Sequence[Acl]
+) -> Steps[None]:
+    for some in _runs(acls):
+        extend(map(acl_to_pb, some))
+        yield
+
+
+def _acls_from_pb(messages: Sequence[pb.Acl]) -> Steps[list[Acl]]:
+    acls: list[Acl] = []
+    for some in _runs(messages):
+        acls += map(acl_from_pb, some)
+        yield
+    return acls
 
 
 def _runs(values: Sequence[_T]) -> Iterator[Sequence[_T]]:

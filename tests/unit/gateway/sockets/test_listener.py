@@ -63,6 +63,17 @@ async def test_clients_of_a_listener_with_mechanisms_have_to_log_in(world):
     assert len(world.gate.admitted) == 1
 
 
+async def test_all_connections_forget_their_shapes(world):
+    await world.listen()
+    async with world.client(), world.client():
+        await until(lambda: len(world.listener.connections) == 2)
+        for connection in world.listener.connections:
+            connection.tail = connection.fetch_shape = object()
+        world.listener.forget_shapes()
+        for connection in world.listener.connections:
+            assert (connection.tail, connection.fetch_shape) == (None, None)
+
+
 async def test_a_connection_begins_with_the_present_image(world):
     await world.listen()
     found = []

@@ -7,6 +7,7 @@ from typing import Final
 from highwater.controller.store import keys
 from highwater.controller.store.head import HEAD, Head, head_of
 from highwater.controller.store.port import Delete, DeletePrefix, Entry, Operation, Put, Snapshot
+from highwater.model.acls import Acl
 from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.cluster import (
@@ -69,6 +70,7 @@ def loading(snapshot: Snapshot) -> Steps[StoredState]:
     client_metrics: dict[ClientMetricsKey, Mapping[str, str]] = {}
     group_configs: dict[GroupConfigKey, Mapping[str, str]] = {}
     scram: dict[ScramKey, ScramCredential] = {}
+    acls: set[Acl] = set()
     for number, entry in enumerate(snapshot.entries):
         if number % _STEP_ENTRIES == 0:
             yield
@@ -91,6 +93,9 @@ def loading(snapshot: Snapshot) -> Steps[StoredState]:
         elif kind == "scram_credentials":
             fields = keys.decode(entry.key, entry.value)
             scram[keys.decode_scram_key(rest)] = keys.decode_scram_credential(fields)
+        elif kind == "acls":
+            keys.decode(entry.key, entry.value)  # Refuses a format that is not known.
+            acls.add(keys.decode_acl(rest))
         elif entry.key == keys.CLUSTER_CONFIGS:
             cluster_configs = keys.decode(entry.key, entry.value)["values"]
         elif kind == "configs":
@@ -120,6 +125,7 @@ def loading(snapshot: Snapshot) -> Steps[StoredState]:
             client_metrics=client_metrics,
             group_configs=group_configs,
             scram_credentials=scram,
+            acls=frozenset(acls),
         ),
         next_producer_id=found.next_producer_id,
         orphans=tuple(found.partitions.keys() - topics.keys()),
@@ -178,6 +184,10 @@ def making_operations(before: ClusterImage, delta: ClusterDelta) -> Steps[list[O
         yield
     for scram_key, credential in delta.scram_credentials.items():
         result.append(_scram_operation(scram_key, credential))
+        yield
+    for acl, stays in delta.acls.items():
+        key = keys.acl(acl)
+        result.append(Put(key=key, value=keys.encode({})) if stays else Delete(key=key))
         yield
     return result
 

@@ -15,7 +15,7 @@ Deviations
 """
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
-from highwater.gateway.handling.admin_calls import call_timeout_s
+from highwater.gateway.handling.admin_calls import await_visible, call_timeout_s
 from highwater.gateway.handling.context import RequestContext
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.alter_user_scram_credentials import (
@@ -48,6 +48,7 @@ async def handle(
         ),
         timeout_s=call_timeout_s(context),
     )
+    await await_visible(context, response.revision)  # So that the user can log in here.
     return AlterUserScramCredentialsResponse(
         results=[
             _Result(user.user, user.error.error_code, user.error.message or None)

@@ -179,6 +179,11 @@ class Listener:
                 connection.close("the node has a gateway of its own")
         return not found
 
+    def forget_shapes(self) -> None:
+        """Makes every connection ask again for what it may do: ACLs have changed."""
+        for connection in self.connections:
+            connection.tail = connection.fetch_shape = None
+
     def _factory(
         self, key: PortKey, loop: asyncio.AbstractEventLoop
     ) -> Callable[[], asyncio.BaseProtocol]:
