@@ -10,6 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
+from highwater.embed.commands.acl import acl
 from highwater.embed.commands.broker import broker
 from highwater.embed.commands.healthcheck import healthcheck
 from highwater.embed.commands.node import node
@@ -35,6 +36,7 @@ app.command("partition")(partition)
 app.command("controller")(controller)
 app.command("balancer")(balancer)
 app.command("healthcheck")(healthcheck)
+app.add_typer(acl, name="acl")
 app.add_typer(node, name="node")
 app.add_typer(quota, name="quota")
 app.add_typer(topic, name="topic")
