@@ -11,7 +11,6 @@ from highwater.model.acls import (
     MATCH,
     OPERATIONS,
     WILDCARD,
-    Acl,
     AclFilter,
     AclTable,
     PatternType,
@@ -19,32 +18,15 @@ from highwater.model.acls import (
     invalid_entry,
     invalid_filter,
 )
-from highwater.model.authorization import USER, Principal, Requester, Resource, ResourceType
+from highwater.model.authorization import Resource, ResourceType
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
+from tests.support.acls import acl, who
 
 LITERAL, PREFIXED = PatternType
 DENY, ALLOW = Permission
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 READ, WRITE, DESCRIBE = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE
 OTHER = InstanceId("other")
-
-
-def acl(
-    name="t",
-    operation=READ,
-    permission=ALLOW,
-    *,
-    pattern=LITERAL,
-    principal="User:alice",
-    host=WILDCARD,
-    kind=TOPIC,
-    instance=DEFAULT_INSTANCE,
-):
-    return Acl(instance, kind, pattern, name, principal, host, operation, permission)
-
-
-def who(name="alice", host="10.0.0.1", instance=DEFAULT_INSTANCE):
-    return Requester(Principal(USER, name), instance, host)
 
 
 def decide(acls, operation=READ, name="t", requester=None, kind=TOPIC):

@@ -7,7 +7,7 @@ from highwater.model.acls import ANY, AclFilter
 from highwater.model.authorization import ResourceType
 from highwater.model.cluster import ClusterDelta, ClusterImage
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
-from tests.unit.model.test_acls import acl
+from tests.support.acls import acl
 
 OTHER = InstanceId("other")
 

@@ -1,9 +1,10 @@
 import pytest
 
-from highwater.model.acls import Permission
+from highwater.model.acl_operations import AclOperation
+from highwater.model.acls import PatternType, Permission
 from highwater.model.authorization import ResourceType
 from highwater.model.ids import InstanceId
-from tests.unit.model.test_acls import LITERAL, PREFIXED, WRITE, acl
+from tests.support.acls import acl
 
 
 @pytest.fixture
@@ -28,9 +29,9 @@ def test_add_with_all_options(highwater, added):
     ((_, entry),) = added
     assert entry == acl(
         "g",
-        WRITE,
+        AclOperation.WRITE,
         Permission.DENY,
-        pattern=PREFIXED,
+        pattern=PatternType.PREFIXED,
         principal="User:*",
         host="10.0.0.1",
         kind=ResourceType.GROUP,
@@ -43,7 +44,7 @@ def test_the_cluster_has_no_name(highwater, added):
     assert (code, out) == (0, "User:alice may all on cluster kafka-cluster from *\n")
     ((_, entry),) = added
     assert (entry.resource_type, entry.pattern_type, entry.name, entry.operation) == (
-        ResourceType.CLUSTER, LITERAL, "kafka-cluster", 2,
+        ResourceType.CLUSTER, PatternType.LITERAL, "kafka-cluster", 2,
     )  # fmt: skip
     assert highwater("acl", "add", "alice", "all", "cluster", "x", "--controller", "c:1")[0] == 2
 
@@ -69,7 +70,7 @@ def test_remove(highwater, monkeypatch, there):
 
 
 def test_list(highwater, monkeypatch):
-    entries = [acl("t", pattern=PREFIXED), acl("u", permission=Permission.DENY)]
+    entries = [acl("t", pattern=PatternType.PREFIXED), acl("u", permission=Permission.DENY)]
     monkeypatch.setattr("highwater.embed.clients.acls.list_acls", lambda *_: entries)
     code, out, _ = highwater("acl", "list", "--controller", "c:1")
     assert code == 0

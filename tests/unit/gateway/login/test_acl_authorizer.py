@@ -5,7 +5,7 @@ from highwater.model.acl_operations import AclOperation
 from highwater.model.acls import Permission
 from highwater.model.authorization import ANONYMOUS, Requester, Resource, ResourceType
 from highwater.model.ids import DEFAULT_INSTANCE
-from tests.unit.model.test_acls import acl, who
+from tests.support.acls import acl, who
 
 READ, TOPIC = AclOperation.READ, ResourceType.TOPIC
 T = Resource(TOPIC, "t")
