@@ -5,10 +5,10 @@ from typing import Annotated, ClassVar, Final, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from highwater.gateway.login.mechanisms import MECHANISMS
 from highwater.hop.settings import HopSettings
 from highwater.model.authorization import USER
 from highwater.model.listener_names import DEFAULT_LISTENER, invalid_listener_names
+from highwater.model.scram import SASL_MECHANISMS
 from highwater.runtime.logging import LogSettings
 from highwater.runtime.metrics import MetricsSettings
 from highwater.runtime.settings import ServiceSettings, SettingsGroup
@@ -25,8 +25,8 @@ def share_ports(host: str, other: str) -> bool:
 def _known_mechanisms(names: tuple[str, ...]) -> tuple[str, ...]:
     upper = tuple(name.upper() for name in names)
     for name in upper:
-        if name not in MECHANISMS:
-            raise ValueError(f"no SASL mechanism {name!r}: {', '.join(MECHANISMS)}")
+        if name not in SASL_MECHANISMS:
+            raise ValueError(f"no SASL mechanism {name!r}: {', '.join(SASL_MECHANISMS)}")
     return upper
 
 

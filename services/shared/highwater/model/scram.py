@@ -26,6 +26,13 @@ class ScramMechanism(IntEnum):
         return self.name.replace("_", "-")
 
 
+PLAIN: Final = "PLAIN"
+"""The mechanism that sends the password as it is (RFC 4616); checked by the same credentials."""
+
+SASL_MECHANISMS: Final = (*(one.mechanism_name for one in ScramMechanism), PLAIN)
+"""The names of all."""
+
+
 _DIGESTS: Final = {
     ScramMechanism.SCRAM_SHA_256: "sha256",
     ScramMechanism.SCRAM_SHA_512: "sha512",

@@ -1,6 +1,6 @@
 import pytest
 
-from highwater.gateway.login.mechanisms import Step
+from highwater.gateway.core.login_port import Step
 from highwater.gateway.login.scram_server import LoginRefused
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.sasl_authenticate import SaslAuthenticateRequest

@@ -3,7 +3,7 @@
 import pytest
 
 from highwater.gateway.login.login import AGAIN_MS_MIN, Login, LoginState
-from highwater.gateway.login.mechanisms import Step
+from highwater.gateway.core.login_port import Step
 from highwater.gateway.login.scram_server import LoginRefused
 from highwater.kafka.error_codes import ErrorCode
 

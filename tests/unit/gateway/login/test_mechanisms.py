@@ -1,10 +1,11 @@
 import pytest
 
-from highwater.gateway.login.mechanisms import MECHANISMS, PASSWORD_BYTES_MAX, Mechanisms, Step
+from highwater.gateway.core.login_port import Step
+from highwater.gateway.login.mechanisms import PASSWORD_BYTES_MAX, Mechanisms
 from highwater.gateway.login.scram_server import LoginRefused
 from highwater.gateway.login.users import Users
 from highwater.model.ids import DEFAULT_INSTANCE
-from highwater.model.scram import ScramKey, ScramMechanism
+from highwater.model.scram import SASL_MECHANISMS, ScramKey, ScramMechanism
 from tests.unit.gateway.login.test_scram_server import (
     CHALLENGE,
     FINAL,
@@ -29,7 +30,7 @@ def mechanisms():
 
 
 def test_their_names_are_kafka_s():
-    assert MECHANISMS == ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
+    assert SASL_MECHANISMS == ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
 
 
 async def test_scram_takes_two_tokens(mechanisms):

@@ -16,9 +16,10 @@ from functools import partial
 from struct import Struct
 from typing import Final, Protocol
 
+from highwater.gateway.core.login_port import Step
 from highwater.gateway.core.session_ports import RequestHandler
 from highwater.gateway.login.login import Login, LoginState
-from highwater.gateway.login.mechanisms import Mechanisms, Step
+from highwater.gateway.login.mechanisms import Mechanisms
 from highwater.gateway.login.scram_server import LoginRefused
 from highwater.gateway.routing.client import ClientSession
 from highwater.kafka.api_keys import ApiKey

@@ -18,7 +18,8 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import Final
 
-from highwater.gateway.login.mechanisms import Exchange, Step
+from highwater.gateway.core.login_port import Step
+from highwater.gateway.login.mechanisms import Exchange
 from highwater.gateway.login.scram_server import LoginRefused
 from highwater.kafka.error_codes import ErrorCode
 

@@ -2,22 +2,15 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
+from highwater.gateway.core.login_port import Step
 from highwater.gateway.login.scram_server import LoginRefused, ScramServer
 from highwater.gateway.login.users import Users
 from highwater.model.ids import InstanceId
-from highwater.model.scram import ScramMechanism
+from highwater.model.scram import PLAIN, ScramMechanism
 
-PLAIN: Final = "PLAIN"
 PASSWORD_BYTES_MAX: Final = 4096
-
-
-class Step(NamedTuple):
-    """What a mechanism makes of a token: one for the client, and who that is, once it is known."""
-
-    token: bytes
-    user: str | None = None
 
 
 class Exchange(Protocol):
@@ -106,6 +99,3 @@ class Mechanisms:
 
 
 _SCRAM: Final[Mapping[str, ScramMechanism]] = {one.mechanism_name: one for one in ScramMechanism}
-
-MECHANISMS: Final = (*_SCRAM, PLAIN)
-"""Names of all, by which listeners choose some."""

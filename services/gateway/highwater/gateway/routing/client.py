@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from highwater.gateway.core.fetch_session import FetchSession
+from highwater.gateway.core.login_port import LoginPort
 from highwater.gateway.core.session import Session
-from highwater.gateway.login.port import LoginPort
 from highwater.gateway.routing.table import InstanceTopics, TopicRoutes
 from highwater.hop.ports import NodeLink
 from highwater.model.authorization import ANONYMOUS, Principal, Requester

@@ -1,9 +1,15 @@
 """What handlers of SASL requests may do with their connection's login."""
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from highwater.gateway.login.mechanisms import Step
 from highwater.kafka.error_codes import ErrorCode
+
+
+class Step(NamedTuple):
+    """What a mechanism makes of a token: one for the client, and who that is, once it is known."""
+
+    token: bytes
+    user: str | None = None
 
 
 class LoginPort(Protocol):
