@@ -33,7 +33,9 @@ USERS = ("alice", "bob")
 @pytest.fixture(
     scope="module", params=["embedded", pytest.param("combined3", marks=pytest.mark.full)]
 )
-def doors(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
+def doors(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Doors]:
     """Whoever comes without a login is a super user; users come by another listener."""
     directory = tmp_path_factory.mktemp("acls")
     port = free_port_block(MODES[request.param][0] + 1)

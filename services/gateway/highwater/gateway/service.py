@@ -359,9 +359,7 @@ class GatewayService:
             lambda: listener.refused,
         )
         readings.counter("logins", "Logins of clients.", lambda: gate.logins)
-        readings.counter(
-            "failed_logins", "Logins that were refused.", lambda: gate.failed
-        )
+        readings.counter("failed_logins", "Logins that were refused.", lambda: gate.failed)
         readings.counter(
             "late_logins", "Connections closed because no login came in time.", lambda: gate.late
         )

@@ -211,9 +211,7 @@ class ControllerClient:
         self, request: pb.DeleteAclsRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
     ) -> pb.DeleteAclsResponse:
         """Removes ACLs; never sent twice, as what the first has removed would then not be told."""
-        return await self._call(
-            "DeleteAcls", request, pb.DeleteAclsResponse, timeout_s, once=True
-        )
+        return await self._call("DeleteAcls", request, pb.DeleteAclsResponse, timeout_s, once=True)
 
     async def describe_quorum(
         self, request: pb.DescribeQuorumRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT

@@ -525,9 +525,7 @@ def _scram_credentials_from_pb(
     return credentials
 
 
-def _acls_to_pb(
-    extend: Callable[[Iterable[pb.Acl]], None], acls: Sequence[Acl]
-) -> Steps[None]:
+def _acls_to_pb(extend: Callable[[Iterable[pb.Acl]], None], acls: Sequence[Acl]) -> Steps[None]:
     for some in _runs(acls):
         extend(map(acl_to_pb, some))
         yield

@@ -175,9 +175,7 @@ class AclTable:
             return None
         principals = _principals(who)
         mine = [
-            acl
-            for acl in found
-            if acl.principal in principals and acl.host in {who.host, WILDCARD}
+            acl for acl in found if acl.principal in principals and acl.host in {who.host, WILDCARD}
         ]
         if any(
             acl.permission == Permission.DENY and acl.operation in {operation, ALL_OPERATIONS}

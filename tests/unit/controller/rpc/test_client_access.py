@@ -105,7 +105,9 @@ async def test_users_are_described_and_members_get_their_credentials(
 async def test_acls_are_added_and_removed(client: ControllerClient, watch: ClusterWatch) -> None:
     mine, other = acl("t"), acl("t", instance=InstanceId("other"))
     bad = acl(principal="alice")
-    created = await client.create_acls(pb.CreateAclsRequest(acls=map(acl_to_pb, [mine, bad, other])))
+    created = await client.create_acls(
+        pb.CreateAclsRequest(acls=map(acl_to_pb, [mine, bad, other]))
+    )
     assert [error.error_code for error in created.errors] == [0, ErrorCode.INVALID_REQUEST, 0]
     await watch.wait_for_revision(created.revision, 5.0)
     assert watch.image is not None

@@ -54,7 +54,7 @@ BIG = ClusterDelta(
         )
         for mechanism in ScramMechanism
     },
-    acls=frozenset((acl("a"), acl("b/c", principal="User:*", host="h"))),
+    acls={acl("a"): True, acl("b/c", principal="User:*", host="h"): True},
 )
 
 
@@ -281,6 +281,6 @@ def test_configs_of_a_group_are_replaced_and_removed() -> None:
 
 def test_a_store_of_an_earlier_version_has_neither_client_quotas_nor_scram_users() -> None:
     store = Store()
-    store.write(operations(EMPTY, replace(BIG, client_quotas={}, scram_credentials={})))
+    store.write(operations(EMPTY, replace(BIG, client_quotas={}, scram_credentials={}, acls={})))
     assert store.state().image.client_quotas == {}
     assert store.state().image.scram_credentials == {}

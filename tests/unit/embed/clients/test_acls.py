@@ -5,8 +5,8 @@ import pytest
 from highwater.embed.clients.acls import add_acl, list_acls, remove_acl
 from highwater.model.errors import HighwaterError
 from highwater.model.ids import InstanceId
-from tests.unit.embed.clients.test_users import controller  # noqa: F401 - a fixture.
 from tests.support.acls import acl
+from tests.unit.embed.clients.test_users import controller  # noqa: F401 - a fixture.
 
 
 async def known(address, instance="default"):

@@ -63,7 +63,9 @@ def test_words_that_are_refused(highwater, added, words, why):
 @pytest.mark.parametrize("there", [True, False])
 def test_remove(highwater, monkeypatch, there):
     monkeypatch.setattr("highwater.embed.clients.acls.remove_acl", lambda *_: there)
-    code, out, err = highwater("acl", "remove", "alice", "read", "topic", "t", "--controller", "c:1")
+    code, out, err = highwater(
+        "acl", "remove", "alice", "read", "topic", "t", "--controller", "c:1"
+    )
     line = "User:alice may read on topic t from *"
     assert (code, out) == ((0, f"removed: {line}\n") if there else (2, ""))
     assert (f"no such ACL: {line}" in err) is not there

@@ -69,7 +69,9 @@ def test_list(highwater, monkeypatch):
 
 def test_delete(highwater, monkeypatch):
     seen = []
-    monkeypatch.setattr("highwater.embed.clients.users.delete_user", lambda *call: seen.append(call))
+    monkeypatch.setattr(
+        "highwater.embed.clients.users.delete_user", lambda *call: seen.append(call)
+    )
     code, out, _ = highwater("user", "delete", "alice", "--controller", "c:1")
     assert (code, out) == (0, "alice: removed\n")
     assert seen == [("c:1", "default", "alice")]

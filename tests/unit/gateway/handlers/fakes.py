@@ -320,9 +320,7 @@ class FakeController:
     async def delete_acls(self, request: Any, *, timeout_s: float) -> Any:
         """`removals` in the order of the filters."""
         await self._take(request)
-        return pb.DeleteAclsResponse(
-            removals=self.removals, revision=self.backend.image.revision
-        )
+        return pb.DeleteAclsResponse(removals=self.removals, revision=self.backend.image.revision)
 
     async def describe_quorum(self, request: Any, *, timeout_s: float) -> Any:
         await self._take(request)

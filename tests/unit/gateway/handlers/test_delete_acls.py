@@ -68,4 +68,8 @@ async def test_each_filter_tells_what_it_has_removed():
     (sent,) = backend.controller.requests
     one = sent.filters[0]
     assert (one.instance, one.resource_type, one.pattern_type) == (OTHER, 2, 1)
-    assert (one.HasField("name"), one.principal, one.HasField("host")) == (False, "User:alice", False)
+    assert (one.HasField("name"), one.principal, one.HasField("host")) == (
+        False,
+        "User:alice",
+        False,
+    )

@@ -2,8 +2,8 @@
 
 import pytest
 
-from highwater.gateway.login.login import AGAIN_MS_MIN, Login, LoginState
 from highwater.gateway.core.login_port import Step
+from highwater.gateway.login.login import AGAIN_MS_MIN, Login, LoginState
 from highwater.gateway.login.scram_server import LoginRefused
 from highwater.kafka.error_codes import ErrorCode
 

@@ -12,9 +12,9 @@ from highwater.model.scram import ScramMechanism, salted_password, scram_credent
 SHA_256 = ScramMechanism.SCRAM_SHA_256
 SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
 NONCE = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
-FIRST = b"n,,n=user,r=rOprNGfwEbeRWWbgNEkqO"
-CHALLENGE = b"r=rOprNGfwEbeRWWbgNEkqO" + NONCE.encode() + b",s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
-UNPROVEN = b"c=biws,r=rOprNGfwEbeRWWbgNEkqO" + NONCE.encode()
+FIRST = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
+CHALLENGE = b"r=rOprNGfwEbeRWgbNEkqO" + NONCE.encode() + b",s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+UNPROVEN = b"c=biws,r=rOprNGfwEbeRWgbNEkqO" + NONCE.encode()
 FINAL = UNPROVEN + b",p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
 VERIFIER = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 

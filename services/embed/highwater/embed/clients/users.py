@@ -26,7 +26,12 @@ class KnownUser:
 
 
 def set_user(
-    address: str, instance: str, name: str, password: bytes, mechanism: ScramMechanism, iterations: int
+    address: str,
+    instance: str,
+    name: str,
+    password: bytes,
+    mechanism: ScramMechanism,
+    iterations: int,
 ) -> None:
     """Gives a user a password for one mechanism; others stay. Raises HighwaterError.
 
@@ -39,9 +44,7 @@ def set_user(
         salt=salt,
         salted_password=salted_password(mechanism, password, salt=salt, iterations=iterations),
     )
-    change = pb.ScramChange(
-        user=name, mechanism=mechanism, credential=scram_credential_to_pb(made)
-    )
+    change = pb.ScramChange(user=name, mechanism=mechanism, credential=scram_credential_to_pb(made))
     _alter(address, instance, [change])
 
 
@@ -64,9 +67,7 @@ def list_users(address: str, instance: str, names: Sequence[str] = ()) -> list[K
     found = [
         KnownUser(
             name=user.user,
-            iterations={
-                ScramMechanism(one.mechanism): one.iterations for one in user.credentials
-            },
+            iterations={ScramMechanism(one.mechanism): one.iterations for one in user.credentials},
         )
         for user in users
     ]

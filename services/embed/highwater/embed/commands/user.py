@@ -48,9 +48,7 @@ def set_password(
 
     address = controller_address(controller, data_dir)
     password = _password(password_file)
-    set_user(
-        address, instance, name, password, ScramMechanism[mechanism.name], iterations
-    )
+    set_user(address, instance, name, password, ScramMechanism[mechanism.name], iterations)
     typer.echo(f"{name}: {mechanism.value}, {iterations} iterations")
 
 
@@ -98,7 +96,7 @@ def _password(path: str | None) -> bytes:
         password = sys.stdin.buffer.read(PASSWORD_BYTES_MAX + 2)
     else:
         try:
-            with open(path, "rb") as file:
+            with Path(path).open("rb") as file:
                 password = file.read(PASSWORD_BYTES_MAX + 2)
         except OSError as error:
             raise UsageError(f"--password-file {path}: {error.strerror}") from error

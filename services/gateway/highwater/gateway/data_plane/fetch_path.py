@@ -165,9 +165,7 @@ class FetchPath:
             return
         reply.send()
 
-    def route(
-        self, session: ClientSession, request: codec.FetchRequest, reply: WholeFetch
-    ) -> None:
+    def route(self, session: ClientSession, request: codec.FetchRequest, reply: WholeFetch) -> None:
         """Gives the reply works, one for each node: the leader's, or one near to the client. It gets
         the errors of all other partitions at once.
         """

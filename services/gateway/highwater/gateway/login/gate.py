@@ -33,9 +33,7 @@ ANSWER_S: Final = 1.0
 """For the answer to a failed login to reach the client, before the connection is closed."""
 NAME_LOGGED_MAX: Final = 128
 
-_ALLOWED: Final = frozenset(
-    (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
-)
+_ALLOWED: Final = frozenset((ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
 _unpack_key = Struct(">h").unpack_from
 
 

@@ -30,7 +30,15 @@ class Peer:
 class ClientInfo:
     """A session's peer; `topics` are those of its instance, kept current."""
 
-    __slots__ = ("fetch_session", "instance", "login", "peer", "requester", "told_revision", "topics")
+    __slots__ = (
+        "fetch_session",
+        "instance",
+        "login",
+        "peer",
+        "requester",
+        "told_revision",
+        "topics",
+    )
 
     def __init__(self, peer: Peer, topics: InstanceTopics, told_revision: int = -1) -> None:
         self.peer = peer
