@@ -7,7 +7,7 @@ from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.controller.service import ControllerService
 from highwater.controller.store.port import MetadataStore
 from highwater.metadata.controller_client import ControllerClient
-from highwater.metadata.convert import acl_to_pb, entity_to_pb
+from highwater.metadata.convert_access import acl_to_pb, entity_to_pb
 from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.group_config_table import GroupConfigKey

@@ -7,13 +7,10 @@ in this order: links, routes over them, ports for new nodes.
 import asyncio
 import contextlib
 import random
-import secrets
 import socket
 import time
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from functools import partial
 from typing import Final
 
 from prometheus_client import CollectorRegistry
@@ -36,10 +33,8 @@ from highwater.gateway.data_plane.old_produce import OldProducePath
 from highwater.gateway.data_plane.produce_path import ProducePath
 from highwater.gateway.handling.backend import GatewayBackend
 from highwater.gateway.handling.context import HandlerSettings
-from highwater.gateway.login.acl_authorizer import AclAuthorizer
-from highwater.gateway.login.gate import LoginGate, LoginLimits
-from highwater.gateway.login.mechanisms import Mechanisms
-from highwater.gateway.login.users import Users
+from highwater.gateway.login.assembly import make_authorizer, make_gate
+from highwater.gateway.login.gate import LoginGate
 from highwater.gateway.metrics.gateway import PREFIX, GatewayCollector, GatewayReadings
 from highwater.gateway.requests.handler_loading import load_all_handlers
 from highwater.gateway.requests.requests import FramePath, Requests
@@ -56,13 +51,11 @@ from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.heartbeat import HeartbeatLoop, Heartbeats, InLoopHeartbeats
 from highwater.metadata.watch import ClusterWatch, Watcher
-from highwater.model.acls import Acl
-from highwater.model.authorization import AllowAll, Authorizer
+from highwater.model.authorization import Authorizer
 from highwater.model.cluster import ClusterDelta, ClusterImage, NodeState
 from highwater.model.errors import HighwaterError, UsageError
 from highwater.model.ids import NO_NODE, TopicId
 from highwater.model.listener_names import DEFAULT_LISTENER
-from highwater.model.scram import ScramCredential, ScramKey
 from highwater.model.steps import Steps
 from highwater.model.time import Clock
 from highwater.runtime.health import Readiness
@@ -75,8 +68,6 @@ FIRST_IMAGE_TIMEOUT_S: Final = 30.0
 HELD_LOOK_S: Final = 0.01
 EXPIRE_S: Final = 0.25
 """How often the deadlines of waiting appends are checked."""
-NONCE_BYTES: Final = 24
-"""Random bytes in the nonce of a login."""
 
 
 class GatewayService:
@@ -252,7 +243,7 @@ class GatewayService:
                 old_message_formats=config.old_message_formats,
                 has_acls=config.authorizer == "acl",
             ),
-            authorizer=self._make_authorizer(),
+            authorizer=make_authorizer(config, lambda: self.routing.image),
             clock=self._clock,
             log=self._log,
         )
@@ -308,46 +299,19 @@ class GatewayService:
         self._stack.callback(old_fetch.close)
         return old_produce, old_fetch
 
-    def _make_authorizer(self) -> Authorizer:
-        config = self._config
-        if config.authorizer == "none":
-            return AllowAll()
-        return AclAuthorizer(
-            self._acls,
-            super_users=frozenset(config.super_users),
-            allow_if_no_acl=config.allow_everyone_if_no_acl_found,
-        )
-
-    def _acls(self) -> frozenset[Acl]:
-        image = self.routing.image
-        return frozenset() if image is None else image.acls
-
     def _make_gate(self, requests: Requests) -> LoginGate:
-        """Logins; their thread hashes passwords of PLAIN, and so bounds what these cost."""
-        config = self._config
-        thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="login")
-        self._stack.callback(thread.shutdown, cancel_futures=True)
-        users = Users(self._scram_credentials)
-        return LoginGate(
+        # One thread hashes the passwords of PLAIN, which bounds what logins take.
+        hashing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="login")
+        self._stack.callback(hashing.shutdown, cancel_futures=True)
+        return make_gate(
+            self._config,
             requests,
-            Mechanisms(
-                users,
-                nonce=partial(secrets.token_urlsafe, NONCE_BYTES),
-                on_thread=partial(self._loop.run_in_executor, thread),
-            ),
-            LoginLimits(
-                login_s=config.login_s_max,
-                failure_delay_s=config.login_failure_delay_s,
-                lifetime_s=config.login_lifetime_s,
-            ),
-            call_later=self._loop.call_later,
-            now_ms=self._clock.monotonic_ms,
+            lambda: self.routing.image,
+            loop=self._loop,
+            hashing=hashing,
+            clock=self._clock,
             log=self._log,
         )
-
-    def _scram_credentials(self) -> Mapping[ScramKey, ScramCredential]:
-        image = self.routing.image
-        return {} if image is None else image.scram_credentials
 
     def _readings(self, listener: Listener, gate: LoginGate) -> GatewayReadings:
         budget = self._budget

@@ -5,7 +5,7 @@ from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.controller.rpc.client_access import quota_alteration, scram_change
 from highwater.kafka.error_codes import ErrorCode
 from highwater.metadata.controller_client import ControllerClient
-from highwater.metadata.convert import acl_to_pb, entity_to_pb
+from highwater.metadata.convert_access import acl_to_pb, entity_to_pb
 from highwater.metadata.watch import ClusterWatch
 from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId

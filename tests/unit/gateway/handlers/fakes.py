@@ -23,7 +23,8 @@ from highwater.kafka.framing import (
     encode_request_header,
 )
 from highwater.kafka.registry import request_codec
-from highwater.metadata.convert import acl_from_pb, entity_from_pb, topic_from_pb, topic_to_pb
+from highwater.metadata.convert import topic_from_pb, topic_to_pb
+from highwater.metadata.convert_access import acl_from_pb, entity_from_pb
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import AllowAll, Authorizer, Requester, Resource, ResourceType
 from highwater.model.client_quotas import ClientQuotaKey

@@ -6,7 +6,7 @@ from highwater.kafka.messages.delete_acls import (
     DeleteAclsRequest,
     DeleteAclsRequestDeleteAclsFilter,
 )
-from highwater.metadata.convert import acl_to_pb
+from highwater.metadata.convert_access import acl_to_pb
 from highwater.model.acl_operations import AclOperation
 from highwater.model.acls import Acl
 from highwater.model.authorization import THE_CLUSTER

@@ -4,7 +4,7 @@ from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.controller.core.change_acls import Removal
 from highwater.controller.core.change_client_quotas import QuotaAlteration
 from highwater.controller.core.change_scram_users import ScramChange, ScramUser
-from highwater.metadata.convert import acl_to_pb, entity_from_pb, scram_credential_from_pb
+from highwater.metadata.convert_access import acl_to_pb, entity_from_pb, scram_credential_from_pb
 from highwater.model.acls import AclFilter
 from highwater.model.ids import InstanceId
 

@@ -33,12 +33,12 @@ from highwater.controller.rpc.seen import check_seen
 from highwater.controller.store.port import StoreWentBackError
 from highwater.kafka.error_codes import ErrorCode
 from highwater.metadata.convert import (
-    acl_from_pb,
     gateway_from_pb,
     instance_from_pb,
     partition_to_pb,
     topic_to_pb,
 )
+from highwater.metadata.convert_access import acl_from_pb
 from highwater.model.cluster import TopicState
 from highwater.model.errors import InvalidRequestError
 from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, GatewayId, InstanceId, NodeId, TopicId
@@ -421,10 +421,8 @@ class ControllerServicer:
         removals, revision = await self._deciding().client_access.delete_acls(
             [acl_filter(one) for one in request.filters]
         )
-        return pb.DeleteAclsResponse(
-            removals=[removal_to_pb(one, _error(one.refusal)) for one in removals],
-            revision=revision,
-        )
+        told = [removal_to_pb(one, _error(one.refusal)) for one in removals]
+        return pb.DeleteAclsResponse(removals=told, revision=revision)
 
     @unary
     async def DescribeQuorum(self, _request: pb.DescribeQuorumRequest) -> pb.DescribeQuorumResponse:

@@ -3,7 +3,7 @@
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.embed.clients.controller_session import converse, read_image
 from highwater.metadata.controller_client import ControllerClient
-from highwater.metadata.convert import acl_to_pb
+from highwater.metadata.convert_access import acl_to_pb
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.model.acls import Acl
 from highwater.model.errors import HighwaterError

@@ -8,7 +8,7 @@ from typing import Final
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.embed.clients.controller_session import converse
 from highwater.metadata.controller_client import ControllerClient
-from highwater.metadata.convert import scram_credential_to_pb
+from highwater.metadata.convert_access import scram_credential_to_pb
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.model.errors import HighwaterError
 from highwater.model.scram import ScramMechanism, salted_password, scram_credential
