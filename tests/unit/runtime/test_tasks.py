@@ -93,6 +93,6 @@ async def test_a_task_that_has_ended_makes_room_before_its_callbacks_run():
     loop = asyncio.get_running_loop()
     loop.call_soon(start_another)
     await first
-    (before, second), = started
+    ((before, second),) = started
     assert before == 1, "the first one's callbacks have not run"
     await second

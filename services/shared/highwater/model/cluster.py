@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from highwater.model.acls import Acl
 from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.group_config_table import GroupConfigKey
@@ -160,7 +161,8 @@ class ClusterImage:
     group_configs: Mapping[GroupConfigKey, Mapping[str, str]] = field(default_factory=dict)
     """The configs that were set; groups without any are not in it. See `group_config`."""
     scram_credentials: Mapping[ScramKey, ScramCredential] = field(default_factory=dict)
-    """Only at the controller: the watch leaves them out (`metadata.convert`)."""
+    acls: frozenset[Acl] = frozenset()
+    """The same object as long as none changes."""
 
     def topic(self, name: str, instance: InstanceId = DEFAULT_INSTANCE) -> TopicState | None:
         """The topic of that name in that instance, or None."""
@@ -208,6 +210,10 @@ class ClusterImage:
                 for key, credential in {**scram_credentials, **delta.scram_credentials}.items()
                 if credential is not None
             }
+        acls = self.acls
+        if delta.acls:
+            removed = {acl for acl, stays in delta.acls.items() if not stays}
+            acls = frozenset((acls - removed).union(delta.acls.keys() - removed))
         return replace(
             self,
             revision=delta.revision,
@@ -224,6 +230,7 @@ class ClusterImage:
             client_metrics=client_metrics,
             group_configs=group_configs,
             scram_credentials=scram_credentials,
+            acls=acls,
         )
 
 
@@ -254,7 +261,9 @@ class ClusterDelta:
     group_configs: Mapping[GroupConfigKey, Mapping[str, str]] = field(default_factory=dict)
     """All configs of each group of which some changed; none if it has no more."""
     scram_credentials: Mapping[ScramKey, ScramCredential | None] = field(default_factory=dict)
-    """New and changed credentials, None for removed ones. Only at the controller."""
+    """New and changed credentials, None for removed ones."""
+    acls: Mapping[Acl, bool] = field(default_factory=dict)
+    """True for new ACLs, False for removed ones."""
 
     @property
     def partition_count(self) -> int:

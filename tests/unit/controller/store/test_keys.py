@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from highwater.controller.store import keys
+from highwater.model.acls import Acl
 from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.cluster import (
@@ -17,6 +18,7 @@ from highwater.model.cluster import (
 from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import GatewayId, InstanceId, LeaderEpoch, NodeId, TopicId
 from highwater.model.scram import ScramCredential, ScramKey, ScramMechanism
+from tests.support.acls import acl
 from tests.support.controller_images import topic_state
 
 TOPIC_ID = TopicId(bytes(range(16)))
@@ -118,6 +120,21 @@ def test_client_metrics(key: ClientMetricsKey, stored: str) -> None:
 def test_group_configs(key: GroupConfigKey, stored: str) -> None:
     assert keys.group_configs(key) == stored
     assert keys.decode_group_configs(stored.removeprefix(keys.GROUP_CONFIGS)) == key
+
+
+@pytest.mark.parametrize(
+    ("entry", "stored"),
+    [
+        (acl("logs"), "default/2/3/logs/User%3Aalice/%2A/3/3"),
+        (
+            acl("ä/%", principal="User:CN=a,O=b/c", host="::1", instance=InstanceId("a/b")),
+            "a%2Fb/2/3/%C3%A4%2F%25/User%3ACN%3Da%2CO%3Db%2Fc/%3A%3A1/3/3",
+        ),
+    ],
+)
+def test_acls(entry: Acl, stored: str) -> None:
+    assert keys.acl(entry) == keys.ACLS + stored
+    assert keys.decode_acl(stored) == entry
 
 
 def test_scram_credentials() -> None:

@@ -50,10 +50,26 @@ class Handler:
     fetch = other = produce
 
 
+class Gate:
+    """Notes who has to log in; `ended` counts the logins of connections that are closed."""
+
+    def __init__(self):
+        self.admitted = []
+        self.ended = 0
+
+    def admit(self, session, mechanisms):
+        self.admitted.append(mechanisms)
+        session.client.login = self
+
+    def close(self):
+        self.ended += 1
+
+
 class World:
     def __init__(self):
         loop = asyncio.get_running_loop()
         self.handler = Handler()
+        self.gate = Gate()
         self.budget = MemoryBudget(1 << 20)
         self.shared = SharedInput(
             turn=Turn(loop.call_soon, time.monotonic_ns),
@@ -72,17 +88,23 @@ class World:
         frame_s_max=1000.0,
         log=None,
         proxy_protocol=False,
+        sasl_mechanisms=(),
     ):
         self.routing = RoutingTable(lambda _node: None)
         self.listener = Listener(
             addresses={
-                DEFAULT_LISTENER: ListenAddress(host="127.0.0.1", proxy_protocol=proxy_protocol),
+                DEFAULT_LISTENER: ListenAddress(
+                    host="127.0.0.1",
+                    proxy_protocol=proxy_protocol,
+                    sasl_mechanisms=sasl_mechanisms,
+                ),
                 "internal": ListenAddress(host="127.0.0.1"),
                 "elsewhere": ListenAddress(host="127.0.0.2"),
                 "everywhere": ListenAddress(host="0.0.0.0"),
             },
             shared=self.shared,
             handler=self.handler,
+            gate=self.gate,
             routing=self.routing,
             pool=NoThreads(),
             log=log or silent_logger(),

@@ -26,6 +26,9 @@
     scram_credentials/default/SCRAM-SHA-256/alice   {"v":1,"iterations":4096,"salt":"cQ==",
                                   "stored_key":"5Yk=","server_key":"Vw8="}
                                  instance and user quoted likewise, bytes in base64
+    acls/default/2/3/logs/User%3Aalice/%2A/3/3   {"v":1}
+                                 instance, resource type, pattern type, name, principal, host, operation,
+                                 permission; numbers as in Kafka's requests, the rest quoted likewise
     producer_ids                 {"v":1,"next":1000}
     head                         {"v":1,"controller_epoch":7}                 see `store.head`
 
@@ -41,6 +44,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
+from highwater.model.acls import Acl
 from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.cluster import (
@@ -73,6 +77,7 @@ CLIENT_QUOTAS: Final = "client_quotas/"
 CLIENT_METRICS: Final = "client_metrics/"
 GROUP_CONFIGS: Final = "group_configs/"
 SCRAM_CREDENTIALS: Final = "scram_credentials/"
+ACLS: Final = "acls/"
 
 
 class UnknownFormatError(Exception):
@@ -170,6 +175,26 @@ def decode_scram_key(rest: str) -> ScramKey:
         InstanceId(unquote(instance)),
         unquote(user),
         ScramMechanism[mechanism.replace("-", "_")],
+    )
+
+
+def acl(entry: Acl) -> str:
+    """The key of one ACL, which is all of it."""
+    return ACLS + "/".join(quote(str(value), safe="") for value in entry)
+
+
+def decode_acl(rest: str) -> Acl:
+    """The ACL, from what follows ACLS in the key."""
+    instance, kind, pattern, name, principal, host, operation, permission = rest.split("/")
+    return Acl(
+        InstanceId(unquote(instance)),
+        int(kind),
+        int(pattern),
+        unquote(name),
+        unquote(principal),
+        unquote(host),
+        int(operation),
+        int(permission),
     )
 
 

@@ -114,6 +114,8 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
     def connection_lost(self, _exc: Exception | None) -> None:
         """The transport is closed."""
         self._connections.discard(self)
+        if self.client.login is not None:
+            self.client.login.close()
         if self._unmuting is not None:
             self._unmuting.cancel()
         self.connection_closed()

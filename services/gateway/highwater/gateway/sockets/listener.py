@@ -9,6 +9,7 @@ from typing import Final, TypeAlias, cast
 from highwater.gateway.config import share_ports
 from highwater.gateway.core.session_ports import RequestHandler
 from highwater.gateway.core.shared_input import SharedInput
+from highwater.gateway.login.gate import LoginGate
 from highwater.gateway.routing.client import ClientInfo, ClientSession, Peer
 from highwater.gateway.routing.table import RoutingTable
 from highwater.gateway.sockets.connection import SHORTAGES, Connection
@@ -43,6 +44,8 @@ class ListenAddress:
     host: str
     proxy_protocol: bool = False
     """Every connection begins with a PROXY protocol header (see `preface`)."""
+    sasl_mechanisms: tuple[str, ...] = ()
+    """Clients have to log in by one of them; none if they need not."""
 
 
 class Listener:
@@ -54,6 +57,7 @@ class Listener:
         addresses: Mapping[str, ListenAddress],
         shared: SharedInput,
         handler: RequestHandler[ClientSession],
+        gate: LoginGate,
         routing: RoutingTable,
         pool: SenderPool,
         log: Logger,
@@ -69,6 +73,7 @@ class Listener:
         self._addresses = addresses
         self._shared = shared
         self._handler = handler
+        self._gate = gate
         self._routing = routing
         self._pool = pool
         self._log = log
@@ -174,11 +179,17 @@ class Listener:
                 connection.close("the node has a gateway of its own")
         return not found
 
+    def forget_shapes(self) -> None:
+        """Makes every connection ask again for what it may do: ACLs have changed."""
+        for connection in self.connections:
+            connection.tail = connection.fetch_shape = None
+
     def _factory(
         self, key: PortKey, loop: asyncio.AbstractEventLoop
     ) -> Callable[[], asyncio.BaseProtocol]:
         listener, instance, node = key
         topics = self._routing.topics_of(instance)
+        mechanisms = self._addresses[listener].sasl_mechanisms
 
         def connect(client: ProxiedClient | None) -> Connection | None:
             if len(self.connections) + len(self._prefaces) >= self._connections_max:
@@ -186,7 +197,7 @@ class Listener:
                 return None
             host, port = client or ("", 0)
             peer = Peer(instance=instance, node=node, host=host, port=port, listener=listener)
-            return Connection(
+            connection = Connection(
                 shared=self._shared,
                 handler=self._handler,
                 client=ClientInfo(peer, topics, self._routing.revision),
@@ -195,6 +206,9 @@ class Listener:
                 connections=self.connections,
                 on_shortage=self._descriptors_short,
             )
+            if mechanisms:
+                self._gate.admit(connection, mechanisms)
+            return connection
 
         def accept() -> asyncio.BaseProtocol:
             return connect(None) or _Refusal()
