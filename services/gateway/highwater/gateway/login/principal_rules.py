@@ -61,11 +61,13 @@ def distinguished_name(subject: Iterable[Iterable[tuple[str, str]]]) -> str:
 
     As Java writes it, but for attributes that neither names by a short name.
     """
-    parts = [
-        "+".join(f"{_SHORT.get(name, name)}={_SPECIAL.sub(r'\\\1', value)}" for name, value in rdn)
-        for rdn in subject
-    ]
+    parts = ["+".join(_attribute(name, value) for name, value in rdn) for rdn in subject]
     return ",".join(reversed(parts))
+
+
+def _attribute(name: str, value: str) -> str:
+    escaped = _SPECIAL.sub(r"\\\1", value)
+    return f"{_SHORT.get(name, name)}={escaped}"
 
 
 def _parsed(text: str) -> _Rule:
