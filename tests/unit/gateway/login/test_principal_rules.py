@@ -27,7 +27,7 @@ def test_the_first_rule_that_matches_names(rules, name):
     "rule", ["", "default", "RULE:x", "RULE:^(.*$/x/", "RULE:^(.*)$/$2/", "RULE:^.*$/x/Q"]
 )
 def test_texts_that_are_no_rules(rule):
-    with pytest.raises(ValueError, match="rule|RULE"):
+    with pytest.raises(ValueError, match=r"rule|RULE"):
         PrincipalRules((rule,))
 
 

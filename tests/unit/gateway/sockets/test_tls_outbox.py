@@ -7,6 +7,7 @@ import pytest
 
 from highwater.gateway.sockets.outbox import PIECE_BYTES, QUEUE_BYTES_MAX, QUEUE_PARTS_MAX
 from highwater.gateway.sockets.tls_outbox import TlsOutbox
+from highwater.hop.fetch import SMALL_RANGE
 
 
 class Transport:
@@ -95,7 +96,7 @@ def test_bytes_are_written_joined(w):
 
 
 def test_a_large_range_is_read_by_pieces_and_in_order(w):
-    content = os.urandom(2 * PIECE_BYTES + 5)
+    content = os.urandom(2 * PIECE_BYTES + SMALL_RANGE + 5)
     w.outbox.send([b"head", w.file(content), b"tail"])
     w.outbox.send([b"next"])
     for _ in range(3):
@@ -176,4 +177,3 @@ def test_a_file_that_cannot_be_read(w):
     w.readers.run()
     assert "Invalid argument" in w.errors[0]
     assert len(w.released) == 1
-

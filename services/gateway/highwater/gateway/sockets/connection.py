@@ -146,7 +146,9 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
 
         Its Produce requests are still taken, as in Kafka: with acks=0, a client may send and leave.
         """
-        self.ended = self.waits_to_produce and self._tls_readers is None  # TLS ends in both directions.
+        self.ended = (
+            self.waits_to_produce and self._tls_readers is None
+        )  # TLS ends in both directions.
         return self.ended
 
     def connection_lost(self, _exc: Exception | None) -> None:

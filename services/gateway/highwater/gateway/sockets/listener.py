@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias, cast
 
 from highwater.gateway.config import share_ports
@@ -52,7 +52,7 @@ class ListenAddress:
     """Clients have to log in by one of them; none if they need not."""
     tls: TlsContext | None = None
     """Every connection begins with a handshake of TLS."""
-    principal_rules: PrincipalRules = PrincipalRules(())
+    principal_rules: PrincipalRules = field(default_factory=lambda: PrincipalRules(()))
     """What a client with a certificate is called."""
 
 
@@ -127,9 +127,6 @@ class Listener:
             raise BindError(f"{host}:{port}", f"ports end at {PORT_MAX}")
         self._check_apart(key, port)
         tls = self._addresses[listener].tls
-        more = {}
-        if tls is not None:
-            more = {"ssl_handshake_timeout": HANDSHAKE_S, "ssl_shutdown_timeout": SHUTDOWN_S}
         try:
             server = await loop.create_server(
                 self._factory(key, loop),
@@ -139,7 +136,8 @@ class Listener:
                 reuse_address=True,
                 start_serving=False,
                 ssl=None if tls is None else tls.context,
-                **more,
+                ssl_handshake_timeout=None if tls is None else HANDSHAKE_S,
+                ssl_shutdown_timeout=None if tls is None else SHUTDOWN_S,
             )
             bound = int(server.sockets[0].getsockname()[1])
             if accept:

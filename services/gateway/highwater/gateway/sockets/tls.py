@@ -1,9 +1,9 @@
 """Certificates of listeners: contexts for TLS 1.2 and 1.3, loaded again when their files change."""
 
-import os
 import ssl
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Final
 
 from highwater.model.errors import ConfigError
@@ -68,7 +68,7 @@ class TlsContext:
         stamps = []
         for path in filter(None, (files.cert_file, files.key_file, files.client_ca_file)):
             try:
-                found = os.stat(path)
+                found = Path(path).stat()
             except OSError as error:
                 raise ConfigError(f"{path}: {error.strerror}") from error
             stamps.append((found.st_mtime_ns, found.st_ino))
@@ -78,9 +78,7 @@ class TlsContext:
         files = self._files
         try:
             # Apart first: a key that does not fit must not replace half of the former pair.
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
-                files.cert_file, files.key_file
-            )
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(files.cert_file, files.key_file)
             self.context.load_cert_chain(files.cert_file, files.key_file)
             if files.client_ca_file:
                 self.context.load_verify_locations(files.client_ca_file)

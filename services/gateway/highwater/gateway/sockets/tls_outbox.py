@@ -151,9 +151,7 @@ class TlsOutbox:
             return
         self._reading = True
         reading = self._readers.submit(os.pread, part.fd, length, part.position)
-        reading.add_done_callback(
-            partial(self._call_soon_threadsafe, self._piece_read, part)
-        )
+        reading.add_done_callback(partial(self._call_soon_threadsafe, self._piece_read, part))
 
     def _piece_read(self, part: FileRange, reading: "Future[bytes]") -> None:
         self._reading = False
