@@ -102,7 +102,7 @@ def test_a_client_that_does_not_trust_the_certificate_goes_away(secured: Secured
     deadline = time.monotonic() + PATIENCE_S
     while not errors and time.monotonic() < deadline:
         producer.poll(0.2)
-    assert errors[0].code() == KafkaError._SSL
+    assert "certificate verify failed" in errors[0].str()
 
 
 def test_a_login_within_tls(secured: Secured, tmp_path: Path) -> None:
