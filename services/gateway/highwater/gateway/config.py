@@ -40,6 +40,33 @@ SaslMechanisms: TypeAlias = Annotated[
 ]
 
 
+class TlsSettings(SettingsGroup):
+    """TLS of one listener: off without a certificate."""
+
+    cert_file: str = Field(
+        default="", description="PEM file of the listener's certificate chain; turns TLS on"
+    )
+    key_file: str = Field(default="", description="PEM file of its key")
+    client_ca_file: str = Field(
+        default="", description="PEM file with whom clients' certificates have to be from"
+    )
+    client_auth: Literal["none", "requested", "required"] = Field(
+        default="none", description="ssl.client.auth: whether clients show a certificate"
+    )
+    principal_rules: tuple[str, ...] = Field(
+        default=(),
+        description="ssl.principal.mapping.rules: what a client with a certificate is called",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if bool(self.cert_file) is not bool(self.key_file):
+            raise ValueError("TLS takes both cert_file and key_file")
+        if self.client_auth != "none" and not (self.cert_file and self.client_ca_file):
+            raise ValueError("client_auth takes a certificate and client_ca_file")
+        return self
+
+
 class ListenerConfig(SettingsGroup):
     """A further listener of the gateway, with a block of ports and an address of its own."""
 
@@ -63,6 +90,13 @@ class ListenerConfig(SettingsGroup):
     )
 
     sasl_mechanisms: SaslMechanisms = ()
+    tls: TlsSettings = TlsSettings()
+
+    @model_validator(mode="after")
+    def _check_tls(self) -> Self:
+        if self.tls.cert_file and self.proxy_protocol:
+            raise ValueError("a listener has TLS or proxy_protocol, not both")
+        return self
 
     def address(self, bound_port: int, machine: str) -> tuple[str, int]:
         """Host and bootstrap port that clients are told; `machine` is the machine's host name."""
@@ -111,6 +145,7 @@ class GatewayConfig(ServiceSettings):
         "gets those of the listener that it came by (see docs/listeners.md)",
     )
     sasl_mechanisms: SaslMechanisms = ()
+    tls: TlsSettings = TlsSettings()
     authorizer: Literal["none", "acl"] = Field(
         default="none",
         description="acl: clients may do what ACLs allow (authorizer.class.name); none: everything",
@@ -247,6 +282,7 @@ class GatewayConfig(ServiceSettings):
             advertised_port=self.advertised_port,
             proxy_protocol=self.proxy_protocol,
             sasl_mechanisms=self.sasl_mechanisms,
+            tls=self.tls,
         )
         return {DEFAULT_LISTENER: default, **self.listeners}
 

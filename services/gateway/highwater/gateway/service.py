@@ -40,7 +40,8 @@ from highwater.gateway.requests.handler_loading import load_all_handlers
 from highwater.gateway.requests.requests import FramePath, Requests
 from highwater.gateway.routing.node_links import MemberLink, NodeLinks, OpenLink
 from highwater.gateway.routing.table import PartitionRoute, RoutingTable
-from highwater.gateway.sockets.listener import ListenAddress, Listener
+from highwater.gateway.sockets.addresses import listen_addresses
+from highwater.gateway.sockets.listener import Listener
 from highwater.gateway.sockets.port_blocks import PortBlocks
 from highwater.gateway.sockets.sender_threads import SenderThreads
 from highwater.hop.channels import hop_channels
@@ -223,6 +224,8 @@ class GatewayService:
         config = self._config
         pool = SenderThreads(config.sender_threads, self._loop.call_soon_threadsafe)
         self._stack.callback(pool.stop)
+        readers = ThreadPoolExecutor(config.sender_threads, thread_name_prefix="tls-reader")
+        self._stack.callback(readers.shutdown, cancel_futures=True)
         backend = GatewayBackend(
             routing=self.routing,
             links=self.links,
@@ -258,14 +261,7 @@ class GatewayService:
         )
         gate = self._make_gate(requests)
         listener = Listener(
-            addresses={
-                name: ListenAddress(
-                    host=one.host,
-                    proxy_protocol=one.proxy_protocol,
-                    sasl_mechanisms=one.sasl_mechanisms,
-                )
-                for name, one in config.all_listeners.items()
-            },
+            addresses=listen_addresses(config),
             shared=SharedInput(
                 turn=self.turn,
                 budget=self._budget,
@@ -278,6 +274,7 @@ class GatewayService:
             gate=gate,
             routing=self.routing,
             pool=pool,
+            tls_readers=readers,
             log=self._log,
             connections_max=config.connections_max,
             idle_s_max=config.idle_s_max,

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from highwater.gateway.core.budget import MemoryBudget
 from highwater.gateway.core.meters import RequestMeters
@@ -70,6 +71,7 @@ class World:
         loop = asyncio.get_running_loop()
         self.handler = Handler()
         self.gate = Gate()
+        self.readers = ThreadPoolExecutor(1)
         self.budget = MemoryBudget(1 << 20)
         self.shared = SharedInput(
             turn=Turn(loop.call_soon, time.monotonic_ns),
@@ -89,6 +91,7 @@ class World:
         log=None,
         proxy_protocol=False,
         sasl_mechanisms=(),
+        **secure,
     ):
         self.routing = RoutingTable(lambda _node: None)
         self.listener = Listener(
@@ -97,6 +100,7 @@ class World:
                     host="127.0.0.1",
                     proxy_protocol=proxy_protocol,
                     sasl_mechanisms=sasl_mechanisms,
+                    **secure,
                 ),
                 "internal": ListenAddress(host="127.0.0.1"),
                 "elsewhere": ListenAddress(host="127.0.0.2"),
@@ -107,6 +111,7 @@ class World:
             gate=self.gate,
             routing=self.routing,
             pool=NoThreads(),
+            tls_readers=self.readers,
             log=log or silent_logger(),
             connections_max=connections_max,
             idle_s_max=idle_s_max,
