@@ -21,9 +21,12 @@ from highwater.model.errors import HighwaterError, UsageError
 from highwater.spark import checkpoint
 from highwater.spark.ending import EXIT_GONE, exit_code
 from highwater.spark.events import JsonFields, of_records, parse_fields
+from highwater.spark.page.files import PageFiles
+from highwater.spark.page.view import View
 from highwater.spark.session import open_session
 from highwater.spark.stop_signals import StopSignals
 from highwater.spark.stream_errors import RecordsGone, explain
+from highwater.spark.stream_page import StreamPage, StreamSoFar
 from highwater.spark.stream_progress import StreamProgress, describe
 from highwater.spark.stream_run import RunOptions, StreamRun
 from highwater.spark.stream_source import StreamSource, parse_starting, read_stream
@@ -79,6 +82,7 @@ class StreamOptions:
     once: bool
     json_fields: str | None
     as_json: bool
+    files: PageFiles
     jars: Path | None
 
 
@@ -112,10 +116,25 @@ class StreamJob:
         frame: DataFrame,
         sink: Callable[[DataFrame, int], None],
         *,
+        view: Callable[[StreamSoFar], View],
         output_mode: str = "append",
-        idle: Callable[[float], None] = lambda _: None,
+        idle: Callable[[float], bool] = lambda _: False,
     ) -> None:
-        """Runs the query until it ends."""
+        """Runs the query until it ends, and draws the page now and then, and at the end.
+
+        `idle` says whether it has changed a table.
+        """
+        page = StreamPage(self.options.files, view)
+
+        def tell(progress: StreamProgress) -> None:
+            self.say({"progress": asdict(progress)}, describe(progress))
+            page.told(progress)
+
+        def look(idle_s: float) -> None:
+            if idle(idle_s):
+                page.changed()
+            page.look()
+
         run = StreamRun(
             RunOptions(
                 name=self.name,
@@ -126,13 +145,11 @@ class StreamJob:
             ),
             sink,
             stopping=self.stop.asked,
-            tell=self._tell,
-            idle=idle,
+            tell=tell,
+            idle=look,
         )
         run.run(frame)
-
-    def _tell(self, progress: StreamProgress) -> None:
-        self.say({"progress": asdict(progress)}, describe(progress))
+        page.end()
 
 
 @contextmanager
@@ -164,6 +181,7 @@ def started(
     names = None if options.json_fields is None else parse_fields(options.json_fields)
     if not options.checkpoint:
         raise UsageError("--checkpoint is needed: a directory of the job's own")
+    options.files.prepare()
     who = TopicAdmin(options.bootstrap).identify(options.topic) if identify is None else identify()
     spark = open_session(
         f"{name} {options.topic}", jars_directory=options.jars, settings=STREAM_SETTINGS
