@@ -112,6 +112,7 @@ def command(
     every: shared.Every = 10,
     once: shared.Once = False,
     json_fields: shared.JsonNames = None,
+    quarantine: shared.Quarantine = None,
     as_json: shared.AsJson = False,
     html: Html = None,
     png: Png = None,
@@ -121,7 +122,8 @@ def command(
     options = StreamOptions(
         bootstrap=bootstrap, topic=topic, checkpoint=checkpoint, table_format=table_format,
         starting=starting, offsets_per_batch=max_offsets_per_batch, every_s=every, once=once,
-        json_fields=json_fields, as_json=as_json, files=PageFiles(html=html, png=png), jars=jars,
+        json_fields=json_fields, as_json=as_json, quarantine=quarantine,
+        files=PageFiles(html=html, png=png), jars=jars,
     )  # fmt: skip
     with shared.exit_codes(topic, bootstrap):
         known, late_s = read_rules(rules), parse_duration(late, "--late")

@@ -23,7 +23,8 @@ def options(**more: object) -> StreamOptions:
     given = {
         "bootstrap": "b:1", "topic": "t", "checkpoint": "place", "starting": "earliest",
         "table_format": TableFormat.DELTA, "offsets_per_batch": 1, "every_s": 0, "once": True,
-        "json_fields": None, "as_json": False, "files": PageFiles(), "jars": None,
+        "json_fields": None, "as_json": False, "files": PageFiles(),
+        "quarantine": None, "jars": None,
     }  # fmt: skip
     return StreamOptions(**given | more)
 
