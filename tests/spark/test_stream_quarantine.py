@@ -80,7 +80,7 @@ def test_json_without_a_time_is_kept_and_times_beyond_all_calendars_end_nothing(
     good = [json.dumps({"ts": time}).encode() for time in (1_704_171_600, "2024-01-02T05:00:00Z")]
     bad = [
         json.dumps({"ts": time}).encode()
-        for time in (None, "soon", 1e300, -1e300, "NaN", 10**18, "99999-01-01")
+        for time in (None, "soon", 1e300, -1e300, "NaN", 10**18)
     ]
     send(cluster.bootstrap, topic, [*good, *bad, b"{}", b"["])
     job = make_job(

@@ -87,3 +87,13 @@ def test_equal_views_give_equal_files(tmp_path: Path):
     for kind in ("html", "png"):
         first, second = ((tmp_path / f"{name}.{kind}").read_bytes() for name in ("a", "b"))
         assert first == second
+
+
+@pytest.mark.parametrize("job", ["load", "audit", "watch", "ranking", "crawlers"])
+def test_every_job_has_a_picture_whatever_names_there_are(tmp_path: Path, job: str):
+    pytest.importorskip("pyspark", reason="needs the spark extra")
+    from tests.support import spark_views
+
+    draw_picture(getattr(spark_views, job)(), tmp_path / "a.png")
+    assert size_of(tmp_path / "a.png")[1] > 500
+    assert (tmp_path / "a.png").stat().st_size > 20_000
