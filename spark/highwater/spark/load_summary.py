@@ -90,9 +90,13 @@ def _counted(table: Table) -> tuple[int, tuple[HourRows, ...]]:
     if not table.exists():
         return 0, ()
     groups = table.read().groupBy("topic", _hour().alias("start")).agg(f.count("*").alias("rows"))
-    total: Any = groups.agg(f.sum("rows").alias("rows")).first()
-    known = groups.where(f.col("start").between(0, SECONDS_MAX))
-    newest: list[Any] = known.orderBy(f.desc("start"), "topic").limit(HOURS_MAX).collect()
+    groups = groups.cache()
+    try:
+        total: Any = groups.agg(f.sum("rows").alias("rows")).first()
+        known = groups.where(f.col("start").between(0, SECONDS_MAX))
+        newest: list[Any] = known.orderBy(f.desc("start"), "topic").limit(HOURS_MAX).collect()
+    finally:
+        groups.unpersist()
     return int(total["rows"] or 0), tuple(
         HourRows(
             topic=row["topic"], start=datetime.fromtimestamp(row["start"], UTC), rows=row["rows"]
