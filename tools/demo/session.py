@@ -43,14 +43,16 @@ TABLE = "table"
 
 def main() -> int:
     options = _parse()
-    spark = open_session("demo")
     try:
-        _run(spark, options)
+        spark = open_session("demo")
+        try:
+            _run(spark, options)
+        finally:
+            spark.stop()
     except UsageError as error:
+        # The last line of the log, which the demo tells.
         print(one_line(error), file=sys.stderr)
         return exit_code(error)
-    finally:
-        spark.stop()
     return 0
 
 
