@@ -26,6 +26,13 @@ Jars = Annotated[
     Path | None, typer.Option(help="Directory of the connector's jars.", file_okay=False)
 ]
 
+Html = Annotated[
+    Path | None, typer.Option("--html", help="Page to look at; replaced.", dir_okay=False)
+]
+Png = Annotated[
+    Path | None, typer.Option("--png", help="The page's charts as a picture.", dir_okay=False)
+]
+
 
 def kafka_options(words: list[str]) -> dict[str, str]:
     """Returns options NAME=VALUE with the prefix `kafka.`. Raises UsageError."""
