@@ -45,9 +45,10 @@ def test_load_and_audit(cluster: Cluster, connector: Path, tmp_path: Path) -> No
 
     done = spark_command("audit", *where, "--html", tmp_path / "audit.html")
     assert done.returncode == 0, done.stderr
-    assert "All 1 hours of partitions that were compared are equal." in (
-        tmp_path / "audit.html"
-    ).read_text()
+    assert (
+        "All 1 hours of partitions that were compared are equal."
+        in (tmp_path / "audit.html").read_text()
+    )
     assert done.stdout == "2 records in 1 hours of partitions compared: all equal.\n"
 
     for file in (tmp_path / "t_quarantine").rglob("*.parquet"):

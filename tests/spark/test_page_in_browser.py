@@ -69,7 +69,13 @@ def test_the_report_of_the_sample_log_is_drawn(tmp_path: Path) -> None:
         (
             "watch",
             (charts.BLUE, charts.RED, charts.VIOLET),
-            ["Requests per minute", "Error rate by minute", "Latency by minute", "Alarms", "sounds"],
+            [
+                "Requests per minute",
+                "Error rate by minute",
+                "Latency by minute",
+                "Alarms",
+                "sounds",
+            ],
         ),
         pytest.param(
             "load",

@@ -62,7 +62,12 @@ def test_lines_that_are_none_are_kept_and_a_second_run_goes_on(
         )
 
     run()
-    first = [(0, 1, b"garbage", "k1"), (0, 2, None, "k2"), (0, 3, b"\xff<script>", ""), (1, 0, b"", "")]
+    first = [
+        (0, 1, b"garbage", "k1"),
+        (0, 2, None, "k2"),
+        (0, 3, b"\xff<script>", ""),
+        (1, 0, b"", ""),
+    ]
     assert kept(spark, tmp_path / "bad") == first
     run()
     assert kept(spark, tmp_path / "bad") == first
@@ -79,8 +84,7 @@ def test_json_without_a_time_is_kept_and_times_beyond_all_calendars_end_nothing(
     topic = keeping_topic(cluster.bootstrap, unique_name("unfit"))
     good = [json.dumps({"ts": time}).encode() for time in (1_704_171_600, "2024-01-02T05:00:00Z")]
     bad = [
-        json.dumps({"ts": time}).encode()
-        for time in (None, "soon", 1e300, -1e300, "NaN", 10**18)
+        json.dumps({"ts": time}).encode() for time in (None, "soon", 1e300, -1e300, "NaN", 10**18)
     ]
     send(cluster.bootstrap, topic, [*good, *bad, b"{}", b"["])
     job = make_job(

@@ -109,7 +109,8 @@ def check_loaded(expected: Report, loaded: Mapping[str, Any]) -> Check:
     return Check(
         name="Every line once in Spark's table",
         holds=rows == places == wanted,
-        found=f"{rows:,} of {wanted:,}" + (f", {rows - places:,} doubled" if rows != places else ""),
+        found=f"{rows:,} of {wanted:,}"
+        + (f", {rows - places:,} doubled" if rows != places else ""),
     )
 
 

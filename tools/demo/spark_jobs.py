@@ -34,7 +34,14 @@ class SparkJobs:
     """
 
     def __init__(
-        self, bootstrap: str, topic: str, *, run_id: str, output: Path, top_paths: int, log_path: Path
+        self,
+        bootstrap: str,
+        topic: str,
+        *,
+        run_id: str,
+        output: Path,
+        top_paths: int,
+        log_path: Path,
     ) -> None:
         self._output = output.absolute()
         self._log_path = log_path

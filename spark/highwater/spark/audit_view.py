@@ -30,9 +30,7 @@ def to_view(table: str, result: AuditResult) -> View:
 
 def _subtitle(result: AuditResult) -> str:
     if result.different:
-        return (
-            f"{len(result.different):,} of {result.groups:,} hours of partitions differ from the log."
-        )
+        return f"{len(result.different):,} of {result.groups:,} hours of partitions differ from the log."
     return f"All {result.groups:,} hours of partitions that were compared are equal."
 
 

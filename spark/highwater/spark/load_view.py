@@ -120,7 +120,11 @@ def _quarantine(summary: LoadSummary) -> tuple[Table, ...]:
     return (
         Table(
             title="Why values are in quarantine",
-            columns=(Column(name="Topic"), Column(name="Error"), Column(name="Values", numbers=True)),
+            columns=(
+                Column(name="Topic"),
+                Column(name="Error"),
+                Column(name="Values", numbers=True),
+            ),
             rows=[(each.topic, each.error, f"{each.rows:,}") for each in summary.complaints],
         ),
         Table(

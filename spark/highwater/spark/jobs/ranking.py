@@ -53,9 +53,7 @@ def rank(
 def newest(first: DataFrame) -> list[board.Place]:
     """Returns the ranks of the newest window, of a batch that may close many."""
     start = first.agg(f.max("window_start").alias("newest"))
-    return history.collect(
-        first.join(f.broadcast(start), f.col("window_start") == f.col("newest"))
-    )
+    return history.collect(first.join(f.broadcast(start), f.col("window_start") == f.col("newest")))
 
 
 def command(

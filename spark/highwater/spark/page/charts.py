@@ -156,9 +156,7 @@ def lines_over_time(
 ) -> None:
     """Draws a line for each series, and a dot for each value: one between two gaps is seen, too."""
     for each in series:
-        axes.plot(
-            starts, each.values, color=each.colour, linewidth=1.5, marker="o", markersize=2.5
-        )
+        axes.plot(starts, each.values, color=each.colour, linewidth=1.5, marker="o", markersize=2.5)
     known = [value for each in series for value in each.values if not math.isnan(value)]
     _value_axis(axes, max(known, default=0.0), unit)
     if starts:
@@ -216,7 +214,6 @@ def bytes_text(size: int) -> str:
     """Returns a size such as `2.7 GB`."""
     text: str = EngFormatter(unit="B", places=1)(size)
     return text
-
 
 
 def _value_axis(axes: Any, highest: float, unit: Unit) -> None:

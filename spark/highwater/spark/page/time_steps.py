@@ -64,6 +64,4 @@ def cover(seconds: Iterable[int], *, least_s: int) -> Steps:
         # Behind the last one each is twice as long as the one before.
         steps = steps[1:] or [2 * steps[0]]
     step_s = steps[0]
-    return Steps(
-        step_s=step_s, starts=tuple(range(first_s // step_s * step_s, last_s + 1, step_s))
-    )
+    return Steps(step_s=step_s, starts=tuple(range(first_s // step_s * step_s, last_s + 1, step_s)))

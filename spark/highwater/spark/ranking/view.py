@@ -43,9 +43,7 @@ def _subtitle(newest: Sequence[Place]) -> str:
     if not newest:
         return "No window is closed yet."
     first = newest[0]
-    return (
-        f"Newest closed window: {_text(first.window_start_s)} to {_text(first.window_end_s)} UTC"
-    )
+    return f"Newest closed window: {_text(first.window_start_s)} to {_text(first.window_end_s)} UTC"
 
 
 def _over_time(places: Sequence[Place], newest: Sequence[Place]) -> Drawing:

@@ -159,9 +159,7 @@ def _latency(steps: Steps, groups: Sequence[Sequence[Minute]]) -> Drawing:
     return Drawing(title=f"{which}, ms", draw=draw)
 
 
-def _sums(
-    groups: Sequence[Sequence[Minute]], read: Callable[[Minute], int]
-) -> list[int]:
+def _sums(groups: Sequence[Sequence[Minute]], read: Callable[[Minute], int]) -> list[int]:
     return [sum(map(read, group)) for group in groups]
 
 

@@ -27,9 +27,7 @@ def test_the_rate_is_that_of_the_session_without_the_gap_that_ended_it():
     begin = change(detected=True, at_s=20, start_s=10, requests=3)
     (crawl,) = crawls_of([begin], LIMITS)
     assert (crawl.per_minute, crawl.detected_s, crawl.over_s) == (18.0, 20, None)
-    (crawl,) = crawls_of(
-        [change(detected=False, at_s=730, start_s=10, requests=60), begin], LIMITS
-    )
+    (crawl,) = crawls_of([change(detected=False, at_s=730, start_s=10, requests=60), begin], LIMITS)
     assert (crawl.seconds, crawl.per_minute) == (120, 30.0)
     assert (crawl.detected_s, crawl.over_s) == (20, 730)
 
