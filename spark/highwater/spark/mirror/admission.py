@@ -16,7 +16,7 @@ from highwater.spark.brokers import Brokers
 from highwater.spark.load_run import offers_of
 from highwater.spark.mirror.clients import CopyRefused, TargetClients
 from highwater.spark.mirror.loops import comes_back, conflict, wanted_copy
-from highwater.spark.mirror.naming import Source, copy_name, is_offsets_topic, offsets_topic
+from highwater.spark.mirror.naming import Source, is_offsets_topic, offsets_topic
 from highwater.spark.mirror.offset_log import OffsetLog, read_part
 from highwater.spark.mirror.offset_map import OffsetMap
 from highwater.spark.mirror.offset_records import Copy, Withdrawn, parse
@@ -108,7 +108,7 @@ class Admission:
         at_source = self._at_source()
         found = {}
         for topic in topics:
-            name = copy_name(self._source.alias, topic, prefixed=self._request.prefixed)
+            name = self._request.copy_name(self._source.alias, topic)
             copy = wanted_copy(name, self._source.alias, topic, self._source_id, at_source)
             if not comes_back(copy, self._target_id):
                 found[topic] = copy

@@ -75,8 +75,8 @@ def slot(number: int) -> int:
 
     A ruler: odd numbers share RING places, numbers that 2 divides and 4 does not share the next RING, and so
     on. Compaction so leaves the last 2 * RING syncs, every second one of twice as many, every fourth one of
-    four times as many: a sync that is D back has a neighbour within D / RING, and all of them together are
-    RING times the logarithm of their number.
+    four times as many: before what is D back there is a sync within about D / RING, and all of them together
+    are at most RING times the logarithm of their number.
     """
     level = (number & -number).bit_length() - 1
     return level * RING + (number >> (level + 1)) % RING

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from highwater.model.errors import UsageError
+from highwater.spark.mirror.naming import copy_name, is_offsets_topic
 from highwater.spark.stream_source import EARLIEST
 
 
@@ -22,3 +24,13 @@ class MirrorRequest:
     once: bool = False
     read_committed: bool = True
     starting: str | int = EARLIEST
+
+    def __post_init__(self) -> None:
+        """Raise UsageError if a mirror's own topic is named."""
+        for name in self.topics:
+            if is_offsets_topic(name):
+                raise UsageError(f"{name} is a mirror's own topic, which is not copied")
+
+    def copy_name(self, alias: str, topic: str) -> str:
+        """Returns the name that a topic's copy has. Raises UsageError."""
+        return copy_name(alias, topic, prefixed=self.prefixed)

@@ -12,7 +12,6 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from highwater.model.errors import UsageError
 from highwater.spark.brokers import Brokers, TopicPartition, TopicState
 from highwater.spark.load_plan import Gone, Offered
 from highwater.spark.load_run import offers_of
@@ -142,9 +141,6 @@ class SourceRun:
         return self._admission
 
     def _topics(self) -> dict[str, TopicState]:
-        wrong = [name for name in self._request.topics if is_offsets_topic(name)]
-        if wrong:
-            raise UsageError(f"{wrong[0]} is a mirror's own topic, which is not copied")
         found = self._brokers.topics(self._request.topics, self._request.pattern)
         return {name: topic for name, topic in found.items() if not is_offsets_topic(name)}
 
