@@ -290,6 +290,7 @@ class PartitionWriter:
             self._failure = self._explained(error, len(self._acked))
 
     def _explained(self, error: Any, index: int) -> Failure:
+        error = self._cause(error)
         found = failure(error, self.what)
         offset, size = self._sent[index] if index < len(self._sent) else (self._next, 0)
         record = f"the record at offset {offset} of {self._work.topic}-{self._work.partition}"
@@ -300,6 +301,16 @@ class PartitionWriter:
                 text=f"{self.what}: {record}, of {size} bytes, is too large: {advice}",
             )
         return Failure(trouble=found.trouble, text=f"{found.text} ({record})")
+
+    def _cause(self, error: Any) -> Any:
+        """Returns why a producer is over, of which `produce` only says that it is."""
+        if error.code() != KafkaError._FATAL:  # noqa: SLF001 # Its public name.
+            return error
+        try:
+            self._producer.begin_transaction()
+        except KafkaException as why:
+            return why.args[0]
+        return error
 
     def _check(self) -> None:
         if self._failure is not None:
