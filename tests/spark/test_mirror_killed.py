@@ -61,9 +61,7 @@ def test_killed_and_started_again(
         "--topic", topic, "--max-offsets-per-task", str(OFFSETS_MAX), "--once",
     )  # fmt: skip
     enough = PARTITIONS * RECORDS * percent // 100
-    start_and_kill(
-        arguments, lambda: log_ends(there, topic, PARTITIONS) > enough, tmp_path / "log"
-    )
+    start_and_kill(arguments, lambda: log_ends(there, topic, PARTITIONS) > enough, tmp_path / "log")
     # Records that came since must not make up for lost ones.
     send(here, topic, 0, [record(7777)])
     told = mirror_once(spark, here, there, topic)

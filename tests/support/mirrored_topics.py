@@ -47,9 +47,7 @@ def record(number: int) -> Record:
     )
 
 
-def produce(
-    producer: Any, topic: str, partition: int, records: Sequence[Record]
-) -> None:
+def produce(producer: Any, topic: str, partition: int, records: Sequence[Record]) -> None:
     """Sends records and waits for them; they may be a part of a transaction."""
 
     def delivered(error: Any, _: Any) -> None:
@@ -66,9 +64,7 @@ def produce(
 
 def send(bootstrap: str, topic: str, partition: int, records: Sequence[Record]) -> None:
     """Sends records by a producer of their own."""
-    produce(
-        Producer({"bootstrap.servers": bootstrap, "linger.ms": 5}), topic, partition, records
-    )
+    produce(Producer({"bootstrap.servers": bootstrap, "linger.ms": 5}), topic, partition, records)
 
 
 def transaction(

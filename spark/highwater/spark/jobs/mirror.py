@@ -70,7 +70,8 @@ Pattern = Annotated[str | None, typer.Option(help="Also all topics whose whole n
 Prefix = Annotated[bool, typer.Option("--prefix", help="Copies are called ALIAS.TOPIC.")]
 Compressed = Annotated[Compression, typer.Option(help="Of the batches that are written.")]
 From = Annotated[
-    str, typer.Option("--from", help="earliest, latest or a time (ISO), where there is no copy yet.")
+    str,
+    typer.Option("--from", help="earliest, latest or a time (ISO), where there is no copy yet."),
 ]
 Append = Annotated[bool, typer.Option("--append", help="Also behind records that no mirror wrote.")]
 OffsetsPerTask = Annotated[int, typer.Option(help="Of each partition in a round.", min=1)]

@@ -52,9 +52,7 @@ def copies_at(spark: SparkSession, brokers: Brokers, read: ReadOptions) -> dict[
         .collect()
     )
     found = OffsetMap()
-    found.apply(
-        parse(bytes(key), None if value is None else bytes(value)) for key, value in claims
-    )
+    found.apply(parse(bytes(key), None if value is None else bytes(value)) for key, value in claims)
     return found.copies
 
 

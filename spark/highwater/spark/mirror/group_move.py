@@ -39,7 +39,9 @@ def move(
 
     The ids are those of the topics as they are now; topics without one are not there.
     """
-    names = {each.source_topic: each.topic for each in known.copies.values() if each.source == alias}
+    names = {
+        each.source_topic: each.topic for each in known.copies.values() if each.source == alias
+    }
     found, told = [], []
     for place, offset in sorted(committed.items()):
         label = f"{place.topic}-{place.partition}"

@@ -165,4 +165,6 @@ class OffsetLog:
                 CLIENT_TIMEOUT_S
             )
         except KafkaException as error:
-            raise error_of(failure(error.args[0], f"transactional id {transactional_id}")) from error
+            raise error_of(
+                failure(error.args[0], f"transactional id {transactional_id}")
+            ) from error

@@ -134,7 +134,9 @@ def _tell_of_topic(
     others = [each for each in newest if each is not None and not _is_of(each, offer, copy)]
     if any(each.source_id != offer.topic_id for each in others):
         was = known.partitions(name)
-        fewer = f", with {len(offer.bounds)} partitions, not {was}" if len(offer.bounds) < was else ""
+        fewer = (
+            f", with {len(offer.bounds)} partitions, not {was}" if len(offer.bounds) < was else ""
+        )
         draft.told.append(
             f"topic {topic} was made anew{fewer}: it is copied from its beginning, behind what its "
             "copy has"
@@ -149,9 +151,7 @@ def _is_of(sync: Sync, offer: Offered, copy: CopyState) -> bool:
     return is_of(sync, offer.topic_id, copy.topic_id)
 
 
-def _go_on(
-    draft: _Draft, place: TopicPartition, position: int, earliest: int, latest: int
-) -> int:
+def _go_on(draft: _Draft, place: TopicPartition, position: int, earliest: int, latest: int) -> int:
     """Returns where a partition goes on that was copied up to `position`."""
     name = f"{place.topic}-{place.partition}"
     if latest < position:

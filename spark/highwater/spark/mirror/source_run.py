@@ -100,9 +100,7 @@ class SourceRun:
         names = admission.admit(topics)
         topics = {name: topics[name] for name in names}
         copies = self._copies(topics, names)
-        offered = offers_of(
-            self._brokers, topics, read_committed=self._request.read_committed
-        )
+        offered = offers_of(self._brokers, topics, read_committed=self._request.read_committed)
         if self._starts is None:
             self._starts = self._first_starts(offered)
             # What comes later is for the next run, or it would never end.

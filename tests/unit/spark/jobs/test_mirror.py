@@ -22,7 +22,10 @@ WHERE = ["--source", "a=h:1", "--target", "h:2"]
         ([*WHERE, "--topic", "t", "--from", "soon"], "--from wants earliest, latest or a time"),
         ([*WHERE, "--topic", "t", "--kafka", "x"], "--kafka wants NAME=VALUE"),
         ([*WHERE, "--topic", "t", "--target-kafka", "x"], "--target-kafka wants NAME=VALUE"),
-        ([*WHERE, "--topic", "highwater-mirror.a.offsets"], "highwater-mirror.a.offsets is a mirror's"),
+        (
+            [*WHERE, "--topic", "highwater-mirror.a.offsets"],
+            "highwater-mirror.a.offsets is a mirror's",
+        ),
         ([*WHERE, "--source", "b=h:3", "--translate", "g"], "--translate wants one --source"),
     ],
 )

@@ -82,7 +82,11 @@ def test_once_goes_on_until_nothing_is_left(told: Told):
 
 
 def test_once_other_sources_are_done_before_an_error_ends_it(told: Told):
-    runs = [FakeRun("a", [ClusterAway("first")]), FakeRun("b", [UsageError("second")]), FakeRun("c", [BUSY])]
+    runs = [
+        FakeRun("a", [ClusterAway("first")]),
+        FakeRun("b", [UsageError("second")]),
+        FakeRun("c", [BUSY]),
+    ]
     with pytest.raises(ClusterAway, match="first"):
         mirror(told, *runs).run_once()
     assert runs[2].rounds == 2

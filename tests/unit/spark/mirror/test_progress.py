@@ -36,9 +36,7 @@ def test_a_round_without_work():
 
 
 def test_a_line_for_people():
-    line = (
-        "a, round 3: 3,000 records, 1,500 rows/s, 40,000 bytes in 2 transactions, offsets 3,017, lag 12"
-    )
+    line = "a, round 3: 3,000 records, 1,500 rows/s, 40,000 bytes in 2 transactions, offsets 3,017, lag 12"
     assert describe(PROGRESS) == line
     assert describe(replace(PROGRESS, skipped=1, moved=2)) == (
         f"{line}, 1 were there, 2 with time 0, which is 1 in the copy"

@@ -92,9 +92,7 @@ def works() -> list[tuple[Work, ...]]:
 
 
 @pytest.fixture
-def made(
-    monkeypatch: pytest.MonkeyPatch, told: list[str], works: list[tuple[Work, ...]]
-) -> Any:
+def made(monkeypatch: pytest.MonkeyPatch, told: list[str], works: list[tuple[Work, ...]]) -> Any:
     """Makes runs of one source, whose work is noted and done by nobody."""
     brokers, cluster, target = FakeBrokers(), FakeCluster(), FakeTarget()
     monkeypatch.setattr(module, "Brokers", lambda *_: brokers)
@@ -150,10 +148,17 @@ def test_a_first_round(made: Any, told: list[str], works: list[tuple[Work, ...]]
 
 @pytest.mark.parametrize(
     ("starting", "begins"),
-    [("earliest", [(0, 0, 8), (1, 3, 5)]), ("latest", [(0, 8, 8), (1, 5, 5)]), (9, [(0, 6, 8), (1, 5, 5)])],
+    [
+        ("earliest", [(0, 0, 8), (1, 3, 5)]),
+        ("latest", [(0, 8, 8), (1, 5, 5)]),
+        (9, [(0, 6, 8), (1, 5, 5)]),
+    ],
 )
 def test_where_partitions_begin(
-    made: Any, works: list[tuple[Work, ...]], starting: str | int, begins: list[tuple[int, int, int]]
+    made: Any,
+    works: list[tuple[Work, ...]],
+    starting: str | int,
+    begins: list[tuple[int, int, int]],
 ):
     run = made(starting=starting)
     run.round()

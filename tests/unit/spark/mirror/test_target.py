@@ -131,9 +131,7 @@ def test_a_copy_grows(target: TargetCluster, admin: FakeAdmin):
     assert target.topics(["old"])["old"].partitions == 5
 
 
-def test_errors_are_ours(
-    target: TargetCluster, admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch
-):
+def test_errors_are_ours(target: TargetCluster, admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch):
     admin.code = KafkaError.INVALID_CONFIG
     with pytest.raises(CopyRefused, match="topic new at h:1"):
         target.create("new", partitions=1, configs={"x": "y"})
@@ -148,7 +146,9 @@ def test_errors_are_ours(
 
 
 def test_configs_that_matter():
-    assert copied_configs({"retention.ms": "1", "min.insync.replicas": "2"}) == {"retention.ms": "1"}
+    assert copied_configs({"retention.ms": "1", "min.insync.replicas": "2"}) == {
+        "retention.ms": "1"
+    }
 
 
 def test_batches_fit_into_the_topic():

@@ -87,7 +87,11 @@ def test_nulls_and_headers(target: FakeTarget):
     rows = [("t", 0, 0, 5, None, None, headers), ("t", 0, 1, 0, bytearray(), bytearray(), [])]
     done = write(iter(rows), WORK, place(target))
     (_, first), (_, second) = target.committed("a.t", 0)
-    assert (first.key, first.value, first.headers) == (None, None, [("h", b"1"), ("h", None), ("", b"")])
+    assert (first.key, first.value, first.headers) == (
+        None,
+        None,
+        [("h", b"1"), ("h", None), ("", b"")],
+    )
     assert (second.key, second.value, second.headers) == (b"", b"", [])
     # For the client 0 is now.
     assert (second.time_ms, done.moved) == (1, 1)
@@ -124,7 +128,9 @@ def test_killed_at_every_step_and_started_again():
         assert values(target) == wanted(), f"killed at step {steps}"
         syncs = known(target).syncs("a.t", 0)
         assert [sync.number for sync in syncs] == list(range(1, len(syncs) + 1))
-        assert [each.source_first for each in syncs[1:]] == [each.source_next for each in syncs[:-1]]
+        assert [each.source_first for each in syncs[1:]] == [
+            each.source_next for each in syncs[:-1]
+        ]
         steps += 1
     assert deaths > 20
 
