@@ -132,7 +132,8 @@ def test_what_is_gone_and_topics_that_were_made_anew(
     assert any("was made anew" in sentence for sentence in told.sentences)
     assert read(there, topic, 1) == [[*kept, record(20)]]
 
-    AdminClient({"bootstrap.servers": there}).delete_topics([topic])[topic].result(TIMEOUT_S)
+    admin = AdminClient({"bootstrap.servers": there})
+    admin.delete_topics([topic])[topic].result(TIMEOUT_S)
     told = mirror_once(spark, here, there, topic)
     assert any("was deleted or made anew" in sentence for sentence in told.sentences)
     assert read(there, topic, 1) == [[record(20)]]
@@ -167,7 +168,7 @@ def test_both_ways_and_copies_that_are_refused(
     make_topic(there, small, configs={**KEEP, "max.message.bytes": "2000"})
     large = record(0)._replace(value=bytes(5000))
     send(here, small, 0, [record(0), large])
-    with pytest.raises(CopyRefused, match="the record at offset 1 of .* is too large"):
+    with pytest.raises(CopyRefused, match=r"the record at offset 1 of .* is too large"):
         mirror_once(spark, here, there, small)
     # It fits when it is compressed.
     assert mirror_once(spark, here, there, small, compression="gzip").records == 2
@@ -182,7 +183,11 @@ def test_a_transaction_that_was_left_open_is_aborted(
     send(here, topic, 0, [record(1)])
     mirror_once(spark, here, there, topic)
     left = Producer(
-        {"bootstrap.servers": there, "transactional.id": transactional_id("east", topic, 2)}
+        {
+            "bootstrap.servers": there,
+            "transactional.id": transactional_id("east", topic, 2),
+            "log_level": 0,
+        }
     )
     left.init_transactions(TIMEOUT_S)
     left.begin_transaction()

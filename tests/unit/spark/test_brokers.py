@@ -62,11 +62,11 @@ def described(partitions: int) -> Any:
     )
 
 
-class Resource(tuple[str, str]):
-    Type = SimpleNamespace(TOPIC="topic")
+def resource(kind: str, name: str) -> Any:
+    return (kind, name)
 
-    def __new__(cls, kind: str, name: str) -> Resource:
-        return super().__new__(cls, (kind, name))
+
+resource.Type = SimpleNamespace(TOPIC="topic")
 
 
 class Admin:
@@ -123,7 +123,7 @@ def brokers(admin: Admin) -> Brokers:
     common = SimpleNamespace(
         IsolationLevel=SimpleNamespace(READ_COMMITTED=1, READ_UNCOMMITTED=0),
         TopicPartition=lambda topic, partition: (topic, partition),
-        config=SimpleNamespace(ConfigResource=Resource),
+        config=SimpleNamespace(ConfigResource=resource),
     )
     kafka = SimpleNamespace(clients=SimpleNamespace(admin=clients), common=common)
     jvm = SimpleNamespace(

@@ -158,7 +158,7 @@ class Admission:
 
     def _copies_of_others(self) -> list[Copy]:
         """Returns what other sources' mirrors have claimed at the target."""
-        found = []
+        found: list[Copy] = []
         for topic in sorted(self._target.names()):
             if is_offsets_topic(topic) and topic != offsets_topic(self._source.alias):
                 theirs = OffsetMap()

@@ -66,5 +66,5 @@ def move(
 
 
 def csv_line(offset: MovedOffset) -> str:
-    """Returns the line that `kafka-consumer-groups.sh --reset-offsets --from-file` reads."""
+    """Returns the line that `kafka-consumer-groups --reset-offsets --from-file` reads."""
     return f"{offset.topic},{offset.partition},{offset.offset}"

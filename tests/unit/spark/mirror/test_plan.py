@@ -93,10 +93,8 @@ def test_a_topic_that_was_made_anew():
     old = [replace(SYNC, source_id="old", partition=number) for number in (0, 1)]
     found = planned(*old, bounds=(0, 3))
     assert ranges(found) == [(0, 3)]
-    assert found.told == (
-        "topic t was made anew, with 1 partitions, not 2: it is copied from its beginning, behind what "
-        "its copy has",
-    )
+    (told,) = found.told
+    assert told.startswith("topic t was made anew, with 1 partitions, not 2: it is copied from its")
     # --from is for partitions without a copy.
     assert ranges(planned(old[0], bounds=(0, 3), starts={PLACE: 3})) == [(0, 3)]
     assert ranges(planned(old[0], bounds=(0, 0))) == [(0, 0)]

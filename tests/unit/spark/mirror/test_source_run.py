@@ -115,11 +115,10 @@ def made(monkeypatch: pytest.MonkeyPatch, told: list[str], works: list[tuple[Wor
     def make(**request: Any) -> SourceRun:
         given = {"topics": ("t",), "pattern": None, "offsets_max": 100} | request
         clients: Any = target
-        run = SourceRun(
+        return SourceRun(
             None, Source(alias="a", bootstrap="h:1"), MirrorRequest(**given),
             clients=clients, kafka={}, tell=told.append,
         )  # fmt: skip
-        return run
 
     make.brokers, make.cluster, make.target = brokers, cluster, target
     return make

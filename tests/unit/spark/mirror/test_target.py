@@ -158,5 +158,5 @@ def test_batches_fit_into_the_topic():
 
 
 def test_a_topic_that_sets_timestamps_is_no_copy():
-    with pytest.raises(CopyRefused, match="t has message.timestamp.type=LogAppendTime"):
+    with pytest.raises(CopyRefused, match=r"t has message\.timestamp\.type=LogAppendTime"):
         batch_bytes("t", {"message.timestamp.type": "LogAppendTime"})
