@@ -104,6 +104,7 @@ def test_a_copy_is_equal_and_goes_on(
     assert mirror_once(spark, here, there, topic).records == 0
 
 
+@pytest.mark.full
 def test_what_is_gone_and_topics_that_were_made_anew(
     cluster: Cluster, target: EmbeddedCluster, spark: SparkSession
 ) -> None:
@@ -139,6 +140,7 @@ def test_what_is_gone_and_topics_that_were_made_anew(
     assert read(there, topic, 1) == [[record(20)]]
 
 
+@pytest.mark.full
 def test_both_ways_and_copies_that_are_refused(
     cluster: Cluster, target: EmbeddedCluster, spark: SparkSession
 ) -> None:
@@ -175,6 +177,7 @@ def test_both_ways_and_copies_that_are_refused(
     assert read(there, small, 1) == [[record(0), large]]
 
 
+@pytest.mark.full
 def test_a_transaction_that_was_left_open_is_aborted(
     cluster: Cluster, target: EmbeddedCluster, spark: SparkSession, topic: str
 ) -> None:

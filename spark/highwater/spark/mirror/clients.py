@@ -97,6 +97,8 @@ class TargetClients:
                 "group.id": "highwater-mirror",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
+                # Brokers answer at the end of a log after that time, and only then it is known.
+                "fetch.wait.max.ms": 20,
                 **self._shared(),
                 "isolation.level": "read_committed" if read_committed else "read_uncommitted",
                 "enable.partition.eof": True,

@@ -38,7 +38,8 @@ FENCE_AFTER_S: Final = 2.0
 """How long the driver waits for a transaction that a living task may be about to end."""
 
 BATCH_BYTES: Final = 1_000_000
-_POLL_S: Final = 0.5
+_POLL_S: Final = 0.05
+"""`consume` takes as long also when something has come."""
 _MESSAGES_MAX: Final = 1000
 _PARTITION: Final = 0
 
