@@ -1,0 +1,87 @@
+"""Events of GitHub through a topic into a table: values, and what does not fit, as plain Python has them.
+
+The payloads are those of real webhooks, which users of GitHub contributed to the package
+`@octokit/webhooks-examples` (MIT): nested objects of a hundred kinds, fields that are missing, null or of another type.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the spark extra")
+
+from highwater.spark.load_run import LoadRun
+from highwater.spark.tables import open_table
+from tests.conformance.topics import unique_name
+from tests.support.cluster import Cluster
+from tests.support.npm import installed
+from tests.support.spark_loads import keeping_topic, request, send
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.clients]
+
+REPOSITORY = ("id", "full_name", "private", "topics", "created_at")
+SCHEMA = """
+    action string,
+    number bigint,
+    sender struct<login: string, id: bigint, site_admin: boolean>,
+    repository struct<
+        id: bigint, full_name: string, private: boolean, topics: array<string>, created_at: bigint
+    >
+"""
+
+
+def payloads() -> list[dict[str, Any]]:
+    """All examples of all events."""
+    package = installed("webhooks") / "node_modules" / "@octokit" / "webhooks-examples"
+    events = json.loads((package / "api.github.com" / "index.json").read_text(encoding="utf-8"))
+    return [example for event in events for example in event["examples"]]
+
+
+def fits(payload: dict[str, Any]) -> bool:
+    """A push tells when its repository was made as a number, all other events as text."""
+    made = (payload.get("repository") or {}).get("created_at")
+    return made is None or isinstance(made, int)
+
+
+def wanted(payload: dict[str, Any]) -> dict[str, Any]:
+    """The fields of the schema, None where there is none."""
+
+    def part(value: Any, names: tuple[str, ...]) -> dict[str, Any] | None:
+        return None if value is None else {name: value.get(name) for name in names}
+
+    return {
+        "action": payload.get("action"),
+        "number": payload.get("number"),
+        "sender": part(payload.get("sender"), ("login", "id", "site_admin")),
+        "repository": part(payload.get("repository"), REPOSITORY),
+    }
+
+
+def test_events_of_github(cluster: Cluster, spark: SparkSession, tmp_path: Path) -> None:
+    examples = payloads()
+    assert len(examples) > 200
+    topic = keeping_topic(cluster.bootstrap, unique_name("github"))
+    send(cluster.bootstrap, topic, [json.dumps(each).encode() for each in examples])
+    loading = request(
+        cluster.bootstrap, tmp_path / "table", topic, value_format="json", schema=SCHEMA
+    )
+    result = LoadRun(spark, loading, lambda _: None).run()
+
+    good = {offset: wanted(each) for offset, each in enumerate(examples) if fits(each)}
+    bad = {offset: each for offset, each in enumerate(examples) if not fits(each)}
+    assert good
+    assert bad
+    assert (result.records, result.bad) == (len(examples), len(bad))
+    rows = open_table(spark, "delta", loading.table).read().select("offset", "value").collect()
+    assert {row["offset"]: row["value"].asDict(recursive=True) for row in rows} == good
+    assert len(rows) == len(good)
+    quarantine = open_table(spark, "delta", loading.quarantine_path).read()
+    left = {row["offset"]: json.loads(bytes(row["value"])) for row in quarantine.collect()}
+    assert left == bad
