@@ -19,11 +19,13 @@ _HOUR_S: Final = 3600
 
 def to_view(table: str, result: AuditResult) -> View:
     """Returns what there is to see of `table` against the log."""
+    # Empty charts of what differs would look as if something were missing.
+    differing = (_partitions(result), _kinds(result)) if result.different else ()
     return View(
         title=f"{table} against the log",
         subtitle=_subtitle(result),
         facts=_facts(result),
-        drawings=(_hours(result), _partitions(result), _kinds(result)),
+        drawings=(_hours(result), *differing),
         tables=(_different(result), _offsets(result), _uncompared(result)),
     )
 

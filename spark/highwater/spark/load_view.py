@@ -9,6 +9,7 @@ from highwater.spark.load_summary import HourRows, LoadSummary
 from highwater.spark.page import charts, time_steps
 from highwater.spark.page.charts import Series
 from highwater.spark.page.document import Column, Fact, Table
+from highwater.spark.page.time_steps import Steps
 from highwater.spark.page.view import Drawing, View
 
 RANKED_MAX: Final = 10
@@ -23,9 +24,12 @@ _HOUR_S: Final = 3600
 
 def to_view(table: str, result: LoadResult, summary: LoadSummary) -> View:
     """Returns what there is to see after a run into `table`."""
-    drawings = [_over_time("Rows", summary.hours, _COLOURS)]
+    # Both over the same time, so that one stands below the other.
+    steps = time_steps.cover(map(_second, (*summary.hours, *summary.bad_hours)), least_s=_HOUR_S)
+    drawings = [_over_time("Rows", summary.hours, steps, _COLOURS)]
     if summary.bad_rows:
-        drawings.append(_over_time("Values in quarantine", summary.bad_hours, (charts.RED,)))
+        bad = _over_time("Values in quarantine", summary.bad_hours, steps, (charts.RED,))
+        drawings.append(bad)
     drawings += [_topics(summary.hours), _lag(result.partitions)]
     return View(
         title=f"Load into {table}",
@@ -61,17 +65,21 @@ def _facts(result: LoadResult, summary: LoadSummary) -> tuple[Fact, ...]:
     return (*facts, lost) if gone else facts
 
 
-def _over_time(what: str, hours: Sequence[HourRows], colours: Sequence[str]) -> Drawing:
-    seconds = [int(each.start.timestamp()) for each in hours]
-    steps = time_steps.cover(seconds, least_s=_HOUR_S)
+def _second(hour: HourRows) -> int:
+    return int(hour.start.timestamp())
+
+
+def _over_time(
+    what: str, hours: Sequence[HourRows], steps: Steps, colours: Sequence[str]
+) -> Drawing:
     largest = [name for name, _ in _by_topic(hours)]
     names = largest[: len(colours)]
     if len(names) < len(largest):
         names[-1] = OTHERS
     counts = {name: Counter[int]() for name in names}
-    for each, second in zip(hours, seconds, strict=True):
+    for each in hours:
         name = each.topic if each.topic in counts else OTHERS
-        counts[name][steps.start_of(second)] += each.rows
+        counts[name][steps.start_of(_second(each))] += each.rows
     series = [
         Series(name=name, values=[counts[name][start] for start in steps.starts], colour=colour)
         for name, colour in zip(names, colours, strict=False)

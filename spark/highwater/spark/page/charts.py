@@ -42,6 +42,7 @@ _GRID: Final = "#e3e8ec"
 # Parts of matplotlib have no types for arguments; mypy would refuse calls of them.
 _DATES: Final[Any] = matplotlib_dates
 _BAR_SHARE: Final = 0.86
+_RANKED_LEAST: Final = 5
 # Formats from years to seconds, as matplotlib wants them.
 _TIMES: Final = ["%Y", "%b", "%d %b", "%H:%M", "%H:%M", "%S.%f"]
 _ROUND_TIMES: Final = ["", "%Y", "%b", "%d %b", "%H:%M", "%H:%M"]
@@ -191,7 +192,8 @@ def ranking(axes: Any, names: Sequence[str], counts: Sequence[int], colours: Seq
     axes.bar_label(bars, [f"{count:,}" for count in counts], padding=4, fontsize=9, color=INK)
     # Names come from clients: a dollar sign in them does not begin a formula.
     axes.set_yticks(rows, [shorten(name) for name in names], parse_math=False)
-    axes.invert_yaxis()
+    # A few bars are not as thick as the chart is high.
+    axes.set_ylim(max(len(names), _RANKED_LEAST) - 0.5, -0.5)
     axes.set_xticks([])
     axes.spines["bottom"].set_visible(False)
     axes.margins(x=0.12)  # Room for the number behind the longest bar.

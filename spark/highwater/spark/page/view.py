@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from matplotlib.figure import Figure
+
 from highwater.spark.page import charts, document
 from highwater.spark.page.document import Chart, Fact, Page, Table
 from highwater.spark.page.labels import visible
@@ -70,7 +72,8 @@ def draw_picture(view: View, path: Path) -> None:
     figure = charts.new_figure(PICTURE_WIDTH_INCHES, sum(heights))
     figure.set_layout_engine("constrained", w_pad=0.15, h_pad=0.12)
     grid = figure.add_gridspec(len(heights), 2, height_ratios=heights)
-    _header(figure.add_subplot(grid[0, :]), view)
+    figure.add_subplot(grid[0, :]).axis("off")  # Keeps the place free.
+    _header(figure, view, sum(heights))
     for number, row in enumerate(rows, start=1):
         for column, drawing in enumerate(row):
             axes = figure.add_subplot(grid[number, :] if drawing.wide else grid[number, column])
@@ -99,17 +102,16 @@ def _rows(drawings: Sequence[Drawing]) -> list[list[Drawing]]:
     return rows
 
 
-def _header(axes: Any, view: View) -> None:
-    axes.axis("off")
+def _header(figure: Figure, view: View, height_inches: float) -> None:
     facts = "   ".join(f"{fact.label}: {fact.value}" for fact in view.facts)
-    for height, words, size, colour, weight in (
-        (0.95, view.title, 17, charts.INK, "bold"),
-        (0.40, view.subtitle, 10.5, charts.FAINT, "normal"),
-        (0.05, facts, 10.5, charts.INK, "normal"),
+    for down_inches, words, size, colour, weight in (
+        (0.12, view.title, 17, charts.INK, "bold"),
+        (0.52, view.subtitle, 10.5, charts.FAINT, "normal"),
+        (0.77, facts, 9.5, charts.INK, "normal"),
     ):
-        line = axes.text(
-            0, height, visible(words), size=size, color=colour, weight=weight, va="top",
-            transform=axes.transAxes, parse_math=False,
+        line = figure.text(
+            0.015, 1 - down_inches / height_inches, visible(words), size=size, color=colour,
+            weight=weight, va="top", parse_math=False,
         )  # fmt: skip
         # A long line may run out of the picture; it does not push the charts together.
         line.set_in_layout(False)
