@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from highwater.hop.settings import HopSettings
 from highwater.model.authorization import USER
 from highwater.model.listener_names import DEFAULT_LISTENER, invalid_listener_names
-from highwater.model.scram import SASL_MECHANISMS
+from highwater.model.scram import OAUTHBEARER, SASL_MECHANISMS
 from highwater.runtime.logging import LogSettings
 from highwater.runtime.metrics import MetricsSettings
 from highwater.runtime.settings import ServiceSettings, SettingsGroup
@@ -34,7 +34,7 @@ SaslMechanisms: TypeAlias = Annotated[
     tuple[str, ...],
     Field(
         description="clients of this listener have to log in by one of these (sasl.enabled.mechanisms): "
-        "SCRAM-SHA-256, SCRAM-SHA-512, PLAIN; none: they need not",
+        "SCRAM-SHA-256, SCRAM-SHA-512, PLAIN, OAUTHBEARER; none: they need not",
     ),
     AfterValidator(_known_mechanisms),
 ]
@@ -65,6 +65,41 @@ class TlsSettings(SettingsGroup):
         if self.client_auth != "none" and not (self.cert_file and self.client_ca_file):
             raise ValueError("client_auth takes a certificate and client_ca_file")
         return self
+
+
+class OAuthSettings(SettingsGroup):
+    """Tokens of OAUTHBEARER, for all listeners that offer it (KIP-768)."""
+
+    jwks_url: str = Field(
+        default="",
+        description="sasl.oauthbearer.jwks.endpoint.url: the issuer's keys, https://... or file:///...",
+    )
+    issuer: str = Field(
+        default="", description="sasl.oauthbearer.expected.issuer; empty: that of any token"
+    )
+    audiences: tuple[str, ...] = Field(
+        default=(), description="sasl.oauthbearer.expected.audience: one of them; none: any"
+    )
+    user_claim: str = Field(
+        default="sub",
+        min_length=1,
+        description="sasl.oauthbearer.sub.claim.name: who the client is",
+    )
+    skew_s: float = Field(
+        default=30, ge=0, le=3600, description="sasl.oauthbearer.clock.skew.seconds"
+    )
+    refresh_s: float = Field(
+        default=3600,
+        ge=10,
+        description="sasl.oauthbearer.jwks.endpoint.refresh.ms, in seconds: how old the keys may become",
+    )
+
+    @field_validator("jwks_url")
+    @classmethod
+    def _check_url(cls, url: str) -> str:
+        if url and not url.startswith(("https://", "http://", "file:///")):
+            raise ValueError("it begins with https://, http:// or file:///")
+        return url
 
 
 class ListenerConfig(SettingsGroup):
@@ -146,6 +181,7 @@ class GatewayConfig(ServiceSettings):
     )
     sasl_mechanisms: SaslMechanisms = ()
     tls: TlsSettings = TlsSettings()
+    oauth: OAuthSettings = OAuthSettings()
     authorizer: Literal["none", "acl"] = Field(
         default="none",
         description="acl: clients may do what ACLs allow (authorizer.class.name); none: everything",
@@ -301,6 +337,15 @@ class GatewayConfig(ServiceSettings):
         if why is not None:
             raise ValueError(why)
         return {name.lower(): listener for name, listener in listeners.items()}
+
+    @model_validator(mode="after")
+    def _check_tokens(self) -> Self:
+        for name, one in self.all_listeners.items():
+            if OAUTHBEARER in one.sasl_mechanisms and not self.oauth.jwks_url:
+                raise ValueError(
+                    f"listener {name} offers {OAUTHBEARER}, which takes oauth.jwks_url"
+                )
+        return self
 
     @model_validator(mode="after")
     def _check_ports(self) -> Self:

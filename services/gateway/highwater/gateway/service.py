@@ -300,12 +300,15 @@ class GatewayService:
         # One thread hashes the passwords of PLAIN, which bounds what logins take.
         hashing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="login")
         self._stack.callback(hashing.shutdown, cancel_futures=True)
+        reading = ThreadPoolExecutor(max_workers=1, thread_name_prefix="login-keys")
+        self._stack.callback(reading.shutdown, wait=False, cancel_futures=True)
         return make_gate(
             self._config,
             requests,
             lambda: self.routing.image,
             loop=self._loop,
             hashing=hashing,
+            reading=reading,
             clock=self._clock,
             log=self._log,
         )

@@ -1,7 +1,10 @@
 import asyncio
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from pydantic import ValidationError
 
 from highwater.gateway.config import GatewayConfig
 from highwater.gateway.login.acl_authorizer import AclAuthorizer
@@ -52,8 +55,26 @@ async def test_limits_of_logins():
             lambda: None,
             loop=asyncio.get_running_loop(),
             hashing=hashing,
+            reading=hashing,
             clock=SystemClock(),
             log=silent_logger(),
         )
     limits = gate.limits
     assert (limits.login_s, limits.failure_delay_s, limits.lifetime_s) == (7, 0.5, 60)
+
+
+def test_gateways_without_tokens_do_not_load_their_library():
+    loaded = "import sys, highwater.gateway.service; print('jwt' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", loaded], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == "False"
+
+
+def test_tokens_take_the_issuers_keys():
+    offered = {"sasl_mechanisms": ("OAUTHBEARER",)}
+    with pytest.raises(ValidationError, match=r"oauth\.jwks_url"):
+        GatewayConfig(**offered)
+    assert GatewayConfig(**offered, oauth={"jwks_url": "file:///keys.json"})
+    with pytest.raises(ValidationError, match="https://"):
+        GatewayConfig(oauth={"jwks_url": "ftp://issuer/keys"})
