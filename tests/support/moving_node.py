@@ -15,7 +15,7 @@ from highwater.model.token_bucket import TokenBucket
 from highwater.partition.storage.directory.handle_limits import HandleLimits
 from highwater.partition.storage.directory.hosted_directory import HostedLog
 from highwater.partition.storage.directory.log_manager import LogManager
-from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.errors import LogDirFailure, StorageError
 from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.log.log import PartitionLog
 from highwater.partition.storage.moving.log_move import LogMove, MoveSurroundings
@@ -35,7 +35,7 @@ def moved_topic(
         instance=InstanceId("default"),
         name=name,
         partitions=(),
-        configs={"segment.bytes": "1048576", **(configs or {})},
+        configs={"segment.bytes": "1048576", "retention.ms": "-1", **(configs or {})},
         internal=False,
     )
 
@@ -73,7 +73,8 @@ class MovingNode:
 
     def entry(self, log: PartitionLog) -> HostedLog:
         entry = self.manager.entry_of(log)
-        assert entry is not None
+        if entry is None:
+            raise StorageError("the log's directory has failed")
         return entry
 
     def move(self, log: PartitionLog, index: int, token: str | None = None) -> LogMove:
@@ -92,11 +93,12 @@ class MovingNode:
         """Has the log and the checkpoints of its directory on disk."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         hosted = self.entry(log).directory
-        self.manager.flush(
-            log, lambda: hosted.checkpoint_soon(lambda: done.set_result(None))
-        )
+        self.manager.flush(log, lambda: hosted.checkpoint_soon(lambda: done.set_result(None)))
         async with asyncio.timeout(20):
-            await done
+            while not done.done():
+                if hosted.failure is not None:
+                    raise hosted.failure
+                await asyncio.sleep(0.001)
 
     async def settled(self) -> None:
         """Waits for the jobs of all directories' workers."""
@@ -124,9 +126,16 @@ class MovingNode:
 
 
 def fill(
-    log: PartitionLog, batches: int, *, roll_every: int = 0, value: bytes = b"some value"
+    log: PartitionLog,
+    batches: int,
+    *,
+    roll_every: int = 0,
+    value: bytes = b"some value",
+    epoch: int | None = None,
 ) -> None:
-    """Appends batches of two records of one idempotent producer; rolls now and then."""
+    """Appends batches of two records of one idempotent producer; rolls now and then. Every twenty
+    records have a leader epoch of their own, unless one is given.
+    """
     for _ in range(batches):
         entries = {e.producer_id: e.last_sequence for e in log.producers.states.entries()}
         batch = make_batch(
@@ -136,6 +145,6 @@ def fill(
             producer_epoch=0,
             base_sequence=entries.get(PRODUCER, -1) + 1,
         )
-        append(log, batch, epoch=log.log_end_offset // 20)
+        append(log, batch, epoch=log.log_end_offset // 20 if epoch is None else epoch)
         if roll_every and (log.log_end_offset // 2) % roll_every == 0:
             log.roll()

@@ -277,9 +277,9 @@ async def test_a_start_that_moved_while_the_log_was_held_is_not_lost(
         finish(self, view, **options)
         finished.append(view.start_offset)
         if len(finished) == 1:
-            node.clock_loop.call_soon_threadsafe(log.advance_start, 20)  # type: ignore[attr-defined]
+            loop.call_soon_threadsafe(log.advance_start, 20)
 
-    node.clock_loop = asyncio.get_running_loop()  # type: ignore[attr-defined]
+    loop = asyncio.get_running_loop()
     monkeypatch.setattr(LogCopy, "finish", slow)
     await node.move(log, 1).run()
     assert finished == [16, 20]

@@ -179,7 +179,7 @@ async def operations(root: Path) -> int:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_move, "RETRY_S", 0.001)
-    monkeypatch.setattr(log_move, "HELD_S_MAX", 2.0)
+    monkeypatch.setattr(log_move, "HELD_S_MAX", 1.0)
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ the marks and the syncs of step 3, so the log and its copy are equal whichever o
 """
 
 import asyncio
+import math
 import os
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
@@ -45,6 +46,8 @@ HELD_S_MAX: Final = 10.0
 """How long one step may take while appends wait; then they go on, and the move is given up."""
 QUIET_S_MAX: Final = 600.0
 """How long the directory's worker may be busy before the log is held at all."""
+LOOK_S: Final = 0.05
+"""How often it looks whether a directory has failed that it waits for."""
 PASSES_MAX: Final = 10_000
 """Passes over a log that grows faster than it is copied."""
 LOOKS_MAX: Final = 5
@@ -240,7 +243,6 @@ class LogMove:
         except CopyOutdatedError:
             return False
         await self._checkpointed()
-        self._check()
         if entry.flushing or entry.flush_waiters or not self.log.relocation.is_as(view, hold):
             return False
         self._move(entry, segments)
@@ -276,14 +278,23 @@ class LogMove:
         """Waits until a directory's worker has done what it has to do up to now."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         hosted.run_later(_nothing, partial(_set, done))
-        await _in_time(done, seconds, f"other work on {hosted.directory.path}")
-        self._check()
+        await self._wait(done, seconds, f"other work on {hosted.directory.path}")
 
     async def _checkpointed(self) -> None:
         """Waits until the new directory's checkpoints have the log (`LogManager.arriving`)."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.target.checkpoint_soon(partial(_set, done))
-        await _in_time(done, HELD_S_MAX, "a checkpoint")
+        await self._wait(done, HELD_S_MAX, "a checkpoint")
+
+    async def _wait(self, done: "asyncio.Future[None]", seconds: float, what: str) -> None:
+        """Waits for a job of a directory, which never ends if the directory fails."""
+        looks = math.ceil(seconds / LOOK_S)
+        for _ in range(looks):
+            await asyncio.wait({done}, timeout=LOOK_S)
+            self._check()
+            if done.done():
+                return
+        raise _too_slow(what, seconds)
 
     def _move(self, entry: HostedLog, segments: list[Segment]) -> None:
         """Step 3: the renames, and all that knows the place."""
@@ -334,7 +345,11 @@ async def _in_time(wanted: Awaitable[_T], seconds: float, what: str) -> _T:
         async with asyncio.timeout(seconds):
             return await wanted
     except TimeoutError as error:
-        raise MoveGivenUpError(f"{what} took longer than {seconds:.0f} s") from error
+        raise _too_slow(what, seconds) from error
+
+
+def _too_slow(what: str, seconds: float) -> MoveGivenUpError:
+    return MoveGivenUpError(f"{what} took longer than {seconds:g} s")
 
 
 def _outrank(source: HostedDirectory, directory: str) -> None:
