@@ -48,6 +48,8 @@ QUIET_S_MAX: Final = 600.0
 """How long the directory's worker may be busy before the log is held at all."""
 LOOK_S: Final = 0.05
 """How often it looks whether a directory has failed that it waits for."""
+PACE_LOOK_S: Final = 0.5
+"""A move that waits for its rate looks so often whether it was cancelled; the rate may change, too."""
 PASSES_MAX: Final = 10_000
 """Passes over a log that grows faster than it is copied."""
 LOOKS_MAX: Final = 5
@@ -175,8 +177,11 @@ class LogMove:
         begun_ms = self._clock.monotonic_ms()
         nbytes = await self._work(work)
         now_ms = self._clock.monotonic_ms()
-        held_ms = self._pace.charge(now_ms, nbytes)
-        await asyncio.sleep(max(held_ms, now_ms - begun_ms) / 1000)
+        self._pace.charge(now_ms, nbytes)
+        await asyncio.sleep((now_ms - begun_ms) / 1000)
+        while held_ms := self._pace.hold_ms(self._clock.monotonic_ms(), 0):
+            await asyncio.sleep(min(held_ms / 1000, PACE_LOOK_S))
+            self._check()
         return nbytes
 
     async def _work(self, work: Callable[[], _T]) -> _T:
