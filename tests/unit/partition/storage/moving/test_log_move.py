@@ -169,6 +169,7 @@ async def test_nothing_is_written_to_the_old_directory_any_more(dirs: list[Path]
     log.apply_retention()
     await node.flush(log)
     assert node.failures == []
+    node.close()
 
 
 def failing(code: int = errno.EIO) -> Callable[..., Any]:

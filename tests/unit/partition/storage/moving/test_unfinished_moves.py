@@ -121,6 +121,14 @@ def test_a_log_comes_back_if_the_copy_is_not_whole(dirs: Dirs, mark: str) -> Non
     assert (dirs.paths["a"] / LOG).is_dir()
 
 
+def test_a_log_comes_back_if_its_copy_could_not_be_renamed(dirs: Dirs) -> None:
+    """It was marked as newer then, and appended to; the rename back was lost in a power cut."""
+    dirs.put("a", MOVED.format(T1), "", 2)
+    dirs.put("b", COPY.format(T1), T1, 1)
+    dirs.settle()
+    assert dirs.left()[f"a/{MOVED.format(T1)}"] == "a/log"
+
+
 def test_a_log_comes_back_without_its_copy(dirs: Dirs) -> None:
     dirs.put("a", MOVED.format(T1))
     dirs.settle()

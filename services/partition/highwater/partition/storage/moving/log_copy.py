@@ -125,6 +125,7 @@ class LogCopy:
 
         Raises CopyOutdatedError, MoveGivenUpError.
         """
+        nbytes, offset = 0, view.start_offset
         with _outdated_if_gone():
             self._follow(view)
             for files in view.files:
@@ -132,9 +133,10 @@ class LogCopy:
                 if copied.complete is None:
                     nbytes = self._advance(copied, files)
                     if nbytes:
-                        return nbytes
-                self.offset = files.next_offset
-        return 0
+                        break
+                offset = files.next_offset
+        self.offset = offset
+        return nbytes
 
     def sync(self, view: LogView) -> None:
         """Syncs what was copied of the active segment, and copies producer snapshots, so that the

@@ -358,13 +358,17 @@ def _too_slow(what: str, seconds: float) -> MoveGivenUpError:
 
 
 def _outrank(source: HostedDirectory, directory: str) -> None:
-    """Marks a log as newer than a copy that was to replace it. Raises LogDirFailure."""
+    """Marks a log as newer than a copy that was to replace it, and has its name on disk again.
+
+    Raises LogDirFailure.
+    """
     try:
         before = read_mark(source.filesystem, directory)
         mark = MoveMark(token=before.token, generation=before.generation + 2)
         write_mark(source.filesystem, directory, mark)
     except OSError as error:
         raise LogDirFailure(directory, error) from error
+    source.directory.sync()
 
 
 def _rename_if_present(hosted: HostedDirectory, path: str, gone: str) -> bool:

@@ -169,12 +169,7 @@ class UnfinishedMoves:
         if not found.moved:
             return None
         newest = max(found.moved, key=lambda place: self._mark(place).generation)
-        whole = (
-            copy
-            for copy in found.copies
-            if copy.token == newest.token and self._mark(copy).token == copy.token
-        )
-        place = next(whole, newest)
+        place = next((c for c in found.copies if self._replaces(c, newest)), newest)
         self._rename(place, name)
         try:
             sync_directory(place.hosted.filesystem, place.hosted.directory.path)
@@ -182,6 +177,12 @@ class UnfinishedMoves:
             raise self._failed(place.hosted, error) from error
         (found.moved if place is newest else found.copies).remove(place)
         return _Place(place.hosted, name)
+
+    def _replaces(self, copy: _Place, moved: _Place) -> bool:
+        """Whether a copy is whole and was to replace this log, which has not outranked it since."""
+        mark = self._mark(copy)
+        same = copy.token == moved.token == mark.token
+        return same and mark.generation > self._mark(moved).generation
 
     # -- one directory --------------------------------------------------------------------------
 
