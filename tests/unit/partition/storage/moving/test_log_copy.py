@@ -13,7 +13,7 @@ from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.log.log import PartitionLog
 from highwater.partition.storage.moving import log_copy
 from highwater.partition.storage.moving.log_copy import CopyOutdatedError, LogCopy, room_on
-from highwater.partition.storage.moving.move_mark import NO_MARK, read_mark
+from highwater.partition.storage.directory.move_mark import NO_MARK, read_mark
 from tests.support.log_batches import append, make_batch, open_log, read_all
 from tests.support.moving_node import fill
 

@@ -21,7 +21,7 @@ from highwater.partition.storage.log.log_relocation import LogView
 from highwater.partition.storage.moving import log_copy, log_move
 from highwater.partition.storage.moving.log_copy import LogCopy
 from highwater.partition.storage.moving.log_move import LogMove
-from highwater.partition.storage.moving.move_mark import read_mark
+from highwater.partition.storage.directory.move_mark import read_mark
 from tests.support import transactional_logs
 from tests.support.log_batches import append, make_batch, read_all
 from tests.support.moving_node import PRODUCER, MovingNode, fill, moved_topic

@@ -42,7 +42,7 @@ from highwater.partition.storage.errors import (
 )
 from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.log.log import PartitionLog
-from highwater.partition.storage.moving.unfinished_moves import UnfinishedMoves
+from highwater.partition.storage.directory.unfinished_moves import UnfinishedMoves
 from highwater.partition.storage.names import partition_directory
 
 STOP_TIMEOUT_S: Final = 10.0

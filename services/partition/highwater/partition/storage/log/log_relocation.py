@@ -1,6 +1,6 @@
 """Moves a log's files to another log directory, while readers go on and appends wait.
 
-`storage.directory.log_move` copies the files first. This part tells what is to be copied (`view`),
+`storage.moving.log_move` copies the files first. This part tells what is to be copied (`view`),
 keeps the log as it is for a moment (`hold`), and then has the log go on with the copies: two
 renames and a change of all that knows the place, in one turn of the owner's loop. Offsets,
 producers and epochs are the same before and after; only files are others.

@@ -25,7 +25,7 @@ from highwater.partition.storage.filesystem import (
     write_all,
 )
 from highwater.partition.storage.log.log_relocation import LogView, SegmentFiles
-from highwater.partition.storage.moving.move_mark import MoveMark, read_mark, write_mark
+from highwater.partition.storage.directory.move_mark import MoveMark, read_mark, write_mark
 from highwater.partition.storage.names import (
     GAPS_MARKER,
     INDEX_SUFFIX,

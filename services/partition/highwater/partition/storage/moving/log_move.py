@@ -35,8 +35,8 @@ from highwater.partition.storage.errors import (
 from highwater.partition.storage.log.log import PartitionLog
 from highwater.partition.storage.log.log_relocation import LogHold, LogView
 from highwater.partition.storage.moving.log_copy import CopyOutdatedError, LogCopy
-from highwater.partition.storage.moving.move_mark import MoveMark, read_mark, write_mark
-from highwater.partition.storage.moving.unfinished_moves import copy_path, moved_path
+from highwater.partition.storage.directory.move_mark import MoveMark, read_mark, write_mark
+from highwater.partition.storage.directory.unfinished_moves import copy_path, moved_path
 from highwater.partition.storage.names import deleted_directory
 from highwater.partition.storage.segment.segment import Segment, SegmentFactory
 

@@ -12,8 +12,8 @@ from highwater.partition.storage.directory.hosted_directory import HostedDirecto
 from highwater.partition.storage.directory.log_directory import LogDirectory
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.filesystem import FileSystem
-from highwater.partition.storage.moving.move_mark import MoveMark, write_mark
-from highwater.partition.storage.moving.unfinished_moves import UnfinishedMoves, copy_path
+from highwater.partition.storage.directory.move_mark import MoveMark, write_mark
+from highwater.partition.storage.directory.unfinished_moves import UnfinishedMoves, copy_path
 from tests.support.log_batches import ManualClock
 
 T1, T2 = "1" * 32, "2" * 32
