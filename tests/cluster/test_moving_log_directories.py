@@ -117,9 +117,7 @@ def test_leader_and_follower_move_under_load(disks: ReplicatedCluster, tmp_path:
 
 
 @pytest.mark.timeout(240)
-def test_a_node_is_killed_while_its_replica_moves(
-    disks: ReplicatedCluster, tmp_path: Path
-) -> None:
+def test_a_node_is_killed_while_its_replica_moves(disks: ReplicatedCluster, tmp_path: Path) -> None:
     """The move goes on, or has been completed; no record is lost or doubled."""
     topic = make_replicated_topic(disks.bootstrap, "t", partitions=1, replication_factor=2)
     load = Load(disks.bootstrap, topic)

@@ -23,6 +23,8 @@ from highwater.runtime.clock import SystemClock
 from tests.support.log_batches import append, make_batch
 
 PRODUCER = 42
+NOW_MS = 1_700_000_000_000
+"""The time of records, as `ManualClock` has it: their producers have not expired."""
 _TOKEN = re.compile(r"\.[0-9a-f]{32}-")
 
 
@@ -40,6 +42,13 @@ def moved_topic(
     )
 
 
+class StillCalendar(SystemClock):
+    """Time passes, but the date stays."""
+
+    def wall_ms(self) -> int:
+        return NOW_MS
+
+
 class MovingNode:
     """Construct it on a running loop; `close` ends its threads."""
 
@@ -51,7 +60,7 @@ class MovingNode:
             loop.call_soon_threadsafe(callback)
 
         self.dirs = dirs
-        self.clock = SystemClock()
+        self.clock = StillCalendar()
         self.failures: list[tuple[int, LogDirFailure]] = []
         self.manager = LogManager(
             dirs,
@@ -139,7 +148,7 @@ def fill(
     for _ in range(batches):
         entries = {e.producer_id: e.last_sequence for e in log.producers.states.entries()}
         batch = make_batch(
-            timestamps=(1000 + log.log_end_offset, 1001 + log.log_end_offset),
+            timestamps=(NOW_MS + log.log_end_offset, NOW_MS + log.log_end_offset + 1),
             value=value,
             producer_id=PRODUCER,
             producer_epoch=0,

@@ -524,9 +524,7 @@ async def test_a_replica_moves_to_another_directory_and_after_a_restart_goes_on(
     await create_topic(controller, first)
     replica = only(first)
     sink = Sink()
-    group = group_of(
-        make_batch(), sink=sink, topic_id=replica.topic_id, epoch=replica.leader_epoch
-    )
+    group = group_of(make_batch(), sink=sink, topic_id=replica.topic_id, epoch=replica.leader_epoch)
     first.plane.append([group])
     assert sink.codes == {0: 0}
     assert await places(first) == [[False], []]

@@ -36,9 +36,7 @@ pytestmark = pytest.mark.timeout(60)
 class Node:
     """Replicas in two directories, and their moves."""
 
-    def __init__(
-        self, *dirs: Path, filesystems: dict[Path, FileSystem] | None = None
-    ) -> None:
+    def __init__(self, *dirs: Path, filesystems: dict[Path, FileSystem] | None = None) -> None:
         self.disks = MovingNode(*dirs, filesystems=filesystems)
         self.stream = io.StringIO()
         self.errors: list[BaseException] = []
@@ -202,9 +200,7 @@ async def test_a_replica_changes_its_role_while_its_log_is_held(
 
         def append(epoch: int) -> None:
             sinks.append(Sink())
-            group = group_of(
-                make_batch(), sink=sinks[-1], epoch=epoch, topic_id=replica.topic_id
-            )
+            group = group_of(make_batch(), sink=sinks[-1], epoch=epoch, topic_id=replica.topic_id)
             node.plane.append([group])
 
         def change() -> None:

@@ -21,7 +21,9 @@ class MoveCollector(Collector):
         """The moves that are not completed, and totals since the start."""
         moves, stats = self._moves, self._moves.stats
         yield GaugeMetricFamily(
-            _PREFIX, "Replicas that move to another log directory, or wait for it.", value=len(moves)
+            _PREFIX,
+            "Replicas that move to another log directory, or wait for it.",
+            value=len(moves),
         )
         for name, text, value in (
             ("completed", "Replicas that are in another log directory now.", stats.completed),

@@ -18,10 +18,10 @@ from highwater.model.time import Clock
 from highwater.model.token_bucket import TokenBucket
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.storage.directory.log_manager import LogManager
+from highwater.partition.storage.directory.unfinished_moves import copy_path
 from highwater.partition.storage.errors import MoveGivenUpError
 from highwater.partition.storage.log.log import PartitionLog
 from highwater.partition.storage.moving.log_move import LogMove, MoveSurroundings
-from highwater.partition.storage.directory.unfinished_moves import copy_path
 from highwater.runtime.logging import Logger
 from highwater.runtime.tasks import TaskOwner
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.directory.move_mark import NO_MARK, MoveMark, read_mark, write_mark
+from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.names import MOVE_MARK
 from tests.support.losing_disk import LosingFileSystem
 

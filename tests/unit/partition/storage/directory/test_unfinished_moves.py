@@ -10,10 +10,10 @@ import pytest
 from highwater.partition.storage.directory.handle_limits import HandleLimits
 from highwater.partition.storage.directory.hosted_directory import HostedDirectory
 from highwater.partition.storage.directory.log_directory import LogDirectory
-from highwater.partition.storage.errors import LogDirFailure
-from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.directory.move_mark import MoveMark, write_mark
 from highwater.partition.storage.directory.unfinished_moves import UnfinishedMoves, copy_path
+from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.filesystem import FileSystem
 from tests.support.log_batches import ManualClock
 
 T1, T2 = "1" * 32, "2" * 32
@@ -205,8 +205,8 @@ def test_a_directory_that_fails_is_offline_and_the_others_are_settled(
     dirs: Dirs, call: str
 ) -> None:
     dirs.put("a", MOVED.format(T1))
-    dirs.put("b", "other-0.{}-moved".format(T2))
-    dirs.put("c", "other-0.{}-future".format(T2), T2, 1)
+    dirs.put("b", f"other-0.{T2}-moved")
+    dirs.put("c", f"other-0.{T2}-future", T2, 1)
     setattr(dirs.hosted[0].filesystem, call, failing(call))
     dirs.settle()
     assert dirs.hosted[0].failure is not None

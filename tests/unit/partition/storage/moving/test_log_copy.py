@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from highwater.partition.storage.directory.move_mark import NO_MARK, read_mark
 from highwater.partition.storage.errors import MoveGivenUpError
 from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.log.log import PartitionLog
 from highwater.partition.storage.moving import log_copy
 from highwater.partition.storage.moving.log_copy import CopyOutdatedError, LogCopy, room_on
-from highwater.partition.storage.directory.move_mark import NO_MARK, read_mark
 from tests.support.log_batches import append, make_batch, open_log, read_all
-from tests.support.moving_node import fill
+from tests.support.moving_node import NOW_MS, fill
 
 TOKEN = "cd" * 16
 TOPIC_ID = bytes([7]) * 16
@@ -251,7 +251,11 @@ def test_some_room_is_kept_free(tmp_path: Path) -> None:
 
 def test_gaps_and_a_batch_of_another_producer(copied: Copied) -> None:
     copied.log.cleaning.mark_gaps()
-    append(copied.log, make_batch(producer_id=9, producer_epoch=1, base_sequence=0), epoch=0)
+    append(
+        copied.log,
+        make_batch(timestamps=(NOW_MS,), producer_id=9, producer_epoch=1, base_sequence=0),
+        epoch=0,
+    )
     copied.begin()
     copied.steps()
     copied.finish()

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from highwater.partition.core.producers import ACCEPT
+from highwater.partition.storage.directory.move_mark import read_mark
 from highwater.partition.storage.errors import LogDirFailure, MoveGivenUpError
 from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.log.log import PartitionLog
@@ -21,10 +22,9 @@ from highwater.partition.storage.log.log_relocation import LogView
 from highwater.partition.storage.moving import log_copy, log_move
 from highwater.partition.storage.moving.log_copy import LogCopy
 from highwater.partition.storage.moving.log_move import LogMove
-from highwater.partition.storage.directory.move_mark import read_mark
 from tests.support import transactional_logs
 from tests.support.log_batches import append, make_batch, read_all
-from tests.support.moving_node import PRODUCER, MovingNode, fill, moved_topic
+from tests.support.moving_node import NOW_MS, PRODUCER, MovingNode, fill, moved_topic
 from tests.support.searches import found_by
 
 pytestmark = pytest.mark.timeout(60)
@@ -83,7 +83,7 @@ async def test_a_log_moves_with_all_that_belongs_to_it(dirs: list[Path]) -> None
     assert [hosted.log_count for hosted in node.manager.dirs] == [0, 1]
     assert log.directory == str(dirs[1] / "orders-0")
     assert contents(log) == before
-    assert found_by(log.search.first_at_or_after(1000 + 20))[1] == 20
+    assert found_by(log.search.first_at_or_after(NOW_MS + 20))[1] == 20
     fill(log, 5, roll_every=2)
     log.roll()
     fill(log, 2)
@@ -116,7 +116,7 @@ async def test_a_log_moves_on_and_back(dirs: list[Path]) -> None:
         assert contents(log) == before
         places = node.places()
         assert places[index] == ["orders-0"]
-        assert sum(places, []) == ["orders-0"]
+        assert [name for names in places for name in names] == ["orders-0"]
         assert read_mark(FileSystem(), log.directory).generation == number
     assert node.close() == []
 
@@ -147,7 +147,7 @@ async def test_readers_that_have_a_file_open_may_finish(dirs: list[Path]) -> Non
     again = log.reader.read(16, 1000, end_offset=log.log_end_offset)
     assert again is not None
     assert again.segment is not found.segment
-    assert again.segment.path == found.segment.path
+    assert again.segment.path.startswith("orders-0/")
     assert log.reader.read(16, 1000, end_offset=log.log_end_offset) is not None
     node.close()
 
@@ -226,9 +226,9 @@ class Tampering:
     def check(self, log: PartitionLog) -> None:
         offsets = [offset for offset, _ in self.values if offset >= log.log_start_offset]
         assert [header.base_offset for header in read_all(log)] == offsets
-        wanted = b"".join(value for offset, value in self.values if offset in offsets)
         found = b"".join(Path(segment.file).read_bytes() for segment in log.extent.all)
-        assert wanted[-50:] in found
+        missing = [offset for offset, value in self.values if value not in found]
+        assert not set(missing) & set(offsets)
 
 
 @pytest.mark.parametrize("chance", range(12))
@@ -249,7 +249,7 @@ async def test_a_log_moves_while_everything_happens_to_it(
         for index in (1, 2, 0):
             async with asyncio.timeout(20):
                 await node.move(log, index).run()
-            assert sum(node.places(), []) == ["orders-0"]
+            assert [name for names in node.places() for name in names] == ["orders-0"]
     finally:
         task.cancel()
     await asyncio.wait({task})
@@ -317,7 +317,7 @@ async def stays(node: MovingNode, log: PartitionLog, move: LogMove, match: str =
 async def test_a_target_that_fails_or_is_full_ends_the_move(
     dirs: list[Path], call: str, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_copy, "SYNC_EVERY_BYTES", 1000)
+    monkeypatch.setattr(log_copy, "SYNC_EVERY_BYTES", 300)
     files = FileSystem()
     node = MovingNode(*dirs[:2], filesystems={dirs[1]: files})
     log = rich(node)

@@ -35,6 +35,7 @@ from highwater.partition.storage.directory.log_directory import (
 from highwater.partition.storage.directory.node_lineage import NodeLineage
 from highwater.partition.storage.directory.preferred_directories import PreferredDirectories
 from highwater.partition.storage.directory.storage_stats import StorageStats
+from highwater.partition.storage.directory.unfinished_moves import UnfinishedMoves
 from highwater.partition.storage.errors import (
     CorruptCheckpointError,
     LogDirFailure,
@@ -42,7 +43,6 @@ from highwater.partition.storage.errors import (
 )
 from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.log.log import PartitionLog
-from highwater.partition.storage.directory.unfinished_moves import UnfinishedMoves
 from highwater.partition.storage.names import partition_directory
 
 STOP_TIMEOUT_S: Final = 10.0

@@ -31,9 +31,9 @@ from typing import Final
 
 from highwater.partition.storage import checkpoint
 from highwater.partition.storage.directory.hosted_directory import HostedDirectory
+from highwater.partition.storage.directory.move_mark import MoveMark, read_mark
 from highwater.partition.storage.errors import CorruptCheckpointError, LogDirFailure
 from highwater.partition.storage.filesystem import sync_directory
-from highwater.partition.storage.directory.move_mark import MoveMark, read_mark
 from highwater.partition.storage.names import (
     PARTITION_METADATA,
     deleted_directory,

@@ -27,6 +27,8 @@ from highwater.model.time import Clock
 from highwater.model.token_bucket import TokenBucket
 from highwater.partition.storage.directory.hosted_directory import HostedDirectory, HostedLog
 from highwater.partition.storage.directory.log_manager import LogManager
+from highwater.partition.storage.directory.move_mark import MoveMark, read_mark, write_mark
+from highwater.partition.storage.directory.unfinished_moves import copy_path, moved_path
 from highwater.partition.storage.errors import (
     LogDirFailure,
     MoveGivenUpError,
@@ -35,8 +37,6 @@ from highwater.partition.storage.errors import (
 from highwater.partition.storage.log.log import PartitionLog
 from highwater.partition.storage.log.log_relocation import LogHold, LogView
 from highwater.partition.storage.moving.log_copy import CopyOutdatedError, LogCopy
-from highwater.partition.storage.directory.move_mark import MoveMark, read_mark, write_mark
-from highwater.partition.storage.directory.unfinished_moves import copy_path, moved_path
 from highwater.partition.storage.names import deleted_directory
 from highwater.partition.storage.segment.segment import Segment, SegmentFactory
 
@@ -147,9 +147,7 @@ class LogMove:
         """Removes what was copied. Raises OSError."""
         if self.target.failure is not None:
             return  # The next start finds it.
-        gone = os.path.join(
-            self.target.directory.path, deleted_directory(self._name, self._token)
-        )
+        gone = os.path.join(self.target.directory.path, deleted_directory(self._name, self._token))
         rename = partial(_rename_if_present, self.target, self._path, gone)
         if await asyncio.get_running_loop().run_in_executor(self._executor, rename):
             self.target.delete_later([gone], 0)
@@ -253,9 +251,7 @@ class LogMove:
         self._move(entry, segments)
         return True
 
-    async def _finished(
-        self, copy: LogCopy, view: LogView, entry: HostedLog
-    ) -> list[Segment]:
+    async def _finished(self, copy: LogCopy, view: LogView, entry: HostedLog) -> list[Segment]:
         finish = partial(
             copy.finish,
             view,
