@@ -79,7 +79,8 @@ class LosingFileSystem(FileSystem):
                 for found in os.scandir(path)
             }
         else:
-            self._contents[key] = path.read_bytes()
+            # By its descriptor: another file may have its name by now.
+            self._contents[key] = Path(f"/proc/self/fd/{fd}").read_bytes()
 
     def _open(self, path: Any, flags: int, *mode: Any, **places: Any) -> int:
         new = bool(flags & os.O_CREAT) and not _exists(path, **places)

@@ -209,4 +209,4 @@ async def test_the_disks_of_these_tests_lose_renames_that_were_not_synced(tmp_pa
     assert (path_b / "orders-0").is_dir()
     assert not (path_b / "renamed").exists()
     assert not (path_a / "orders-0").exists()
-    assert await asyncio.to_thread(lambda: len(list((path_b / "orders-0").glob("*.log")))) == 3
+    assert await asyncio.to_thread(lambda: len(list((path_b / "orders-0").glob("*.log")))) == 4
