@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from highwater.model.cluster import TopicState
@@ -114,7 +115,7 @@ class MovingNode:
         loop = asyncio.get_running_loop()
         for hosted in self.manager.online():
             done: asyncio.Future[None] = loop.create_future()
-            hosted.run_later(lambda: None, lambda done=done: done.set_result(None))
+            hosted.run_later(lambda: None, partial(done.set_result, None))
             async with asyncio.timeout(20):
                 await done
 

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from highwater.model.ids import TopicId
@@ -89,7 +90,7 @@ class ReplicaMoves:
 
     def can_move(self, replica: PartitionReplica) -> bool:
         """False if the name of the topic is too long for that of a copy."""
-        name = os.path.basename(replica.log.directory)
+        name = Path(replica.log.directory).name
         return copy_path("", name, "0" * 2 * _TOKEN_BYTES) is not None
 
     def move(self, replica: PartitionReplica, index: int) -> None:
@@ -111,7 +112,7 @@ class ReplicaMoves:
         """
         begun = self._manager.unfinished.begun
         for replica in replicas if begun else ():
-            found = begun.pop(os.path.basename(replica.log.directory), None)
+            found = begun.pop(Path(replica.log.directory).name, None)
             if found is not None and not replica.failed and replica.log_dir != found[0]:
                 self._begin(replica, *found)
         for name, (index, token) in begun.items():
@@ -160,7 +161,7 @@ class ReplicaMoves:
 
     async def _carry_out(self, key: Key, move: LogMove) -> None:
         told = {
-            "log": os.path.basename(move.log.directory),
+            "log": Path(move.log.directory).name,
             "log_dir": move.target.directory.path,
         }
         self._log.info("replica_moves", **told)

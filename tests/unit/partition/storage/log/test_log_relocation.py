@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -71,7 +70,7 @@ def test_a_log_goes_on_with_the_copies(moved: Moved, tmp_path: Path) -> None:
     assert all(segment.file.startswith(str(moved.aside)) for segment in old)
     active = log.extent.active
     assert (active.max_timestamp, active.max_timestamp_offset, active.bytes_since_index) == known
-    assert active.path == f"topic-0/{os.path.basename(active.file)}"
+    assert active.path == f"topic-0/{Path(active.file).name}"
     assert read_all(log) == headers
     assert log.stall is moved.target.stall
     assert log.durability.recovery_point == log.log_end_offset
