@@ -8,8 +8,10 @@ place.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import stat
 import threading
 from pathlib import Path
 from typing import Any
@@ -74,10 +76,12 @@ class LosingFileSystem(FileSystem):
         path = Path(f"/proc/self/fd/{fd}").readlink()
         key = self._key_of(os.fstat(fd).st_ino)
         if path.is_dir():
-            self._names[key] = {
-                found.name: (self._key_of(found.stat().st_ino), found.is_dir())
-                for found in os.scandir(path)
-            }
+            names: dict[str, tuple[int, bool]] = {}
+            for name in os.listdir(path):  # noqa: PTH208 - names, as the file system gives them.
+                with contextlib.suppress(FileNotFoundError):  # Renamed or removed just now.
+                    found = (path / name).stat()
+                    names[name] = self._key_of(found.st_ino), stat.S_ISDIR(found.st_mode)
+            self._names[key] = names
         else:
             # By its descriptor: another file may have its name by now.
             self._contents[key] = Path(f"/proc/self/fd/{fd}").read_bytes()
