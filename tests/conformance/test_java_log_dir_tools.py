@@ -96,7 +96,7 @@ def test_reassign_partitions_within_a_broker(disks: ReplicatedCluster, tmp_path:
 
     tools.plan(topic, [node], [target])
     done = tools.reassign("--execute", "--replica-alter-log-dirs-throttle", "1000")
-    assert f"Successfully started log directory move for: {topic}-0-{node}" in done
+    assert f"Successfully started moving log directory to {target} for replica {topic}-0" in done
     assert "replica.alter.log.dirs.io.max.bytes.per.second=1000" in tools.rate(node)
     placed = {one["dir"]: one for one in tools.placed(topic)}
     assert set(placed) == {before["dir"], target}
