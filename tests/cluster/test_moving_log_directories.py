@@ -88,6 +88,15 @@ def names(directory: str, topic: str) -> list[str]:
     return [name for name in found if not name.endswith("-delete")]
 
 
+def wait_for_removal(directory: str, topic: str) -> None:
+    """The old log is removed once both names are on disk, which is after the log is seen in its new place."""
+    wait_until(
+        lambda: names(directory, topic) == [],
+        timeout_s=30,
+        what=f"nothing of {topic} in {directory}",
+    )
+
+
 @pytest.mark.timeout(240)
 def test_leader_and_follower_move_under_load(disks: ReplicatedCluster, tmp_path: Path) -> None:
     topic = make_replicated_topic(disks.bootstrap, "t", partitions=1, replication_factor=2)
@@ -101,7 +110,7 @@ def test_leader_and_follower_move_under_load(disks: ReplicatedCluster, tmp_path:
                 target = next(path for path in dirs_of(tmp_path, node) if path != here.path)
                 assert asked.move(topic, target) == ErrorCode.NONE
                 asked.wait_until_there(topic, target)
-                assert names(here.path, topic) == []
+                wait_for_removal(here.path, topic)
                 assert names(target, topic) == [f"{topic}-0"]
                 assert asked.move(topic, target) == ErrorCode.NONE
                 load.wait_for_progress()
@@ -136,5 +145,9 @@ def test_a_node_is_killed_while_its_replica_moves(disks: ReplicatedCluster, tmp_
     wait_for_view(disks.bootstrap, topic, is_whole, timeout_s=60, what="full ISRs")
     check(disks, topic, load)
     for node in NODES:
+        (placed,) = log_dirs(disks, node).of(topic)
+        for path in dirs_of(tmp_path, node):
+            if path != placed.path:
+                wait_for_removal(path, topic)
         found = [name for path in dirs_of(tmp_path, node) for name in names(path, topic)]
         assert found == [f"{topic}-0"]

@@ -63,10 +63,13 @@ class LogDirView:
         return code
 
     def wait_until_there(self, topic: str, path: str, timeout_s: float = 60) -> None:
-        """Waits until the log is in a directory and nowhere else."""
+        """Waits until the log is in a directory and nowhere else; the broker may just be starting."""
 
         def there() -> bool:
-            placed = self.of(topic)
+            try:
+                placed = self.of(topic)
+            except ConnectionRefusedError:
+                return False
             return [one.path for one in placed] == [path] and not placed[0].future
 
         wait_until(there, timeout_s=timeout_s, what=f"{topic} in {path}")

@@ -362,7 +362,7 @@ class LogCopy:
         wanted = (
             [files.base_offset for files in view.files],
             (view.start_offset, view.end_offset, 0, False),
-            # An epoch without records may or may not be found.
+            # An empty log's epoch is in the checkpoint, and in no batch from which a start would learn it.
             [entry for entry in epochs.entries() if entry[1] < view.end_offset],
         )
         found = (
