@@ -119,6 +119,7 @@ class PartitionService:
             is_online=self.logs.is_online,
             find=self.plane.replicas.get,
             prefer=self.logs.manager.preferred.remember,
+            moves=self.logs.moves,
         )
         self.loggers = LoggerQueries(log)
         self._asked_hand_overs = self._make_asked_hand_overs()
@@ -147,6 +148,7 @@ class PartitionService:
             log=self._log,
             on_dir_failure=self._dir_failed,
             on_damage=self._damaged,
+            find=self.plane.replicas.get,
         )
 
     def _make_replication(self) -> NodeReplication:
@@ -412,6 +414,7 @@ class PartitionService:
             # Not older than the registration, so no topic that is meant for this node is missing.
             self._strays_gone = True
             self.logs.set_strays_aside(image, membership.node_id)
+            self.logs.moves.go_on(self.plane.replicas.values())
         self.coordinators.after_image()
         membership.applied()
 

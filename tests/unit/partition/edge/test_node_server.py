@@ -20,6 +20,7 @@ from highwater.partition.node.log_dirs import LogDirRequests
 from highwater.partition.node.loggers import LoggerQueries
 from highwater.rpc.status import StatusCode
 from highwater.runtime.logging import silent_logger
+from tests.support.still_replicas import StillReplicas
 from tests.unit.gateway.clients.partition_node import Coordinator, until
 from tests.unit.partition.data_plane.node import Node
 
@@ -59,6 +60,7 @@ def make(tmp_path, transport, failures):
                 is_online=lambda _: True,
                 find=lambda _: None,
                 prefer=lambda *_: None,
+                moves=StillReplicas(),
             ),
             loggers=LoggerQueries(silent_logger()),
             coordinator=Coordinator(),

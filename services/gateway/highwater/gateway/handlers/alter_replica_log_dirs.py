@@ -7,15 +7,17 @@ Behaviour
 - Each partition has a result of its own, found in the order of Kafka's `ReplicaManager`: a directory
   that the broker does not have is LOG_DIR_NOT_FOUND, one that is offline KAFKA_STORAGE_ERROR, a
   partition that does not exist UNKNOWN_TOPIC_OR_PARTITION, and one without a replica here
-  REPLICA_NOT_AVAILABLE. A replica that is in the directory already needs nothing: NONE.
+  REPLICA_NOT_AVAILABLE. A name that is too long for that of a copy is INVALID_TOPIC_EXCEPTION.
+- A replica that is in another directory begins to move: NONE, which does not say that it has moved.
+  DescribeLogDirs tells. A replica that is in the directory already needs nothing. Either ends a move
+  to another directory. Moves go on after a restart.
 - The broker remembers the directory of a replica that is not here yet, until it stops, and creates
   the log there.
 - Of several directories for one partition the last one counts.
 
 Deviations
-- Nothing moves: a replica that is in another directory stays there, with INVALID_REQUEST.
-  kafka-reassign-partitions begins a reassignment before it asks for directories, so the replicas may
-  be in others by then.
+- A move that cannot be completed, on a full disk for example, ends with a warning in the broker's
+  log, and the replica stays where it is. In Kafka the directory that failed goes offline.
 - If the remembered directory is offline when the log is created, another one is taken; in Kafka the
   replica is offline then.
 

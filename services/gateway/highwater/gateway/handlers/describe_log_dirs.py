@@ -7,8 +7,10 @@ Behaviour
 - Null topics mean all topics of the instance; missing topics and partitions are left out.
 - An offline directory has KAFKA_STORAGE_ERROR. If a broker cannot be asked,
   BROKER_NOT_AVAILABLE is at the top (v3+), or in place of a directory.
-- The lag of every replica is 0: Kafka compares the log's end with the replica's own high watermark,
-  which is never ahead of it. There are no future replicas, as none moves between directories.
+- A replica that moves to another directory is listed there, too, as the future one. Its lag is how
+  many records its copy lacks, its size what is copied. One that waits for its turn is listed as well.
+- The lag of all others is 0: Kafka compares the log's end with the replica's own high watermark,
+  which is never ahead of it.
 
 Version notes
 - v2: flexible. v3: error code at the top. v4: total and usable bytes (KIP-827).
@@ -96,6 +98,8 @@ def _topics(context: RequestContext, replicas: Iterable[pb.LogDirReplica]) -> li
     for replica in replicas:
         topic = context.backend.image.topics.get(TopicId(replica.topic_id))
         if topic is not None and topic.instance == context.peer.instance:
-            partition = _Partition(replica.partition, replica.size_bytes)
+            partition = _Partition(
+                replica.partition, replica.size_bytes, replica.offset_lag, replica.is_future
+            )
             found.setdefault(topic.name, []).append(partition)
     return [_Topic(name, partitions) for name, partitions in found.items()]

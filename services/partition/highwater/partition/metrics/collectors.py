@@ -10,6 +10,7 @@ from highwater.metadata.watch import ClusterWatch
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.edge.node_server import NodeServer
 from highwater.partition.metrics.cleaner import CleanerCollector
+from highwater.partition.metrics.moves import MoveCollector
 from highwater.partition.metrics.node import PartitionCollector
 from highwater.partition.metrics.replication import ReplicationCollector
 from highwater.partition.metrics.transactions import TransactionCollector
@@ -50,6 +51,7 @@ def node_collectors(
         membership=membership,
     )
     yield CleanerCollector(logs.cleaner.stats)
+    yield MoveCollector(logs.moves)
     yield TransactionCollector(coordinators.transactions)
     ends = {"client": channels.statistics}
     if server is not None:
