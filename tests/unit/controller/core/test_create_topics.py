@@ -23,8 +23,9 @@ from highwater.model.ids import (
     NodeId,
     TopicId,
 )
+from highwater.model.instances import InstanceState
 from tests.support.config_rules import PlainConfigRules
-from tests.support.controller_images import image_with, topic_state
+from tests.support.controller_images import image_with, topic_state, with_instances
 
 ids = iter(range(1, 10_000))
 
@@ -97,6 +98,7 @@ def test_existing_and_colliding_names() -> None:
     one, other = create(image, TopicWish(name="x.y"), TopicWish(name="x_y"))
     assert isinstance(one, TopicState)
     assert isinstance(other, Refusal), "within one request too"
+    image = with_instances(image, InstanceState(instance=InstanceId("other")))
     decision = create_topics(image, InstanceId("other"), [TopicWish(name="a_b")], RULES)
     assert isinstance(decision.result[0], TopicState), "instances do not see one another"
 

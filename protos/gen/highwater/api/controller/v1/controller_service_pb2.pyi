@@ -523,6 +523,20 @@ class RemoveNodeResponse(_message.Message):
     revision: int
     def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., revision: _Optional[int] = ...) -> None: ...
 
+class CreateInstanceRequest(_message.Message):
+    __slots__ = ("instance",)
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    instance: _cluster_pb2.InstanceState
+    def __init__(self, instance: _Optional[_Union[_cluster_pb2.InstanceState, _Mapping]] = ...) -> None: ...
+
+class CreateInstanceResponse(_message.Message):
+    __slots__ = ("error", "revision")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    error: ApiError
+    revision: int
+    def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., revision: _Optional[int] = ...) -> None: ...
+
 class SetInstanceRequest(_message.Message):
     __slots__ = ("instance",)
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
@@ -530,6 +544,38 @@ class SetInstanceRequest(_message.Message):
     def __init__(self, instance: _Optional[_Union[_cluster_pb2.InstanceState, _Mapping]] = ...) -> None: ...
 
 class SetInstanceResponse(_message.Message):
+    __slots__ = ("error", "revision")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    error: ApiError
+    revision: int
+    def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class DeleteInstanceRequest(_message.Message):
+    __slots__ = ("instance", "purge_after_ms")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    PURGE_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    purge_after_ms: int
+    def __init__(self, instance: _Optional[str] = ..., purge_after_ms: _Optional[int] = ...) -> None: ...
+
+class DeleteInstanceResponse(_message.Message):
+    __slots__ = ("error", "revision", "purge_at_ms")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    PURGE_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    error: ApiError
+    revision: int
+    purge_at_ms: int
+    def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., revision: _Optional[int] = ..., purge_at_ms: _Optional[int] = ...) -> None: ...
+
+class RestoreInstanceRequest(_message.Message):
+    __slots__ = ("instance",)
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    def __init__(self, instance: _Optional[str] = ...) -> None: ...
+
+class RestoreInstanceResponse(_message.Message):
     __slots__ = ("error", "revision")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
