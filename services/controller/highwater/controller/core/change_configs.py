@@ -18,7 +18,7 @@ from highwater.controller.core.change_group_configs import (
     group_configs_refusal,
     group_id_error,
 )
-from highwater.controller.core.change_instances import closed_instance
+from highwater.controller.core.change_instances import closed_instance, of_the_cluster
 from highwater.controller.core.change_min_isr import topic_after_min_isr_change
 from highwater.controller.core.change_topics import topic_of
 from highwater.controller.core.config_rules import ConfigRules
@@ -28,7 +28,7 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.cluster import ClusterDelta, ClusterImage, TopicState
 from highwater.model.group_config_table import GroupConfigKey
-from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, InstanceId, NodeId, TopicId
+from highwater.model.ids import NO_NODE, InstanceId, NodeId, TopicId
 from highwater.model.steps import Steps, finish
 
 
@@ -88,8 +88,7 @@ def altering_configs(
             results.append(_alter_group(image, wish, GroupConfigKey(instance, wish.group), changed))
             yield
         else:
-            refusal = _not_of_an_instance(instance)
-            results.append(refusal or _alter_node(image, wish, rules, changed))
+            results.append(of_the_cluster(instance) or _alter_node(image, wish, rules, changed))
     _change_minima(image, rules, changed)
     delta = ClusterDelta(
         revision=PENDING_REVISION,
@@ -132,7 +131,8 @@ def _alter_topic(
         return resolved
     wish = resolved
     why = rules.topic_error(_kept(present.configs, wish), wish.set)
-    why = why or message_bytes_error(image, instance, wish.set)
+    if not topic.internal:
+        why = why or message_bytes_error(image, instance, wish.set)
     if why is not None:
         return Refusal(code=ErrorCode.INVALID_CONFIG, message=why)
     after = replace(present, configs=_merged(present.configs, wish))
@@ -168,16 +168,6 @@ def _brokers(image: ClusterImage, topic: TopicState, changed: _Changed) -> Mappi
         if node in image.nodes:
             return {**image.nodes[node].static_configs, **cluster, **nodes.get(node, {})}
     return cluster
-
-
-def _not_of_an_instance(instance: InstanceId) -> Refusal | None:
-    """Brokers are shared: their configs are those of the default instance's clients alone."""
-    if instance == DEFAULT_INSTANCE:
-        return None
-    why = (
-        f"brokers are shared with other instances, and instance '{instance}' cannot configure them"
-    )
-    return Refusal(code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, message=why)
 
 
 def _alter_node(

@@ -106,6 +106,14 @@ def closed_instance(image: ClusterImage, instance: InstanceId) -> Refusal | None
     return None
 
 
+def of_the_cluster(instance: InstanceId) -> Refusal | None:
+    """Why the instance may not change brokers, which all instances share; None for the default one."""
+    if instance == DEFAULT_INSTANCE:
+        return None
+    why = f"brokers are shared with other instances, and instance '{instance}' may not change them"
+    return _refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, why)
+
+
 def _with(image: ClusterImage, wanted: InstanceState) -> _Outcome:
     """The image with this instance, if its values are valid and its ports free."""
     if wanted.purge_at_ms is not None:

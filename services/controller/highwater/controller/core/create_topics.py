@@ -230,7 +230,8 @@ def _refuse(
             f"topic '{wish.name}' collides with existing topic '{other}'",
         )
     why = configs.topic_error({}, wish.configs)
-    why = why or message_bytes_error(image, instance, wish.configs)
+    if not wish.internal:
+        why = why or message_bytes_error(image, instance, wish.configs)
     if why is not None:
         return _refusal(ErrorCode.INVALID_CONFIG, why)
     return None

@@ -9,7 +9,7 @@ from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.controller.active.active import PRODUCER_ID_BLOCK, ActiveController
 from highwater.controller.active.hand_overs import HandOvers
 from highwater.controller.core.alter_reassignments import Reassignment
-from highwater.controller.core.change_instances import PURGE_AFTER_MS_DEFAULT
+from highwater.controller.core.change_instances import PURGE_AFTER_MS_DEFAULT, of_the_cluster
 from highwater.controller.core.change_isr import IsrResult, Proposal
 from highwater.controller.core.create_topics import CreationResult
 from highwater.controller.core.elect_leaders import ElectionType
@@ -330,6 +330,9 @@ class ControllerServicer:
     async def RemoveNode(self, request: pb.RemoveNodeRequest) -> pb.RemoveNodeResponse:
         """See the proto."""
         controller = self._deciding()
+        refused = of_the_cluster(_instance(request.instance))
+        if refused is not None:
+            return pb.RemoveNodeResponse(error=_error(refused))
         refusal, revision = await controller.remove_node(NodeId(request.node_id))
         if refusal is None:
             await _applied(controller, revision, APPLIED_WAIT_MS_MAX)

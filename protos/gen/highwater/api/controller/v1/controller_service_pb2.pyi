@@ -510,10 +510,12 @@ class DecommissionNodeResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., replicas_left: _Optional[int] = ..., moving: _Optional[int] = ..., waiting: _Optional[int] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class RemoveNodeRequest(_message.Message):
-    __slots__ = ("node_id",)
+    __slots__ = ("node_id", "instance")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
     node_id: int
-    def __init__(self, node_id: _Optional[int] = ...) -> None: ...
+    instance: str
+    def __init__(self, node_id: _Optional[int] = ..., instance: _Optional[str] = ...) -> None: ...
 
 class RemoveNodeResponse(_message.Message):
     __slots__ = ("error", "revision")
