@@ -23,8 +23,9 @@ from highwater.model.ids import (
     NodeId,
     TopicId,
 )
+from highwater.model.instances import InstanceState
 from tests.support.config_rules import PlainConfigRules
-from tests.support.controller_images import image_with, topic_state
+from tests.support.controller_images import image_with, topic_state, with_instances
 
 ids = iter(range(1, 10_000))
 
@@ -97,6 +98,7 @@ def test_existing_and_colliding_names() -> None:
     one, other = create(image, TopicWish(name="x.y"), TopicWish(name="x_y"))
     assert isinstance(one, TopicState)
     assert isinstance(other, Refusal), "within one request too"
+    image = with_instances(image, InstanceState(instance=InstanceId("other")))
     decision = create_topics(image, InstanceId("other"), [TopicWish(name="a_b")], RULES)
     assert isinstance(decision.result[0], TopicState), "instances do not see one another"
 
@@ -230,3 +232,19 @@ def test_nothing_new_is_placed_on_nodes_that_are_taken_out_of_use() -> None:
     away = leaving(image_with(3, fenced=[1]), 2)
     topic = created(away, replication_factor=2)
     assert {node for p in topic.partitions for node in p.replicas} == {1, 3}
+
+
+def test_an_instances_limits_do_not_concern_internal_topics() -> None:
+    """Those of the default instance are its groups and transactions."""
+    limits = InstanceState(instance=DEFAULT_INSTANCE, partitions_max=1, message_bytes_max=10)
+    image = with_instances(image_with(3), limits)
+    internal = TopicWish(
+        name="__consumer_offsets", internal=True, configs={"max.message.bytes": "20"}
+    )
+    one, another, made = create(
+        image, TopicWish(name="one", partitions=1), TopicWish(name="two", partitions=1), internal
+    )
+    assert isinstance(one, TopicState)
+    assert isinstance(another, Refusal), "counts what the same request creates"
+    assert another.code == ErrorCode.POLICY_VIOLATION
+    assert isinstance(made, TopicState)

@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from highwater.controller.core.change_instances import closed_instance
 from highwater.controller.core.config_rules import ConfigRules
+from highwater.controller.core.instance_limits import PartitionAllowance, message_bytes_error
 from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal, unchanged
 from highwater.controller.core.placement import RandomBelow, place_replicas
 from highwater.controller.core.topic_names import collision_key
@@ -71,9 +73,10 @@ def create_topics(
     image: ClusterImage, instance: InstanceId, wishes: Sequence[TopicWish], rules: CreationRules
 ) -> Decision[list[CreationResult]]:
     """The new topics, results in the order of the wishes. A refused topic does not stop others."""
-    limit = _over_limit(wishes)
-    if limit is not None:
-        return unchanged([limit] * len(wishes))
+    refused = closed_instance(image, instance) or _over_limit(wishes)
+    if refused is not None:
+        return unchanged([refused] * len(wishes))
+    allowance = PartitionAllowance(image, instance)
     names = [wish.name for wish in wishes]
     twice = (
         {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else ()
@@ -90,6 +93,10 @@ def create_topics(
         replicas = _replicas(image, wish, rules)
         if isinstance(replicas, Refusal):
             results.append(replicas)
+            continue
+        refusal = None if wish.internal else allowance.take(len(replicas), wish.name)
+        if refusal is not None:
+            results.append(refusal)
             continue
         taken[collision_key(wish.name)] = wish.name
         results.append(
@@ -223,6 +230,8 @@ def _refuse(
             f"topic '{wish.name}' collides with existing topic '{other}'",
         )
     why = configs.topic_error({}, wish.configs)
+    if not wish.internal:
+        why = why or message_bytes_error(image, instance, wish.configs)
     if why is not None:
         return _refusal(ErrorCode.INVALID_CONFIG, why)
     return None

@@ -4,6 +4,7 @@ Behaviour
 - The end of a decommission, as `highwater node remove`: the node is not known any more.
 - An id that is not registered is BROKER_ID_NOT_REGISTERED. A node that is alive, or still has
   replicas, is INVALID_REQUEST with a message that says so.
+- Clients of another instance than the default one get CLUSTER_AUTHORIZATION_FAILED.
 - Needs ALTER on the cluster; otherwise CLUSTER_AUTHORIZATION_FAILED.
 
 Deviations
@@ -27,7 +28,8 @@ async def handle(
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return failure(request, context.api_version, code)
     response = await context.backend.controller.remove_node(
-        pb.RemoveNodeRequest(node_id=request.broker_id), timeout_s=call_timeout_s(context)
+        pb.RemoveNodeRequest(node_id=request.broker_id, instance=context.peer.instance),
+        timeout_s=call_timeout_s(context),
     )
     error = response.error
     if error.error_code:
