@@ -100,7 +100,7 @@ class Transport(asyncio.BufferedProtocol):
         self._lost = False
         self._why = ""
         self.peer = ""
-        """The peer's address, for logs."""
+        """The peer's address, for logs; known once it is connected."""
         self.is_unix = False
         """Whether it is a unix socket; known once it is connected."""
         self._tls: ssl.SSLObject | None = None
@@ -122,7 +122,8 @@ class Transport(asyncio.BufferedProtocol):
         # uvloop's transports are none by inheritance.
         transport = cast("asyncio.Transport", transport)
         self._transport = transport
-        self.peer = str(transport.get_extra_info("peername") or "")
+        where = transport.get_extra_info("peername")
+        self.peer = f"{where[0]}:{where[1]}" if isinstance(where, tuple) else "a unix socket"
         self._tls = tls = transport.get_extra_info("ssl_object")
         if tls is not None and tls.selected_alpn_protocol() != ALPN:
             self.abort("the peer does not agree on HTTP/2 by ALPN")
