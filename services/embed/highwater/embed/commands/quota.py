@@ -122,7 +122,8 @@ def controller_address(
     from highwater.embed.clients.controller_session import ControllerAt
 
     directory = DataDir(data_dir)
-    files = {} if controller else directory.read_inner()
+    address = controller or directory.read_controller_address()
+    files = directory.read_inner() if address == directory.find_controller_address() else {}
     if secret := str(secret_file or "") or os.environ.get(SECRET_VARIABLE):
         files["secret_file"] = secret
     if certificates := tls or os.environ.get(TLS_VARIABLE):
@@ -130,7 +131,7 @@ def controller_address(
         if len(paths) != len(_TLS_FILES) or not all(paths):
             raise UsageError("--tls: expected the files CA,CERT,KEY")
         files |= zip(_TLS_FILES, paths, strict=True)
-    return ControllerAt(controller or directory.read_controller_address(), files)
+    return ControllerAt(address, files)
 
 
 def _limit(flag: str, text: str | None) -> int | None:

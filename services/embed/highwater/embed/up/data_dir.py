@@ -87,10 +87,16 @@ class DataDir:
 
     def read_controller_address(self) -> str:
         """host:port. Raises UsageError if nothing runs on this directory."""
+        if address := self.find_controller_address():
+            return address
+        raise UsageError(f"no broker runs on data directory {self.path}")
+
+    def find_controller_address(self) -> str:
+        """host:port; empty if nothing runs on this directory."""
         try:
             return (self.path / CONTROLLER_ADDRESS_FILE).read_text().strip()
         except OSError:
-            raise UsageError(f"no broker runs on data directory {self.path}") from None
+            return ""
 
     def make_secret(self) -> None:
         """Makes a secret unless there is one; it stays at the end. Raises UnwritableDirectoryError."""
