@@ -9,6 +9,7 @@ from highwater.hop.settings import HopSettings
 from highwater.model.authorization import USER
 from highwater.model.listener_names import DEFAULT_LISTENER, invalid_listener_names
 from highwater.model.scram import OAUTHBEARER, SASL_MECHANISMS
+from highwater.runtime.inner_settings import InnerSettings
 from highwater.runtime.logging import LogSettings
 from highwater.runtime.metrics import MetricsSettings
 from highwater.runtime.settings import ServiceSettings, SettingsGroup
@@ -305,6 +306,7 @@ class GatewayConfig(ServiceSettings):
         default=2.0, ge=0, description="seconds that requests in flight get to end at a stop"
     )
     hop: HopSettings = HopSettings()
+    inner: InnerSettings = InnerSettings()
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
 

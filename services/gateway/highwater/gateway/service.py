@@ -59,6 +59,7 @@ from highwater.model.ids import NO_NODE, TopicId
 from highwater.model.listener_names import DEFAULT_LISTENER
 from highwater.model.steps import Steps
 from highwater.model.time import Clock
+from highwater.rpc.inner import Inner
 from highwater.runtime.health import Readiness
 from highwater.runtime.logging import Logger
 from highwater.runtime.loop_lag import LoopLagMonitor
@@ -100,7 +101,7 @@ class GatewayService:
         self._loop = loop
         self.failed: asyncio.Future[None] = loop.create_future()
         self.turn = Turn(loop.call_soon, time.monotonic_ns)
-        self._channels = hop_channels(config.hop, self._task_failed)
+        self._channels = hop_channels(config.hop, self._task_failed, Inner(config.inner, log))
         self.links = NodeLinks(self._open_link, self._task_failed)
         self.held = HeldProduce(
             config.held_produce_bytes_max,
