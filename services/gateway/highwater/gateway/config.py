@@ -127,6 +127,13 @@ class GatewayConfig(ServiceSettings):
     single_port: bool = Field(
         default=False, description="one port for everything, for brokers of one node"
     )
+    instance_port_shift: int = Field(
+        default=0,
+        ge=0,
+        le=65535,
+        description="added to the ports of instances at this gateway, if other gateways have them on the "
+        "same host",
+    )
     bootstrap_wait_s: float = Field(
         default=0,
         ge=0,
