@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from highwater.hop.settings import HopSettings
 from highwater.model.authorization import USER
 from highwater.model.listener_names import DEFAULT_LISTENER, invalid_listener_names
+from highwater.model.networks import Networks
 from highwater.model.scram import SASL_MECHANISMS
 from highwater.runtime.logging import LogSettings
 from highwater.runtime.metrics import MetricsSettings
@@ -37,6 +38,21 @@ SaslMechanisms: TypeAlias = Annotated[
         "SCRAM-SHA-256, SCRAM-SHA-512, PLAIN; none: they need not",
     ),
     AfterValidator(_known_mechanisms),
+]
+
+
+def _known_networks(cidrs: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    Networks(cidrs or ())
+    return cidrs
+
+
+ProxyNetworks: TypeAlias = Annotated[
+    tuple[str, ...] | None,
+    Field(
+        description="with proxy_protocol, addresses in CIDR notation that connections may come from, since "
+        "who sends a header may say any address; unset: from anywhere",
+    ),
+    AfterValidator(_known_networks),
 ]
 
 
@@ -88,7 +104,7 @@ class ListenerConfig(SettingsGroup):
     proxy_protocol: bool = Field(
         default=False, description="its clients come through a balancer, as in `proxy_protocol`"
     )
-
+    proxy_networks: ProxyNetworks = None
     sasl_mechanisms: SaslMechanisms = ()
     tls: TlsSettings = TlsSettings()
 
@@ -146,6 +162,7 @@ class GatewayConfig(ServiceSettings):
         description="clients come through a balancer that sends PROXY protocol v2; connections "
         "without its header are closed, so let only the balancer reach the ports",
     )
+    proxy_networks: ProxyNetworks = None
     listeners: dict[str, ListenerConfig] = Field(
         default={},
         description="further listeners by name, for clients that need other addresses; a client "
@@ -288,6 +305,7 @@ class GatewayConfig(ServiceSettings):
             advertised_host=self.advertised_host or self.host,
             advertised_port=self.advertised_port,
             proxy_protocol=self.proxy_protocol,
+            proxy_networks=self.proxy_networks,
             sasl_mechanisms=self.sasl_mechanisms,
             tls=self.tls,
         )

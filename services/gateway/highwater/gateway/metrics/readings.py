@@ -21,6 +21,14 @@ def gateway_readings(
 ) -> GatewayReadings:
     """Reads these parts at each scrape."""
     readings = GatewayReadings()
+    _add_connections(readings, listener, gate)
+    _add_memory(readings, budget, held)
+    _add_fetch_sessions(readings, sessions)
+    _add_links(readings, links)
+    return readings
+
+
+def _add_connections(readings: GatewayReadings, listener: Listener, gate: LoginGate) -> None:
     readings.gauge("connections", "Client connections.", lambda: len(listener.connections))
     readings.counter(
         "refused_connections",
@@ -32,6 +40,14 @@ def gateway_readings(
     readings.counter(
         "late_logins", "Connections closed because no login came in time.", lambda: gate.late
     )
+    readings.counter(
+        "descriptor_shortages",
+        "Connections closed, and seconds passed, without a free descriptor.",
+        lambda: listener.descriptor_shortages,
+    )
+
+
+def _add_memory(readings: GatewayReadings, budget: MemoryBudget, held: HeldProduce) -> None:
     readings.gauge("request_bytes_held", "Bytes of unanswered requests.", lambda: budget.used)
     readings.gauge(
         "produce_bytes_held",
@@ -42,6 +58,14 @@ def gateway_readings(
     readings.gauge(
         "reply_bytes_held", "Bytes of replies that wait for clients.", lambda: budget.replies
     )
+    readings.counter(
+        "begun_requests_given_up",
+        "Connections closed in the middle of a request, to make room for others.",
+        lambda: budget.given_up,
+    )
+
+
+def _add_fetch_sessions(readings: GatewayReadings, sessions: FetchSessionCache[NodeLink]) -> None:
     readings.gauge(
         "incremental_fetch_sessions",
         "Fetch sessions (Kafka: NumIncrementalFetchSessions).",
@@ -57,16 +81,9 @@ def gateway_readings(
         "Fetch sessions that made room for others (Kafka: IncrementalFetchSessionEvictions).",
         lambda: sessions.evictions,
     )
-    readings.counter(
-        "begun_requests_given_up",
-        "Connections closed in the middle of a request, to make room for others.",
-        lambda: budget.given_up,
-    )
-    readings.counter(
-        "descriptor_shortages",
-        "Connections closed, and seconds passed, without a free descriptor.",
-        lambda: listener.descriptor_shortages,
-    )
+
+
+def _add_links(readings: GatewayReadings, links: NodeLinks) -> None:
     readings.gauge(
         "open_segment_files",
         "Files of nodes on this host that fetches are answered from.",
@@ -82,4 +99,3 @@ def gateway_readings(
         "Fetch requests, or parts of them, that went to nodes in other processes.",
         lambda: links.fetches_sent,
     )
-    return readings

@@ -22,6 +22,7 @@ from highwater.gateway.sockets.tls import HANDSHAKE_S, SHUTDOWN_S, TlsContext
 from highwater.model.authorization import USER, Principal
 from highwater.model.errors import BindError, ConfigError, PortInUseError
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId, NodeId
+from highwater.model.networks import Networks
 from highwater.runtime.listening import start_listening
 from highwater.runtime.log_limit import LogLimit
 from highwater.runtime.logging import Logger
@@ -50,6 +51,8 @@ class ListenAddress:
     host: str
     proxy_protocol: bool = False
     """Every connection begins with a PROXY protocol header (see `preface`)."""
+    proxies: Networks | None = None
+    """From where such connections may come; None: from anywhere."""
     sasl_mechanisms: tuple[str, ...] = ()
     """Clients have to log in by one of them; none if they need not."""
     tls: TlsContext | None = None
@@ -267,7 +270,11 @@ class Listener:
                 self.refused += 1
                 return _Refusal()
             return Preface(
-                accept=connect, prefaces=self._prefaces, on_refused=self._no_header, loop=loop
+                proxies=address.proxies,
+                accept=connect,
+                prefaces=self._prefaces,
+                on_refused=self._no_header,
+                loop=loop,
             )
 
         return accept_proxied if address.proxy_protocol else accept
