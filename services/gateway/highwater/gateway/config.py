@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from highwater.hop.settings import HopSettings
 from highwater.model.authorization import USER
 from highwater.model.listener_names import DEFAULT_LISTENER, invalid_listener_names
+from highwater.model.networks import Networks
 from highwater.model.scram import OAUTHBEARER, SASL_MECHANISMS
 from highwater.runtime.inner_settings import InnerSettings
 from highwater.runtime.logging import LogSettings
@@ -38,6 +39,21 @@ SaslMechanisms: TypeAlias = Annotated[
         "SCRAM-SHA-256, SCRAM-SHA-512, PLAIN, OAUTHBEARER; none: they need not",
     ),
     AfterValidator(_known_mechanisms),
+]
+
+
+def _known_networks(cidrs: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    Networks(cidrs or ())
+    return cidrs
+
+
+ProxyNetworks: TypeAlias = Annotated[
+    tuple[str, ...] | None,
+    Field(
+        description="with proxy_protocol, addresses in CIDR notation that connections may come from, since "
+        "who sends a header may say any address; unset: from anywhere",
+    ),
+    AfterValidator(_known_networks),
 ]
 
 
@@ -124,7 +140,7 @@ class ListenerConfig(SettingsGroup):
     proxy_protocol: bool = Field(
         default=False, description="its clients come through a balancer, as in `proxy_protocol`"
     )
-
+    proxy_networks: ProxyNetworks = None
     sasl_mechanisms: SaslMechanisms = ()
     tls: TlsSettings = TlsSettings()
 
@@ -163,6 +179,13 @@ class GatewayConfig(ServiceSettings):
     single_port: bool = Field(
         default=False, description="one port for everything, for brokers of one node"
     )
+    instance_port_shift: int = Field(
+        default=0,
+        ge=0,
+        le=65535,
+        description="added to the ports of instances at this gateway, if other gateways have them on the "
+        "same host",
+    )
     bootstrap_wait_s: float = Field(
         default=0,
         ge=0,
@@ -175,6 +198,7 @@ class GatewayConfig(ServiceSettings):
         description="clients come through a balancer that sends PROXY protocol v2; connections "
         "without its header are closed, so let only the balancer reach the ports",
     )
+    proxy_networks: ProxyNetworks = None
     listeners: dict[str, ListenerConfig] = Field(
         default={},
         description="further listeners by name, for clients that need other addresses; a client "
@@ -319,6 +343,7 @@ class GatewayConfig(ServiceSettings):
             advertised_host=self.advertised_host or self.host,
             advertised_port=self.advertised_port,
             proxy_protocol=self.proxy_protocol,
+            proxy_networks=self.proxy_networks,
             sasl_mechanisms=self.sasl_mechanisms,
             tls=self.tls,
         )

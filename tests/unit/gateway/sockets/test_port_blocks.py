@@ -35,6 +35,7 @@ async def test_every_listener_gets_its_ports_before_any_accepts():
         tasks=tasks,
         node_id=NodeId(1),
         on_error=pytest.fail,
+        on_instance_error=pytest.fail,
     )
     await blocks.reserve()
     own = {(DEFAULT_LISTENER, 1): 9001, ("internal", 1): 19001}

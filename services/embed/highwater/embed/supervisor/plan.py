@@ -140,7 +140,9 @@ def make_plan(options: UpOptions, data_dir: DataDir) -> ClusterPlan:
     for index, one in enumerate(own):
         plan = _combined if one.partition is not None else _service
         got = blocks.gateways[one.blocks]
-        given = {**base, "gateway": gateway_overrides(base["gateway"], listeners, got)}
+        shift = got[DEFAULT_LISTENER].port - ports[0]
+        of_gateway = gateway_overrides(base["gateway"], listeners, got, shift=shift)
+        given = {**base, "gateway": of_gateway}
         processes.append(plan(one, given, index, options, free_port=free + 2 + index))
     own_ports = [controller, quota, *(spec.metrics for spec in processes if spec.metrics)]
     chosen = {(host, int(port)) for host, _, port in (one.rpartition(":") for one in own_ports)}

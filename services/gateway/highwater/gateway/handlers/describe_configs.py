@@ -188,7 +188,7 @@ def _static(context: RequestContext, node: NodeState) -> dict[str, str]:
         ),
         "transaction.state.log.segment.bytes": str(settings.transaction_state_segment_bytes),
     }
-    advertised = advertised_listeners(context.backend.image, node.node_id)
+    advertised = advertised_listeners(context.backend.image, node.node_id, context.peer.instance)
     if advertised:
         given["advertised.listeners"] = advertised
     own = {name: value for name, value in given.items() if value != BROKER_CONFIGS[name].default}

@@ -114,12 +114,12 @@ def _coordinator(context: RequestContext, topic: TopicState | None, key: str) ->
             ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinators' topic is being created"
         )
     partition = topic.partitions[coordinator_partition(key, len(topic.partitions))]
-    image, listener = context.backend.image, context.peer.listener
-    broker = broker_of(image, partition.leader, listener)
+    image, entrance = context.backend.image, context.peer.entrance
+    broker = broker_of(image, partition.leader, entrance)
     if broker is None or broker.fenced:
         why = f"partition {partition.partition} of {topic.name} has no leader at the moment"
-        if partition.leader in nodes_without(image, listener):
-            why = f"broker {partition.leader} has no listener {listener}"
+        if partition.leader in nodes_without(image, entrance):
+            why = f"broker {partition.leader} has no listener {entrance.listener}"
         return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
     return _Found(ErrorCode.NONE, None, broker.node_id, broker.host, broker.port)
 

@@ -130,15 +130,15 @@ def _answer(
     """Answers from the newest image; `codes` are results of topic creation."""
     image = context.backend.image
     told = context.backend.routing.ahead
-    listener = context.peer.listener
+    entrance = context.peer.entrance
     brokers = brokers_for(
-        image, listener, context.backend.routing.fenced_at, context.client.told_revision
+        image, entrance, context.backend.routing.fenced_at, context.client.told_revision
     )
     context.client.told_revision = image.revision
     live = {broker.node_id for broker in brokers if not broker.fenced}
     lacking: set[NodeId] = set()
     if context.api_version >= LISTENER_NOT_FOUND_FROM:
-        lacking = nodes_without(image, listener)
+        lacking = nodes_without(image, entrance)
     instance = context.peer.instance
     topics: list[MetadataResponseMetadataResponseTopic] = []
     if asked.names is None:

@@ -1,0 +1,212 @@
+"""Instances at the gateways: ports of their own, which come and go, and who may connect by them."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+import pytest
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaConsumer, KafkaProducer
+
+from highwater.kafka.messages.metadata import MetadataRequest
+from highwater.model.ids import InstanceId
+from highwater.model.instances import InstanceListener, InstanceState
+from tests.cluster.runner import HOST, Up
+from tests.conformance.topics import unique_name
+from tests.support.instances import set_instance
+from tests.support.process import free_port_block, wait_until
+from tests.support.wire import RawConnection
+
+PATIENCE_S = 30.0
+METADATA = MetadataRequest(topics=None)
+
+
+@dataclass(slots=True)
+class Doors:
+    """A running cluster with some instances, by name."""
+
+    up: Up
+    instances: dict[str, InstanceState] = field(default_factory=dict)
+
+    def make(self, **limits: object) -> str:
+        """A new instance with ports of its own; returns its name once it has the first one."""
+        name = unique_name("tenant")
+        made = InstanceState(instance=InstanceId(name), listeners=(self.block(),))
+        self.set(name, made)
+        self.change(name, **limits)
+        self.wait_open(name)
+        return name
+
+    def block(self) -> InstanceListener:
+        return InstanceListener(port=free_port_block(self.up.node_count + 1))
+
+    def set(self, name: str, state: InstanceState) -> None:
+        self.instances[name] = state
+        set_instance(self.up.data_dir, state)
+
+    def change(self, name: str, **limits: object) -> None:
+        if limits:
+            self.set(name, replace(self.instances[name], **limits))  # type: ignore[arg-type]
+
+    def port(self, name: str) -> int:
+        return self.instances[name].listeners[0].port
+
+    def bootstrap(self, name: str) -> str:
+        return f"{HOST}:{self.port(name)}"
+
+    def ports(self, name: str) -> set[int]:
+        """Those that clients are told."""
+        port, count = self.port(name), self.up.node_count
+        return {port} if count == 1 else {port + node for node in range(1, count + 1)}
+
+    def wait_open(self, name: str) -> None:
+        for port in {self.port(name), *self.ports(name)}:
+            wait_until(lambda port=port: listens(port), timeout_s=PATIENCE_S, what=f"port {port}")
+
+
+@pytest.fixture(
+    scope="module", params=["embedded", pytest.param("combined3", marks=pytest.mark.full)]
+)
+def doors(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Doors]:
+    up = Up(request.param, tmp_path_factory.mktemp("doors"))
+    up.start()
+    try:
+        yield Doors(up=up)
+    finally:
+        up.stop()
+
+
+def listens(port: int) -> bool:
+    try:
+        socket.create_connection((HOST, port), timeout=5).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+def confluent_sends(bootstrap: str, topic: str, value: bytes) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(topic, 1)])[topic].result(PATIENCE_S)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce(topic, value)
+    assert producer.flush(PATIENCE_S) == 0
+
+
+def confluent_reads(bootstrap: str, topic: str) -> list[bytes]:
+    settings = {"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False}
+    consumer = Consumer(settings)
+    _, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), PATIENCE_S)
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    values: list[bytes] = []
+    while len(values) < high:
+        message: Message | None = consumer.poll(PATIENCE_S)
+        assert message is not None
+        assert message.error() is None
+        value = message.value()
+        assert value is not None
+        values.append(value)
+    consumer.close()
+    return values
+
+
+def kafka_python_sends(bootstrap: str, topic: str, value: bytes) -> None:
+    producer = KafkaProducer(bootstrap_servers=bootstrap, max_block_ms=PATIENCE_S * 1000)
+    producer.send(topic, value).get(PATIENCE_S)
+    producer.close()
+
+
+def kafka_python_reads(bootstrap: str, topic: str) -> list[bytes]:
+    consumer = KafkaConsumer(
+        topic,
+        bootstrap_servers=bootstrap,
+        group_id=None,
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=3000,
+    )
+    values = [message.value for message in consumer]
+    consumer.close()
+    return values
+
+
+CLIENTS = pytest.mark.parametrize(
+    ("sends", "reads"),
+    [
+        pytest.param(confluent_sends, confluent_reads, id="confluent"),
+        pytest.param(kafka_python_sends, kafka_python_reads, id="kafka-python"),
+    ],
+)
+Sends = Callable[[str, str, bytes], None]
+Reads = Callable[[str, str], list[bytes]]
+
+
+def metadata(port: int, source: str = HOST) -> set[int]:
+    """The ports of brokers that a client from that address is told. Raises ConnectionEnded."""
+    with RawConnection(HOST, port, source=source) as client:
+        return {broker.port for broker in client.ask(METADATA, 12).brokers}
+
+
+# ---- ports ----
+
+
+@CLIENTS
+def test_instances_may_have_the_same_topics(doors: Doors, sends: Sends, reads: Reads) -> None:
+    topic = unique_name("orders")
+    where = {name: doors.bootstrap(name) for name in (doors.make(), doors.make())}
+    where["default"] = doors.up.bootstrap
+    for name, bootstrap in where.items():
+        sends(bootstrap, topic, name.encode())
+    for name, bootstrap in where.items():
+        assert reads(bootstrap, topic) == [name.encode()]
+        seen = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=PATIENCE_S)
+        names = {each for each in seen.topics if not each.startswith("__")}
+        assert topic in names
+        if name != "default":
+            assert set(seen.topics) == {topic}
+            assert {broker.port for broker in seen.brokers.values()} == doors.ports(name)
+
+
+def test_ports_move_and_close_while_the_gateways_run(doors: Doors) -> None:
+    name = doors.make()
+    before = doors.port(name)
+    with RawConnection(HOST, before) as client:
+        assert {b.port for b in client.ask(METADATA, 12).brokers} == doors.ports(name)
+        doors.change(name, listeners=(doors.block(),))
+        doors.wait_open(name)
+        client.wait_for_close()
+    wait_until(lambda: not listens(before), timeout_s=PATIENCE_S, what="the end of the former port")
+    assert metadata(doors.port(name)) == doors.ports(name)
+    last = doors.port(name)
+    doors.change(name, listeners=())
+    wait_until(lambda: not listens(last), timeout_s=PATIENCE_S, what="the end of the last port")
+
+
+def test_a_deleted_instance_has_no_ports_until_it_is_restored(doors: Doors) -> None:
+    name = doors.make()
+    port = doors.port(name)
+    with RawConnection(HOST, port) as client:
+        client.ask(METADATA, 12)
+        doors.change(name, purge_at_ms=1 << 42)
+        client.wait_for_close()
+    wait_until(lambda: not listens(port), timeout_s=PATIENCE_S, what="the end of its ports")
+    doors.change(name, purge_at_ms=None)
+    doors.wait_open(name)
+    assert metadata(port) == doors.ports(name)
+
+
+def test_a_port_that_somebody_has_is_taken_later(doors: Doors) -> None:
+    block = doors.block()
+    name = unique_name("late")
+    with socket.create_server((HOST, block.port)):
+        doors.set(name, InstanceState(instance=InstanceId(name), listeners=(block,)))
+        other = doors.make()
+        assert metadata(doors.port(other)) == doors.ports(other), "the gateways go on"
+        told = f"{HOST}:{block.port}"
+        if doors.up.mode == "embedded":
+            wait_until(lambda: told in doors.up.log_tail(), timeout_s=PATIENCE_S, what="a log line")
+    doors.wait_open(name)
+    assert metadata(block.port) == doors.ports(name)
