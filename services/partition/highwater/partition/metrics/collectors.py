@@ -37,7 +37,8 @@ def node_collectors(
     """The collectors of one node; without `server` nobody calls it."""
     yield PartitionCollector(
         plane=plane,
-        groups=coordinators.groups,
+        replicas=replicas,
+        groups=[pair.groups for pair in coordinators.pairs],
         scrubber=logs.scrubber,
         repairs=repairs,
         producers=logs.manager.producers,
@@ -50,7 +51,7 @@ def node_collectors(
         membership=membership,
     )
     yield CleanerCollector(logs.cleaner.stats)
-    yield TransactionCollector(coordinators.transactions)
+    yield TransactionCollector([pair.transactions for pair in coordinators.pairs])
     ends = {"client": channels.statistics}
     if server is not None:
         ends["server"] = server.statistics
