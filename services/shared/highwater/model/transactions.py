@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from highwater.model.ids import InstanceId
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionMarker:
@@ -46,7 +48,10 @@ class PartitionWriter:
     transactional_id: str
     producer_id: int
     producer_epoch: int
+    instance: InstanceId
+    """Of the transactional id and the topic."""
     topic: str
+    """`__consumer_offsets` for the offsets of a group, in every instance."""
     partition: int
     adds_partition: bool
     """Whether the partition is to be added to the transaction, or has to be in it."""

@@ -19,6 +19,7 @@ from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.ids import (
     DEFAULT_INSTANCE,
     INTERNAL_REPLICAS_MAX,
+    SYSTEM_INSTANCE,
     InstanceId,
     NodeId,
     TopicId,
@@ -153,6 +154,35 @@ def test_an_explicit_factor_of_internal_topics_waits_for_its_nodes() -> None:
     starting = created(image_with(3, fenced=[2, 3]), **fields)
     assert {len(p.replicas) for p in starting.partitions} == {3}
     assert {p.isr for p in starting.partitions} == {(1,)}, "they come in when they have it all"
+
+
+@pytest.mark.parametrize(
+    ("instance", "name", "allowed"),
+    [
+        (DEFAULT_INSTANCE, "__transaction_state", True),
+        (SYSTEM_INSTANCE, "__instance_offsets", True),
+        (SYSTEM_INSTANCE, "__instance_transactions", True),
+        (SYSTEM_INSTANCE, "__consumer_offsets", False),
+        (DEFAULT_INSTANCE, "__instance_offsets", False),
+        (InstanceId("team"), "__consumer_offsets", False),
+        (InstanceId("team"), "__instance_offsets", False),
+        (DEFAULT_INSTANCE, "orders", False),
+    ],
+)
+def test_internal_topics_are_those_of_coordinators(
+    instance: InstanceId, name: str, *, allowed: bool
+) -> None:
+    wish = TopicWish(name=name, internal=True)
+    (made,) = create_topics(image_with(3), instance, [wish], RULES).result
+    assert isinstance(made, TopicState if allowed else Refusal), made
+
+
+@pytest.mark.parametrize("name", ["orders", "__instance_offsets"])
+def test_the_cluster_has_an_instance_of_its_own(name: str) -> None:
+    wish = TopicWish(name=name)
+    (made,) = create_topics(image_with(3), SYSTEM_INSTANCE, [wish], RULES).result
+    assert isinstance(made, Refusal)
+    assert made.code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def test_a_fenced_node_is_used_only_when_needed() -> None:

@@ -19,7 +19,7 @@ def collectors(server):
     return list(
         node_collectors(
             plane=None,
-            coordinators=SimpleNamespace(groups=None, transactions=None),
+            coordinators=SimpleNamespace(pairs=[]),
             logs=logs,
             repairs=None,
             replicas=None,

@@ -3,9 +3,10 @@
 import pytest
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.model.transactions import TransactionMarker
 from highwater.partition.transactions import marker_sender
-from highwater.partition.transactions.core.image import TopicPartition
+from highwater.partition.transactions.core.image import TopicPartition, TransactionKey
 from highwater.partition.transactions.marker_sender import PAUSE_S_MAX, Ending, MarkerSender
 from highwater.runtime.logging import silent_logger
 from tests.support.stepped_loop import SteppedLoop
@@ -37,7 +38,7 @@ class Bench:
         self.loop.call(
             self.sender.begin,
             Ending(
-                transactional_id=name,
+                key=TransactionKey(DEFAULT_INSTANCE, name),
                 marker=TransactionMarker(
                     producer_id=len(name),
                     producer_epoch=1,

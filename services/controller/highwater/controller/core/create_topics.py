@@ -12,9 +12,11 @@ from highwater.controller.core.placement import RandomBelow, place_replicas
 from highwater.controller.core.topic_names import collision_key
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState, TopicState
+from highwater.model.coordinator_topics import COORDINATOR_TOPICS
 from highwater.model.ids import (
     INTERNAL_REPLICAS_MAX,
     INTERNAL_TOPICS,
+    SYSTEM_INSTANCE,
     InstanceId,
     LeaderEpoch,
     NodeId,
@@ -219,9 +221,14 @@ def _refuse(
         return _refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
     if (instance, wish.name) in image.topic_ids:
         return _refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic '{wish.name}' already exists")
-    if not wish.internal and wish.name in INTERNAL_TOPICS:
+    if not wish.internal and (wish.name in INTERNAL_TOPICS or instance == SYSTEM_INSTANCE):
         return _refusal(
             ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic '{wish.name}' is created by the cluster"
+        )
+    if wish.internal and (instance, wish.name) not in COORDINATOR_TOPICS:
+        return _refusal(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"instance '{instance}' has no internal topic '{wish.name}'",
         )
     other = taken.get(collision_key(wish.name))
     if other is not None:

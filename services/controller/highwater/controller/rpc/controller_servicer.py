@@ -42,7 +42,14 @@ from highwater.metadata.convert_access import acl_from_pb
 from highwater.metadata.convert_instances import instance_from_pb
 from highwater.model.cluster import TopicState
 from highwater.model.errors import InvalidRequestError
-from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, GatewayId, InstanceId, NodeId, TopicId
+from highwater.model.ids import (
+    DEFAULT_INSTANCE,
+    NO_NODE,
+    GatewayId,
+    InstanceId,
+    NodeId,
+    TopicId,
+)
 
 _NO_ERROR: Final = pb.ApiError()
 

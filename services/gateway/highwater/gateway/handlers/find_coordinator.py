@@ -32,8 +32,8 @@ from highwater.kafka.messages.find_coordinator import (
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import Resource, ResourceType
 from highwater.model.cluster import TopicState
+from highwater.model.coordinator_topics import coordinator_place
 from highwater.model.ids import GROUP_METADATA_TOPIC, NO_NODE, TRANSACTION_STATE_TOPIC
-from highwater.model.partitioning import coordinator_partition
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
@@ -113,11 +113,12 @@ def _coordinator(context: RequestContext, topic: TopicState | None, key: str) ->
         return _Found(
             ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinators' topic is being created"
         )
-    partition = topic.partitions[coordinator_partition(key, len(topic.partitions))]
+    place = coordinator_place(context.peer.instance, key, len(topic.partitions))
+    partition = topic.partitions[place]
     image, entrance = context.backend.image, context.peer.entrance
     broker = broker_of(image, partition.leader, entrance)
     if broker is None or broker.fenced:
-        why = f"partition {partition.partition} of {topic.name} has no leader at the moment"
+        why = f"partition {place} of the coordinators' topic has no leader at the moment"
         if partition.leader in nodes_without(image, entrance):
             why = f"broker {partition.leader} has no listener {entrance.listener}"
         return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, why)

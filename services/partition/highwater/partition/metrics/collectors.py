@@ -38,7 +38,8 @@ def node_collectors(
     """The collectors of one node; without `server` nobody calls it."""
     yield PartitionCollector(
         plane=plane,
-        groups=coordinators.groups,
+        replicas=replicas,
+        groups=[pair.groups for pair in coordinators.pairs],
         scrubber=logs.scrubber,
         repairs=repairs,
         producers=logs.manager.producers,
@@ -52,7 +53,7 @@ def node_collectors(
     )
     yield CleanerCollector(logs.cleaner.stats)
     yield MoveCollector(logs.moves)
-    yield TransactionCollector(coordinators.transactions)
+    yield TransactionCollector([pair.transactions for pair in coordinators.pairs])
     ends = {"client": channels.statistics}
     if server is not None:
         ends["server"] = server.statistics
