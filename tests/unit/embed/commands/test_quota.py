@@ -3,8 +3,8 @@ import json
 import pytest
 
 from highwater.embed.clients.limits import LimitChange
-from highwater.model.cluster import InstanceState
 from highwater.model.ids import InstanceId
+from highwater.model.instances import InstanceState
 
 
 @pytest.fixture
