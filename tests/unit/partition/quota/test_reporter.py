@@ -170,6 +170,7 @@ async def test_the_link_shows_the_secret_and_connects_anew_with_other_certificat
         service.answers.put_nowait(allocation(1, 5))
         async for allocations in link.Report(one_report()):
             return allocations.generation
+        raise AssertionError("no answer")
 
     link, stranger = QuotaServiceLink(server.address, inner), QuotaServiceLink(server.address)
     try:
