@@ -21,7 +21,8 @@ from highwater.runtime.inner_settings import InnerSettings
 
 _T = TypeVar("_T")
 
-INTRODUCE_S: Final = 5.0
+INTRODUCE_S: Final = 3.0
+"""Less than an attempt to connect may take: a controller that hangs is not one that refuses."""
 HOW_SECRET: Final = "--secret-file, HIGHWATER_SECRET_FILE or the cluster's --data-dir name it"  # noqa: S105 - words.
 HOW_TLS: Final = "--tls, HIGHWATER_TLS or the cluster's --data-dir name them"
 
