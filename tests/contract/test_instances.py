@@ -31,7 +31,7 @@ SHOP, OTHER = InstanceId("shop"), InstanceId("other")
 
 @pytest.fixture(autouse=True)
 def _tests_purge(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(instances, "PURGE_CHECK_S", 3600.0)
+    monkeypatch.setattr(instances, "CHECK_S", 3600.0)
     monkeypatch.setattr(purge_instances, "TOPICS_PER_SLICE", 2)
 
 

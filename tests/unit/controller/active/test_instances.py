@@ -21,12 +21,13 @@ from highwater.controller.store.port import MetadataStore, StoreUnavailableError
 from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.convert_access import acl_to_pb
 from highwater.model.ids import InstanceId
-from highwater.model.instances import InstanceState
+from highwater.model.instances import InstanceListener, InstanceState
 from tests.support.acls import acl
 from tests.support.controller import (
     START_TIMEOUT_S,
     controller_config,
     endpoints_of,
+    gateway_state,
     node,
     topic,
 )
@@ -42,6 +43,16 @@ class WallClock(ManualClock):
 
     def monotonic_ms(self) -> int:
         return int(asyncio.get_running_loop().time() * 1000)
+
+
+class FakeLog:
+    """Keeps the reasons of warnings."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    def warning(self, _event: str, *, reason: str) -> None:
+        self.reasons.append(reason)
 
 
 class Terms:
@@ -72,7 +83,7 @@ class Terms:
 
 @pytest.fixture
 async def terms(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Terms]:
-    monkeypatch.setattr(module, "PURGE_CHECK_S", 3600.0)
+    monkeypatch.setattr(module, "CHECK_S", 3600.0)
     monkeypatch.setattr(module, "SLICE_PAUSE_S", 0.0)
     made = Terms()
     yield made
@@ -174,7 +185,7 @@ async def test_set_and_delete_outlast_their_controller(terms: Terms) -> None:
 
 
 async def test_it_purges_by_itself(terms: Terms, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PURGE_CHECK_S", 0.01)
+    monkeypatch.setattr(module, "CHECK_S", 0.01)
     active = await terms.next()
     await fill(terms, active)
     await active.instances.delete(SHOP, purge_after_ms=0)
@@ -197,8 +208,27 @@ async def test_an_unavailable_store_only_postpones_it(
         tries += 1
         raise StoreUnavailableError("away") if tries < 3 else NotActiveError
 
-    monkeypatch.setattr(module, "PURGE_CHECK_S", 0.0)
+    monkeypatch.setattr(module, "CHECK_S", 0.0)
     monkeypatch.setattr(active._writer, "commit", commit)
     with pytest.raises(NotActiveError):
         await active.instances.run()
     assert tries == 3
+
+
+async def test_overlaps_are_told_once(terms: Terms, monkeypatch: pytest.MonkeyPatch) -> None:
+    active = await terms.next()
+    client = await terms.client()
+    await node(client, 3).join()
+    block = InstanceListener(port=9094)
+    await active.instances.create(InstanceState(instance=SHOP, listeners=(block,)))
+    log = FakeLog()
+    monkeypatch.setattr(active.instances, "_log", log)
+    await active.instances.tell_overlaps()
+    assert log.reasons == []
+    state = gateway_state("gw", port=9092)
+    await client.register_gateway(pb.RegisterGatewayRequest(gateway=state))
+    await active.instances.tell_overlaps()
+    await active.instances.create(InstanceState(instance=InstanceId("other")))
+    await active.instances.tell_overlaps()
+    assert len(log.reasons) == 2, "at the gateway and at its host, once each"
+    assert all("9094 to 9097 of instance shop overlap" in reason for reason in log.reasons)

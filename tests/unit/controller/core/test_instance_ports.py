@@ -4,10 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from highwater.controller.core.instance_ports import highest_node, port_conflict
+from highwater.controller.core.instance_ports import (
+    finding_overlaps,
+    highest_node,
+    port_conflict,
+)
 from highwater.model.cluster import ClusterImage, GatewayListener, GatewayState
 from highwater.model.ids import GatewayId, InstanceId
 from highwater.model.instances import InstanceListener, InstanceState
+from highwater.model.steps import finish
 from tests.support.controller_images import image_with, with_instances
 
 
@@ -115,3 +120,38 @@ def test_a_gateway_with_a_single_port_has_no_blocks() -> None:
 def test_a_deleted_instance_keeps_its_ports() -> None:
     deleted = replace(instance("other", 19_000), purge_at_ms=1)
     assert "deleted and keeps its ports" in (conflict(19_000, image_of(others=(deleted,))) or "")
+
+
+def test_what_comes_later_is_told() -> None:
+    shop, other = instance("shop", 9196), instance("other", 19_000)
+    apart = image_of(gateway("a", host="h"), others=(shop, other))
+    assert finish(finding_overlaps(apart)) == frozenset()
+    joined = image_of(
+        gateway("a", host="h"), gateway("b", host="h", port=9195), others=(shop, other)
+    )
+    assert finish(finding_overlaps(joined)) == {
+        f"ports 9195 to 9198 of listener default of gateway b and 9196 to 9199 of instance shop "
+        f"overlap at {where}"
+        for where in ("b", "h")
+    }
+    near = (shop, instance("other", 9200))
+    grown = replace(image_with(4), gateways=apart.gateways)
+    assert finish(finding_overlaps(with_instances(grown, *near))) == {
+        f"ports 9196 to 9200 of instance shop and 9200 to 9204 of instance other overlap at {where}"
+        for where in ("a", "h")
+    }
+
+
+def test_gateways_among_themselves_are_not_told_here() -> None:
+    image = image_of(gateway("a", host="h"), gateway("b", host="h", port=9093))
+    assert finish(finding_overlaps(image)) == frozenset()
+
+
+def test_gateways_of_one_host_share_an_instances_block_unless_they_are_shifted_too_little() -> None:
+    shop = instance("shop", 19_000)
+    same = image_of(gateway("a", host="h"), gateway("b", host="h"), others=(shop,))
+    assert finish(finding_overlaps(same)) == frozenset()
+    shifted = image_of(gateway("a", host="h"), gateway("b", host="h", shift=2), others=(shop,))
+    assert finish(finding_overlaps(shifted)) == {
+        "ports 19000 to 19003 of instance shop and 19002 to 19005 of instance shop overlap at h"
+    }

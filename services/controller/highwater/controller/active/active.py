@@ -184,7 +184,7 @@ class ActiveController:
             unclean,
             hand_overs,
             QuorumView(store, fence, writer, members, clock),
-            Instances(writer, clock, log),
+            Instances(writer, clock, slices, log),
             slices,
         )
 

@@ -9,6 +9,7 @@ from highwater.controller.core.change_instances import (
     restore_instance,
     set_instance,
 )
+from highwater.controller.core.instance_ports import finding_overlaps, highest_node
 from highwater.controller.core.outcome import Refusal
 from highwater.controller.core.purge_instances import PurgeStep, due, purge_instances
 from highwater.controller.image.writer import MetadataWriter
@@ -18,9 +19,10 @@ from highwater.model.ids import InstanceId
 from highwater.model.instances import InstanceState
 from highwater.model.time import Clock
 from highwater.runtime.logging import Logger
+from highwater.runtime.slices import Slices
 
-PURGE_CHECK_S: Final = 1.0
-"""How often the clock is compared with the times of deleted instances."""
+CHECK_S: Final = 1.0
+"""How often the clock is compared with the times of deleted instances, and gateways with those before."""
 
 SLICE_PAUSE_S: Final = 0.05
 """Between two slices of a purge, for changes that clients wait for."""
@@ -32,10 +34,14 @@ class Instances:
     Times of purges are on the wall clock: they outlast controllers. If it goes back, they come later.
     """
 
-    def __init__(self, writer: MetadataWriter, clock: Clock, log: Logger) -> None:
+    def __init__(self, writer: MetadataWriter, clock: Clock, slices: Slices, log: Logger) -> None:
         self._writer = writer
         self._clock = clock
+        self._slices = slices
         self._log = log
+        self._looked_at: tuple[object, ...] = ()
+        """What overlaps of ports depend on, as it was when they were looked for."""
+        self._overlaps: frozenset[str] = frozenset()
 
     async def create(self, wanted: InstanceState) -> tuple[Refusal | None, int]:
         """CreateInstance; outcome and revision."""
@@ -63,9 +69,10 @@ class Instances:
         )
 
     async def run(self) -> None:
-        """Purges for ever; raises NotActiveError once the term is over."""
+        """Purges, and tells of ports that overlap, for ever; raises NotActiveError after the term."""
         while True:
-            await asyncio.sleep(PURGE_CHECK_S)
+            await asyncio.sleep(CHECK_S)
+            await self.tell_overlaps()
             try:
                 await self.purge()
             except (StoreUnavailableError, LimitExceededError) as error:
@@ -84,6 +91,17 @@ class Instances:
                 self._log.info("instance_purged", instance=step.instance)
             await asyncio.sleep(SLICE_PAUSE_S)
         return ended
+
+    async def tell_overlaps(self) -> None:
+        """Logs overlaps that were not there before; see `finding_overlaps`."""
+        image = self._writer.image
+        looked_at = (highest_node(image), image.gateways, image.instances)
+        if looked_at == self._looked_at:
+            return
+        found = await self._slices.run(finding_overlaps(image))
+        for words in sorted(found - self._overlaps):
+            self._log.warning("instance_ports_overlap", reason=words)
+        self._looked_at, self._overlaps = looked_at, found
 
     async def _slice(self) -> PurgeStep | None:
         now_ms = self._clock.wall_ms()

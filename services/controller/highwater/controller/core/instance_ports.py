@@ -3,19 +3,22 @@
 A block is its bootstrap port and one port a node: bootstrap .. bootstrap + the highest node id; of a
 gateway with a single port it is that port. Gateways of one advertised host, and all listeners of one
 gateway, are taken to share a machine's ports. Unlike gateways (`highwater.model.block_overlaps`), which
-come by themselves and can only be warned about, an instance is refused.
+come by themselves and can only be warned about, an instance is refused. What a node or a gateway that
+comes later makes of it is told by `finding_overlaps`.
 
 A deleted instance keeps its ports until it is purged, so that it can be restored.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 from highwater.model.cluster import ClusterImage, GatewayState
 from highwater.model.ids import GatewayId
 from highwater.model.instances import InstanceListener, InstanceState
 from highwater.model.listener_names import DEFAULT_LISTENER
+from highwater.model.steps import Steps
 
 
 class _Block(NamedTuple):
@@ -24,6 +27,7 @@ class _Block(NamedTuple):
     first: int
     last: int
     whose: str
+    of_instance: bool = True
 
 
 def highest_node(image: ClusterImage) -> int:
@@ -35,6 +39,32 @@ def port_conflict(image: ClusterImage, wanted: InstanceState) -> str | None:
     """Whose ports the instance's blocks would take, in words; None if nobody's."""
     others = [each for each in image.instances.values() if each.instance != wanted.instance]
     return _taken_on_a_listener(image, wanted, others) or _taken_at_a_gateway(image, wanted, others)
+
+
+def finding_overlaps(image: ClusterImage) -> Steps[frozenset[str]]:
+    """In words, the overlaps that instances' blocks have now; in steps of a gateway and a host.
+
+    Of several blocks that overlap each other, at least one pair.
+    """
+    highest = highest_node(image)
+    spaces: defaultdict[str | GatewayId, set[_Block]] = defaultdict(set)
+    for gateway in image.gateways.values():
+        blocks = set(_own_blocks(gateway, highest))
+        for state in image.instances.values():
+            blocks.update(_blocks_at(gateway, state, highest))
+        for space in (gateway.gateway_id, *_hosts(gateway)):
+            spaces[space] |= blocks
+        yield
+    found: set[str] = set()
+    for space, taken in spaces.items():
+        for one, other in pairwise(sorted(taken)):
+            if other.first <= one.last and (one.of_instance or other.of_instance):
+                found.add(
+                    f"ports {one.first} to {one.last} of {one.whose} and {other.first} to {other.last} "
+                    f"of {other.whose} overlap at {space}"
+                )
+        yield
+    return frozenset(found)
 
 
 def _taken_on_a_listener(
@@ -89,7 +119,8 @@ def _own_blocks(gateway: GatewayState, highest: int) -> Iterator[_Block]:
     blocks = [(DEFAULT_LISTENER, gateway.port)]
     blocks += [(each.name, each.port) for each in gateway.listeners]
     for name, port in blocks:
-        yield _Block(port, port + last, f"listener {name} of gateway {gateway.gateway_id}")
+        whose = f"listener {name} of gateway {gateway.gateway_id}"
+        yield _Block(port, port + last, whose, of_instance=False)
 
 
 def _block(state: InstanceState, listener: InstanceListener, shift: int, last: int) -> _Block:
