@@ -3,24 +3,45 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+)
 from kafka import KafkaConsumer, KafkaProducer
 
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.fetch import (
+    FetchRequest,
+    FetchRequestFetchPartition,
+    FetchRequestFetchTopic,
+)
 from highwater.kafka.messages.metadata import MetadataRequest
+from highwater.kafka.messages.produce import (
+    ProduceRequest,
+    ProduceRequestPartitionProduceData,
+    ProduceRequestTopicProduceData,
+)
+from highwater.kafka.records.builder import RecordBatchBuilder
 from highwater.model.ids import InstanceId
 from highwater.model.instances import InstanceListener, InstanceState
 from tests.cluster.runner import HOST, Up
 from tests.conformance.topics import unique_name
 from tests.support.instances import set_instance
 from tests.support.process import free_port_block, wait_until
-from tests.support.wire import RawConnection
+from tests.support.wire import ConnectionEnded, RawConnection, only
 
 PATIENCE_S = 30.0
+ONE, OTHER = "127.0.0.2", "127.0.0.3"
+SOURCES = {ONE, OTHER}
 METADATA = MetadataRequest(topics=None)
 
 
@@ -166,7 +187,7 @@ def test_instances_may_have_the_same_topics(doors: Doors, sends: Sends, reads: R
         names = {each for each in seen.topics if not each.startswith("__")}
         assert topic in names
         if name != "default":
-            assert set(seen.topics) == {topic}
+            assert names == {topic}
             assert {broker.port for broker in seen.brokers.values()} == doors.ports(name)
 
 
@@ -210,3 +231,134 @@ def test_a_port_that_somebody_has_is_taken_later(doors: Doors) -> None:
             wait_until(lambda: told in doors.up.log_tail(), timeout_s=PATIENCE_S, what="a log line")
     doors.wait_open(name)
     assert metadata(block.port) == doors.ports(name)
+
+
+# ---- who may connect ----
+
+
+def is_let_in(port: int, source: str) -> bool:
+    try:
+        metadata(port, source)
+    except (ConnectionEnded, ConnectionResetError, BrokenPipeError):
+        return False
+    return True
+
+
+def wait_for(port: int, *, allowed: set[str]) -> None:
+    """Returns once exactly these of the sources may connect."""
+    wait_until(
+        lambda: {source for source in SOURCES if is_let_in(port, source)} == allowed,
+        timeout_s=PATIENCE_S,
+        what=f"a list that allows {allowed}",
+    )
+
+
+def test_a_list_of_networks_changes_while_clients_are_connected(doors: Doors) -> None:
+    name = doors.make()
+    port = doors.port(name)
+    wait_for(port, allowed=SOURCES)
+    with (
+        RawConnection(HOST, port, source=ONE) as one,
+        RawConnection(HOST, port, source=OTHER) as other,
+    ):
+        one.ask(METADATA, 12)
+        other.ask(METADATA, 12)
+        doors.change(name, allowed_networks=(f"{ONE}/32", "2001:db8::/32"))
+        other.wait_for_close()
+        one.ask(METADATA, 12)
+        wait_for(port, allowed={ONE})
+        doors.change(name, allowed_networks=())
+        one.wait_for_close()
+        wait_for(port, allowed=set())
+    assert is_let_in(doors.up.port, ONE), "the default instance has no list"
+    doors.change(name, allowed_networks=None)
+    wait_for(port, allowed=SOURCES)
+
+
+def test_an_instance_has_so_many_connections_at_each_gateway(doors: Doors) -> None:
+    name = doors.make(connections_max=2)
+    port = doors.port(name)
+    wait_until(lambda: is_let_in(port, ONE), timeout_s=PATIENCE_S, what="a free place")
+    with RawConnection(HOST, port) as first, RawConnection(HOST, port) as second:
+        first.ask(METADATA, 12)
+        second.ask(METADATA, 12)
+        assert not is_let_in(port, ONE)
+        doors.change(name, connections_max=3)
+        wait_until(lambda: is_let_in(port, ONE), timeout_s=PATIENCE_S, what="a higher limit")
+        first.ask(METADATA, 12)
+
+
+# ---- who may write and read a topic ----
+
+
+def produce_code(port: int, topic: str, source: str) -> int:
+    builder = RecordBatchBuilder()
+    builder.append(key=None, value=b"v", timestamp_ms=int(time.time() * 1000))
+    data = ProduceRequestPartitionProduceData(0, builder.build())
+    request = ProduceRequest(
+        acks=-1,
+        timeout_ms=10_000,
+        topic_data=[ProduceRequestTopicProduceData(name=topic, partition_data=[data])],
+    )
+    with RawConnection(HOST, port, source=source) as client:
+        reply = client.ask(request, 9)
+    return int(only(only(reply.responses).partition_responses).error_code)
+
+
+def fetch_code(client: RawConnection, topic: str) -> int:
+    request = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=1 << 20,
+        topics=[
+            FetchRequestFetchTopic(
+                topic=topic,
+                partitions=[
+                    FetchRequestFetchPartition(
+                        partition=0, fetch_offset=0, partition_max_bytes=1 << 20
+                    )
+                ],
+            )
+        ],
+    )
+    return int(only(only(client.ask(request, 12).responses).partitions).error_code)
+
+
+def test_topics_have_lists_for_writing_and_reading(doors: Doors) -> None:
+    name, topic = doors.make(), unique_name("lists")
+    admin = AdminClient({"bootstrap.servers": doors.bootstrap(name)})
+    new = NewTopic(topic, 1, config={"produce.allowed.networks": f"{ONE}/32"})
+    admin.create_topics([new])[topic].result(PATIENCE_S)
+    node = max(doors.ports(name))
+    assert {produce_code(port, topic, ONE) for port in doors.ports(name)} == {0}
+    denied = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    assert produce_code(node, topic, OTHER) == denied
+    with (
+        RawConnection(HOST, node, source=ONE) as one,
+        RawConnection(HOST, node, source=OTHER) as other,
+    ):
+        assert (fetch_code(one, topic), fetch_code(other, topic)) == (0, 0)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        for consume, produce, codes in (
+            (f"{OTHER}/32", "", (denied, 0)),
+            ("none", "none", (denied, denied)),
+            ("", f"{HOST}/8", (0, 0)),
+        ):
+            for config, value in (("consume", consume), ("produce", produce)):
+                entry = ConfigEntry(
+                    f"{config}.allowed.networks",
+                    value,
+                    incremental_operation=AlterConfigOpType.SET,
+                )
+                resource.add_incremental_config(entry)
+            admin.incremental_alter_configs([resource])[resource].result(PATIENCE_S)
+            wait_until(
+                lambda codes=codes: (fetch_code(one, topic), fetch_code(other, topic)) == codes,
+                timeout_s=PATIENCE_S,
+                what=f"{consume!r} for reading",
+            )
+            may_write = 0 if produce != "none" else denied
+            assert produce_code(node, topic, OTHER) == may_write
+            resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        shown = admin.describe_configs([resource])[resource].result(PATIENCE_S)
+        assert shown["produce.allowed.networks"].value == f"{HOST}/8"

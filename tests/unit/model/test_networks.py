@@ -1,6 +1,6 @@
 import pytest
 
-from highwater.model.networks import NETWORKS_MAX, Networks
+from highwater.model.networks import NETWORKS_MAX, Networks, networks_of_config
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,14 @@ def test_a_list_has_a_limit():
     Networks(["10.0.0.1"] * NETWORKS_MAX)
     with pytest.raises(ValueError, match="more than"):
         Networks(["10.0.0.1"] * (NETWORKS_MAX + 1))
+
+
+def test_a_config_may_mean_anywhere_or_nowhere():
+    assert networks_of_config("") is None
+    assert networks_of_config(" , ") is None
+    assert not networks_of_config("none").holds("10.0.0.1")
+    several = networks_of_config("10.0.0.0/8, 2001:db8::/32")
+    assert several.holds("10.0.0.1")
+    assert several.holds("2001:db8::1")
+    with pytest.raises(ValueError, match="none"):
+        networks_of_config("none,10.0.0.0/8")

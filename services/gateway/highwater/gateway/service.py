@@ -36,6 +36,7 @@ from highwater.gateway.handling.backend import GatewayBackend
 from highwater.gateway.handling.context import HandlerSettings
 from highwater.gateway.login.assembly import make_authorizer, make_gate
 from highwater.gateway.login.gate import LoginGate
+from highwater.gateway.login.topic_networks import TopicNetworks
 from highwater.gateway.metrics.gateway import PREFIX, GatewayCollector
 from highwater.gateway.metrics.instances import InstanceCollector
 from highwater.gateway.metrics.readings import gateway_readings
@@ -124,6 +125,7 @@ class GatewayService:
         self._tasks = TaskOwner(self._task_failed, tasks_max=200_000)
         self._heartbeats: Heartbeats | None = None
         self._listener: Listener | None = None
+        self._topic_networks = TopicNetworks()
         self._node_id = NO_NODE
         self._ports: PortBlocks
         self._budget = MemoryBudget(config.memory_budget_bytes)
@@ -254,7 +256,7 @@ class GatewayService:
                 old_message_formats=config.old_message_formats,
                 has_acls=config.authorizer == "acl",
             ),
-            authorizer=make_authorizer(config, lambda: self.routing.image),
+            authorizer=make_authorizer(config, lambda: self.routing.image, self._topic_networks),
             clock=self._clock,
             log=self._log,
         )
@@ -411,11 +413,14 @@ class GatewayService:
             self._registering = False
 
     def _image_changed(self, image: ClusterImage, delta: ClusterDelta | None) -> Steps[None]:
-        yield from self._follower.following(image, delta)
         if self._listener is not None:
             self._listener.doors.follow(image.instances)
-            if delta is None or delta.acls:
+            # Before a new topic has a route, its lists are known.
+            if self._topic_networks.follow(image, delta):
                 self._listener.forget_shapes()
+        yield from self._follower.following(image, delta)
+        if self._listener is not None and (delta is None or delta.acls):
+            self._listener.forget_shapes()
         if self._heartbeats is not None:
             self._heartbeats.nudge()
         self._ports.follow(image)

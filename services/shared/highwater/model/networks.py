@@ -11,6 +11,8 @@ from typing import Final, TypeAlias
 
 Network: TypeAlias = IPv4Network | IPv6Network
 
+NOWHERE: Final = "none"
+"""In place of a list, where an empty one means anywhere."""
 NETWORKS_MAX: Final = 1000
 """In one list, since each is looked at when a client connects."""
 _MAPPED: Final = IPv6Network("::ffff:0:0/96")
@@ -40,6 +42,17 @@ class Networks:
         number = int(address)
         among = self._v4 if address.version == 4 else self._v6
         return any(number & mask == network for network, mask in among)
+
+
+def networks_of_config(text: str) -> Networks | None:
+    """The addresses of a topic config: networks with commas between them, `none` for no address.
+
+    None for an empty text: all addresses. Raises ValueError.
+    """
+    items = [item.strip() for item in text.split(",") if item.strip()]
+    if not items:
+        return None
+    return Networks(() if items == [NOWHERE] else items)
 
 
 def _network(cidr: str) -> Network:

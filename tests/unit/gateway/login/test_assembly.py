@@ -7,10 +7,10 @@ import pytest
 from pydantic import ValidationError
 
 from highwater.gateway.config import GatewayConfig
-from highwater.gateway.login.acl_authorizer import AclAuthorizer
 from highwater.gateway.login.assembly import make_authorizer, make_gate
+from highwater.gateway.login.topic_networks import TopicNetworks
 from highwater.model.acl_operations import AclOperation
-from highwater.model.authorization import AllowAll, Resource, ResourceType
+from highwater.model.authorization import Resource, ResourceType
 from highwater.model.cluster import ClusterImage
 from highwater.runtime.clock import SystemClock
 from highwater.runtime.logging import silent_logger
@@ -20,7 +20,7 @@ T = Resource(ResourceType.TOPIC, "t")
 
 
 def test_without_the_setting_everything_is_allowed():
-    assert isinstance(make_authorizer(GatewayConfig(), lambda: None), AllowAll)
+    assert make_authorizer(GatewayConfig(), lambda: None, TopicNetworks()).allows_all
 
 
 @pytest.mark.parametrize(
@@ -33,14 +33,18 @@ def test_without_the_setting_everything_is_allowed():
     ],
 )
 def test_settings_of_acls(settings, allowed):
-    authorizer = make_authorizer(GatewayConfig(authorizer="acl", **settings), lambda: None)
-    assert isinstance(authorizer, AclAuthorizer)
+    authorizer = make_authorizer(
+        GatewayConfig(authorizer="acl", **settings), lambda: None, TopicNetworks()
+    )
+    assert not authorizer.allows_all
     assert authorizer.allows(who(), AclOperation.READ, T) is allowed
 
 
 def test_acls_are_those_of_the_newest_image():
     images = [None]
-    authorizer = make_authorizer(GatewayConfig(authorizer="acl"), lambda: images[-1])
+    authorizer = make_authorizer(
+        GatewayConfig(authorizer="acl"), lambda: images[-1], TopicNetworks()
+    )
     assert not authorizer.allows(who(), AclOperation.READ, T)
     images.append(ClusterImage(revision=1, cluster_id="c", acls=frozenset((acl("t"),))))
     assert authorizer.allows(who(), AclOperation.READ, T)

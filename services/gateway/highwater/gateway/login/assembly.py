@@ -12,6 +12,8 @@ from highwater.gateway.core.session_ports import RequestHandler
 from highwater.gateway.login.acl_authorizer import AclAuthorizer
 from highwater.gateway.login.gate import LoginGate, LoginLimits
 from highwater.gateway.login.mechanisms import Exchange, Mechanisms, OnThread
+from highwater.gateway.login.network_authorizer import NetworkAuthorizer
+from highwater.gateway.login.topic_networks import TopicNetworks
 from highwater.gateway.login.users import Users
 from highwater.gateway.routing.client import ClientSession
 from highwater.model.acls import Acl
@@ -26,8 +28,14 @@ NONCE_BYTES: Final = 24
 _NO_ACLS: Final[frozenset[Acl]] = frozenset()
 
 
-def make_authorizer(config: GatewayConfig, image: Callable[[], ClusterImage | None]) -> Authorizer:
+def make_authorizer(
+    config: GatewayConfig, image: Callable[[], ClusterImage | None], topics: TopicNetworks
+) -> Authorizer:
     """What decides; `image` returns the newest one, None before there is any."""
+    return NetworkAuthorizer(_configured(config, image), topics)
+
+
+def _configured(config: GatewayConfig, image: Callable[[], ClusterImage | None]) -> Authorizer:
     if config.authorizer == "none":
         return AllowAll()
 
