@@ -41,15 +41,7 @@ from highwater.metadata.convert_access import acl_from_pb
 from highwater.metadata.convert_instances import instance_from_pb
 from highwater.model.cluster import TopicState
 from highwater.model.errors import InvalidRequestError
-from highwater.model.ids import (
-    DEFAULT_INSTANCE,
-    NO_NODE,
-    SYSTEM_INSTANCE,
-    GatewayId,
-    InstanceId,
-    NodeId,
-    TopicId,
-)
+from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, GatewayId, InstanceId, NodeId, TopicId
 
 _NO_ERROR: Final = pb.ApiError()
 
@@ -372,12 +364,6 @@ class ControllerServicer:
         if not instance.instance or any(limit is not None and limit < 0 for limit in limits):
             refusal = Refusal(
                 code=ErrorCode.INVALID_REQUEST, message="an instance needs an id and no limit < 0"
-            )
-            return pb.SetInstanceResponse(error=_error(refusal))
-        if instance.instance == SYSTEM_INSTANCE:
-            refusal = Refusal(
-                code=ErrorCode.INVALID_REQUEST,
-                message=f"instance id '{SYSTEM_INSTANCE}' is the cluster's own",
             )
             return pb.SetInstanceResponse(error=_error(refusal))
         revision = await controller.set_instance(instance)
