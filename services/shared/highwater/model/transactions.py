@@ -17,7 +17,7 @@ class TransactionMarker:
     producer_epoch: int
     committed: bool
     coordinator_epoch: int
-    """The leader epoch of the coordinator's partition of __transaction_state."""
+    """The leader epoch of the coordinator's partition of its topic."""
     transaction_version: int
     """The transaction.version that the producer used; from 2 on (KIP-890) its epoch has to be larger
     than that of the transaction's records."""

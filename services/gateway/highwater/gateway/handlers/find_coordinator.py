@@ -6,6 +6,8 @@ Behaviour
 - The first call for a group creates the group metadata topic and waits for it, the first one for a
   transactional id that of transaction states. Until it exists, and while the partition has no leader or
   a fenced one, the answer is COORDINATOR_NOT_AVAILABLE; clients ask again.
+- All instances but the default one share two topics that no client sees, so there a key has another
+  coordinator than the same key in another instance.
 - v4 names several keys; each has its own result.
 - Without DESCRIBE on a group: GROUP_AUTHORIZATION_FAILED; on a transactional id:
   TRANSACTIONAL_ID_AUTHORIZATION_FAILED.

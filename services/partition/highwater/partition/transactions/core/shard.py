@@ -1,5 +1,4 @@
-"""The coordinator of one partition of `__transaction_state`, or of the topic that the other instances
-share, as pure state.
+"""The coordinator of one partition of a topic of transactions, as pure state.
 
 Lifecycle: `replay` every committed record, `activate` once, then call the handlers. After each
 handler and each `expire` the owner takes `take_records` (to append, in order) and `take_prepared`

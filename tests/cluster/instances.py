@@ -1,0 +1,141 @@
+"""Clusters on a loop in this process, whose further listeners stand for other instances than the default
+one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import pytest
+
+from highwater.controller.service import ControllerService
+from highwater.embed.combined.broker import CombinedBroker
+from highwater.embed.combined.settings import load_combined
+from highwater.embed.embedded.broker import EmbeddedBroker
+from highwater.embed.embedded.run import broker_settings
+from highwater.embed.up.options import UpOptions
+from highwater.gateway.sockets.listener import Listener
+from highwater.model.ids import InstanceId
+from highwater.runtime.logging import silent_logger
+from tests.support.controller import controller_config
+from tests.support.process import free_port_block, wait_until
+
+T = TypeVar("T")
+
+HOST = "127.0.0.1"
+START_S = 60.0
+INSTANCES = ("red", "blue")
+"""Of the listeners with these names."""
+
+
+def listeners_stand_for_instances(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever comes by listener "red" belongs to instance "red"."""
+    make = Listener._factory
+
+    def factory(self: Listener, key: Any, loop: Any) -> Any:
+        name, instance, node = key
+        return make(self, (name, InstanceId(name) if name in INSTANCES else instance, node), loop)
+
+    monkeypatch.setattr(Listener, "_factory", factory)
+
+
+class InstanceCluster:
+    """One node with everything embedded, or two with their gateways beside a controller."""
+
+    def __init__(self, directory: Path, nodes: int) -> None:
+        self._directory = directory
+        self._nodes = nodes
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._stack = AsyncExitStack()
+        self._ports = {name: free_port_block(nodes + 1) for name in ("default", *INSTANCES)}
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(START_S)
+        self._loop.close()
+
+    def bootstrap(self, instance: str = "default") -> str:
+        """Where clients of an instance begin."""
+        return f"{HOST}:{self._ports[instance]}"
+
+    def start(self) -> None:
+        """Returns when clients can connect."""
+        self._run(self._start_embedded() if self._nodes == 1 else self._start_combined())
+
+    def stop(self) -> None:
+        """In order; what is stored stays."""
+        stack, self._stack = self._stack, AsyncExitStack()
+        self._run(stack.aclose())
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(START_S)
+
+    async def _start_embedded(self) -> None:
+        assignments = tuple(
+            f"gateway.listeners.{name}.port={self._ports[name]}" for name in INSTANCES
+        )
+        options = UpOptions(
+            data_dir=self._directory, port=self._ports["default"], assignments=assignments
+        )
+        broker = EmbeddedBroker(broker_settings(options), silent_logger())
+        self._stack.push_async_callback(broker.stop)
+        await broker.start()
+
+    async def _start_combined(self) -> None:
+        config = controller_config(
+            driver="sqlite", data_dir=self._directory / "controller", internal_replication_factor=1
+        )
+        controller = ControllerService(config)
+        self._stack.push_async_callback(controller.stop)
+        await controller.start()
+        await controller.wait_active(START_S)
+        brokers = [self._broker(node, controller.address) for node in range(1, self._nodes + 1)]
+        for broker in brokers:
+            self._stack.push_async_callback(broker.stop)
+            await broker.start()
+        for broker in brokers:
+            async with asyncio.timeout(START_S):
+                while not self._knows_all(broker):
+                    await asyncio.sleep(0.02)
+
+    def _knows_all(self, broker: CombinedBroker) -> bool:
+        assert broker.gateway is not None
+        image = broker.gateway.routing.image
+        nodes = () if image is None else image.nodes.values()
+        return sum(not node.fenced for node in nodes) == self._nodes
+
+    def _broker(self, node: int, controller: str) -> CombinedBroker:
+        settings = {
+            "broker": {"roles": ["gateway", "partition"], "controllers": [controller]},
+            "gateway": {
+                "host": HOST,
+                "port": self._ports["default"],
+                "drain_s": 0.2,
+                "listeners": {name: {"port": self._ports[name]} for name in INSTANCES},
+            },
+            "partition": {
+                "node_id": node,
+                "port": 0,
+                "log_dirs": [str(self._directory / f"node-{node}")],
+                "quota_address": "",
+                "group_initial_rebalance_delay_ms": 0,
+            },
+        }
+        return CombinedBroker(load_combined(None, settings), silent_logger())
+
+
+def until(what: str, holds: Any) -> None:
+    """Waits until it does."""
+    wait_until(holds, timeout_s=START_S, what=what)
