@@ -7,6 +7,7 @@ from highwater.model.authorization import ResourceType
 from highwater.model.coordinator_topics import coordinator_place
 from highwater.model.errors import UnreachableError
 from highwater.model.ids import SYSTEM_INSTANCE
+from highwater.model.instances import InstanceListener, InstanceState
 from tests.unit.gateway.handlers.fakes import (
     OTHER,
     Client,
@@ -65,12 +66,13 @@ async def test_the_address_is_that_of_the_clients_listener(version):
 async def test_other_instances_have_coordinators_of_their_own(key_type, name):
     """By another topic and another hash, and created on first use."""
     visible = {0: group_topic, 1: transaction_topic}[key_type]([1] * 3)
-    backend = FakeBackend(image_of(visible, shared_topic(name, [3, 2])))
-    client = Client(backend, instance=OTHER)
+    team = InstanceState(instance=OTHER, listeners=(InstanceListener(port=20000),))
+    image = image_of(visible, shared_topic(name, [3, 2]), instances={OTHER: team})
+    client = Client(FakeBackend(image), instance=OTHER)
     keys = [f"key{number}" for number in range(6)]
     found = results(await client.call(ask(6, *keys, key_type=key_type), 6), 6)
     assert [one[1] for one in found] == [(3, 2)[coordinator_place(OTHER, key, 2)] for key in keys]
-    assert {one[1] for one in found} == {2, 3}
+    assert {one[1:] for one in found} == {(2, "10.1.1.1", 20002), (3, "10.1.1.1", 20003)}
     backend = FakeBackend(image_of(visible))
     client = Client(backend, instance=OTHER)
     await client.call(ask(6, "key", key_type=key_type), 6)
