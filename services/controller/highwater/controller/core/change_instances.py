@@ -67,7 +67,9 @@ def delete_instance(
 ) -> Decision[InstanceState | Refusal]:
     """The instance with the time at which it is purged; that of a deleted one may be changed so."""
     if instance == DEFAULT_INSTANCE:
-        return unchanged(_refusal(ErrorCode.INVALID_REQUEST, "the default instance cannot be deleted"))
+        return unchanged(
+            _refusal(ErrorCode.INVALID_REQUEST, "the default instance cannot be deleted")
+        )
     if not 0 <= purge_after_ms <= PURGE_AFTER_MS_MAX:
         why = f"an instance is purged after 0 to {PURGE_AFTER_MS_MAX} ms, not {purge_after_ms}"
         return unchanged(_refusal(ErrorCode.INVALID_REQUEST, why))
