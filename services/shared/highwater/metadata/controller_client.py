@@ -182,8 +182,11 @@ class ControllerClient:
     async def set_instance(
         self, request: pb.SetInstanceRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
     ) -> pb.SetInstanceResponse:
-        """Replaces what an instance is; may be repeated."""
-        return await self._call("SetInstance", request, pb.SetInstanceResponse, timeout_s)
+        """Replaces what an instance is; may be repeated, but not if it names what was there before."""
+        once = request.HasField("previous")
+        return await self._call(
+            "SetInstance", request, pb.SetInstanceResponse, timeout_s, once=once
+        )
 
     async def delete_instance(
         self, request: pb.DeleteInstanceRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT

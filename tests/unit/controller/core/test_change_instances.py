@@ -119,6 +119,19 @@ def test_what_cannot_be_set(wanted: InstanceState, code: ErrorCode, words: str) 
     assert words in message
 
 
+def test_a_change_of_something_that_is_not_so_any_more_is_refused() -> None:
+    present = state(groups_max=4)
+    image = image_of(present)
+    wanted = state(groups_max=4, storage_bytes=1)
+    assert after(image, set_instance(image, wanted, previous=present)).instances == {SHOP: wanted}
+    code, message = refused(set_instance(image, wanted, previous=state(groups_max=5)))
+    assert code == ErrorCode.INVALID_UPDATE_VERSION
+    assert "somebody else" in message
+    plain, limited = state("default"), state("default", partitions_max=3)
+    assert after(EMPTY, set_instance(EMPTY, limited, previous=plain)).instances
+    assert refused(set_instance(EMPTY, plain, previous=limited))[0] == code
+
+
 def test_the_default_instance_gets_limits_without_being_created() -> None:
     wanted = state("default", partitions_max=3)
     assert after(EMPTY, set_instance(EMPTY, wanted)).instances == {DEFAULT_INSTANCE: wanted}

@@ -1,10 +1,12 @@
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
 from highwater.embed.clients.acls import add_acl
 from highwater.embed.clients.instances import (
+    TRIES,
     KnownInstance,
     change_instance,
     create_instance,
@@ -75,3 +77,41 @@ async def test_what_the_controller_refuses_is_told(controller):  # noqa: F811
     await call(create_instance, controller, SHOP)
     with pytest.raises(HighwaterError, match="exists already"):
         await call(create_instance, controller, SHOP)
+
+
+async def test_two_who_change_one_thing_each_keep_both(controller):  # noqa: F811
+    await call(create_instance, controller, SHOP)
+    seen = []
+
+    def change(present):
+        seen.append(present)
+        if len(seen) == 1:  # Somebody else is faster.
+            interloper.result()
+        return replace(present, storage_bytes=5)
+
+    with ThreadPoolExecutor() as threads:
+        interloper = threads.submit(
+            change_instance, controller, "shop", lambda present: replace(present, groups_max=9)
+        )
+        changed = await call(change_instance, controller, "shop", change)
+    assert (changed.storage_bytes, changed.groups_max) == (5, 9)
+    assert (await call(read_instance, controller, "shop")).state == changed
+
+
+async def test_it_gives_up_in_the_end(controller):  # noqa: F811
+    await call(create_instance, controller, SHOP)
+    limits = iter(range(100))
+
+    def change(present):
+        other = next(limits)
+        change_in_thread(controller, lambda state: replace(state, partitions_max=other))
+        return replace(present, storage_bytes=5)
+
+    with pytest.raises(HighwaterError, match="changed by somebody else meanwhile"):
+        await call(change_instance, controller, "shop", change)
+    assert next(limits) == TRIES
+
+
+def change_in_thread(address, change):
+    with ThreadPoolExecutor() as threads:
+        threads.submit(change_instance, address, "shop", change).result()

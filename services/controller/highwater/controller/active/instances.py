@@ -47,9 +47,13 @@ class Instances:
         """CreateInstance; outcome and revision."""
         return await self._writer.commit(lambda image: create_instance(image, wanted))
 
-    async def set(self, wanted: InstanceState) -> tuple[Refusal | None, int]:
+    async def set(
+        self, wanted: InstanceState, *, previous: InstanceState | None = None
+    ) -> tuple[Refusal | None, int]:
         """SetInstance; outcome and revision."""
-        return await self._writer.commit(lambda image: set_instance(image, wanted))
+        return await self._writer.commit(
+            lambda image: set_instance(image, wanted, previous=previous)
+        )
 
     async def delete(
         self, instance: InstanceId, *, purge_after_ms: int

@@ -39,10 +39,14 @@ def create_instance(image: ClusterImage, wanted: InstanceState) -> _Outcome:
     return _with(image, wanted)
 
 
-def set_instance(image: ClusterImage, wanted: InstanceState) -> _Outcome:
+def set_instance(
+    image: ClusterImage, wanted: InstanceState, *, previous: InstanceState | None = None
+) -> _Outcome:
     """The instance with everything replaced by what is given, or why it cannot be.
 
-    The default instance may have limits and networks, but no listeners.
+    `previous` is what the caller has made it from, if that matters: two who change one thing each at the
+    same time do not undo each other's change. The default instance may have limits and networks, but no
+    listeners.
     """
     if wanted.instance != DEFAULT_INSTANCE:
         present = _present(image, wanted.instance)
@@ -51,6 +55,10 @@ def set_instance(image: ClusterImage, wanted: InstanceState) -> _Outcome:
         if present.is_deleted:
             why = f"instance '{wanted.instance}' is deleted: restore it first"
             return _refused(ErrorCode.INVALID_REQUEST, why)
+    known = image.instances.get(wanted.instance) or InstanceState(instance=wanted.instance)
+    if previous is not None and previous != known:
+        why = f"instance '{wanted.instance}' was changed by somebody else meanwhile"
+        return _refused(ErrorCode.INVALID_UPDATE_VERSION, why)
     return _with(image, wanted)
 
 
@@ -59,7 +67,9 @@ def delete_instance(
 ) -> Decision[InstanceState | Refusal]:
     """The instance with the time at which it is purged; that of a deleted one may be changed so."""
     if instance == DEFAULT_INSTANCE:
-        return unchanged(_refusal(ErrorCode.INVALID_REQUEST, "the default instance always is"))
+        return unchanged(
+            _refusal(ErrorCode.INVALID_REQUEST, "the default instance cannot be deleted")
+        )
     if not 0 <= purge_after_ms <= PURGE_AFTER_MS_MAX:
         why = f"an instance is purged after 0 to {PURGE_AFTER_MS_MAX} ms, not {purge_after_ms}"
         return unchanged(_refusal(ErrorCode.INVALID_REQUEST, why))

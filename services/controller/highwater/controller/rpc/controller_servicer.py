@@ -357,7 +357,10 @@ class ControllerServicer:
     async def SetInstance(self, request: pb.SetInstanceRequest) -> pb.SetInstanceResponse:
         """See the proto."""
         controller = self._deciding()
-        refusal, revision = await controller.instances.set(instance_from_pb(request.instance))
+        refusal, revision = await controller.instances.set(
+            instance_from_pb(request.instance),
+            previous=instance_from_pb(request.previous) if request.HasField("previous") else None,
+        )
         await _applied(controller, revision, APPLIED_WAIT_MS_MAX)
         return pb.SetInstanceResponse(error=_error(refusal), revision=revision)
 

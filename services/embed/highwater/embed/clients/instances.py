@@ -6,6 +6,7 @@ from typing import Final
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.embed.clients.controller_session import converse, read_image
+from highwater.kafka.error_codes import ErrorCode
 from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.convert_instances import instance_to_pb
 from highwater.metadata.endpoints import ControllerEndpoints
@@ -15,6 +16,9 @@ from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.model.instances import InstanceState
 
 TIMEOUT_S: Final = 10.0
+
+TRIES: Final = 5
+"""To change an instance that others change at the same time: more than operators who do so."""
 
 Change = Callable[[InstanceState], InstanceState]
 """What an instance shall be, from what it is."""
@@ -43,14 +47,23 @@ def create_instance(address: str, wanted: InstanceState) -> None:
 
 
 def change_instance(address: str, name: str, change: Change) -> InstanceState:
-    """Changes an instance, also the default one, and returns what it is now. Raises HighwaterError."""
+    """Changes an instance, also the default one, and returns what it is now. Raises HighwaterError.
+
+    If somebody else changes it meanwhile, `change` is called again with what it is then.
+    """
 
     async def work(endpoints: ControllerEndpoints) -> InstanceState:
-        image = await read_image(endpoints, TIMEOUT_S)
-        wanted = change(_present(image, name))
-        request = pb.SetInstanceRequest(instance=instance_to_pb(wanted))
         client = ControllerClient(endpoints)
-        _check((await client.set_instance(request, timeout_s=TIMEOUT_S)).error)
+        for tries_left in reversed(range(TRIES)):
+            present = _present(await read_image(endpoints, TIMEOUT_S), name)
+            wanted = change(present)
+            request = pb.SetInstanceRequest(
+                instance=instance_to_pb(wanted), previous=instance_to_pb(present)
+            )
+            error = (await client.set_instance(request, timeout_s=TIMEOUT_S)).error
+            if error.error_code != ErrorCode.INVALID_UPDATE_VERSION or not tries_left:
+                _check(error)
+                break
         return wanted
 
     return converse(address, work)

@@ -540,10 +540,12 @@ class CreateInstanceResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class SetInstanceRequest(_message.Message):
-    __slots__ = ("instance",)
+    __slots__ = ("instance", "previous")
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_FIELD_NUMBER: _ClassVar[int]
     instance: _cluster_pb2.InstanceState
-    def __init__(self, instance: _Optional[_Union[_cluster_pb2.InstanceState, _Mapping]] = ...) -> None: ...
+    previous: _cluster_pb2.InstanceState
+    def __init__(self, instance: _Optional[_Union[_cluster_pb2.InstanceState, _Mapping]] = ..., previous: _Optional[_Union[_cluster_pb2.InstanceState, _Mapping]] = ...) -> None: ...
 
 class SetInstanceResponse(_message.Message):
     __slots__ = ("error", "revision")
