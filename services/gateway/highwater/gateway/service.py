@@ -294,12 +294,7 @@ class GatewayService:
 
     def _register_metrics(self, listener: Listener, gate: LoginGate) -> None:
         readings = gateway_readings(
-            listener=listener,
-            gate=gate,
-            budget=self._budget,
-            held=self.held,
-            sessions=self._fetch_sessions,
-            links=self.links,
+            listener, gate, self._budget, self._fetch_sessions, self.held, self.links
         )
         self._registry.register(GatewayCollector(self.meters, readings))
         self._registry.register(InstanceCollector(listener.doors, self._missing_ports))
