@@ -290,18 +290,16 @@ class GatewayService:
             idle_s_max=config.idle_s_max,
             frame_s_max=config.frame_s_max,
         )
+        self._register_metrics(listener, gate)
+        return listener
+
+    def _register_metrics(self, listener: Listener, gate: LoginGate) -> None:
         readings = gateway_readings(
-            listener=listener,
-            gate=gate,
-            budget=self._budget,
-            held=self.held,
-            sessions=self._fetch_sessions,
-            links=self.links,
+            listener, gate, self._budget, self._fetch_sessions, self.held, self.links
         )
         self._registry.register(GatewayCollector(self.meters, readings))
         self._registry.register(InstanceCollector(listener.doors, self._missing_ports))
         self._registry.register(HopCollector(PREFIX, {"client": self._channels.statistics}))
-        return listener
 
     def _make_paths(self, authorizer: Authorizer) -> tuple[FramePath, FramePath]:
         """The paths of Produce and Fetch; those that know old formats have threads."""

@@ -102,6 +102,14 @@ def test_the_factor_of_group_metadata_can_be_chosen(tmp_path):
     assert "group_metadata_replication_factor=2" in gateway.command(options, parent=1)
 
 
+def test_gateways_on_one_host_shift_the_ports_of_instances_by_their_distance(tmp_path):
+    options, plan = plan_of(tmp_path, nodes=3, separate=True, gateways=3)
+    commands = {spec.name: spec.command(options, parent=1) for spec in plan.processes}
+    assert not any("instance_port_shift" in part for part in commands["gateway-1"])
+    assert "instance_port_shift=4" in commands["gateway-2"]
+    assert "instance_port_shift=8" in commands["gateway-3"]
+
+
 def test_command_line_of_a_process(tmp_path):
     options, plan = plan_of(
         tmp_path, separate=True, config_file=None, assignments=("partition.drain_s=1",)

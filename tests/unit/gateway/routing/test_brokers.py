@@ -13,7 +13,9 @@ from highwater.gateway.routing.brokers import (
 )
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import GatewayState
-from highwater.model.ids import DEFAULT_INSTANCE, GatewayId, NodeId
+from highwater.model.ids import DEFAULT_INSTANCE, GatewayId, InstanceId, NodeId
+from highwater.model.instances import InstanceListener, InstanceState
+from highwater.model.listener_names import DEFAULT_LISTENER
 from tests.unit.gateway.handlers.fakes import GATEWAY, image_of, node, with_listener
 
 
@@ -109,3 +111,36 @@ def test_a_gateway_without_the_listener_hides_its_nodes_from_the_listeners_clien
     assert no_leader_code(NodeId(3), lacking) == ErrorCode.LEADER_NOT_AVAILABLE
     assert live_brokers(image, Entrance("no-such")) == []
     assert brokers_for(image, Entrance("no-such"), {}, -1) == []
+
+
+def test_an_instance_has_addresses_of_its_own_where_it_has_a_block():
+    tenant, deleted = InstanceId("a"), InstanceId("b")
+    blocks = (
+        InstanceListener(port=20000),
+        InstanceListener(
+            port=30000, listener="internal", advertised_host="a.example", advertised_port=40000
+        ),
+    )
+    image = replace(
+        with_listener(image_of(), "internal", "gw-1", 29092),
+        instances={
+            tenant: InstanceState(instance=tenant, listeners=blocks),
+            deleted: InstanceState(instance=deleted, listeners=blocks, purge_at_ms=1),
+        },
+    )
+    own = Entrance(DEFAULT_LISTENER, tenant)
+    assert [(b.host, b.port) for b in live_brokers(image, own)] == [
+        ("10.1.1.1", 20001),
+        ("10.1.1.1", 20002),
+        ("10.1.1.1", 20003),
+    ]
+    inside = broker_of(image, NodeId(2), Entrance("internal", tenant))
+    assert (inside.host, inside.port) == ("a.example", 40002)
+    assert advertised_listeners(image, NodeId(1), tenant) == (
+        "PLAINTEXT://10.1.1.1:20001,INTERNAL://a.example:40001"
+    )
+    assert nodes_without(image, own) == set()
+    for nobody in (deleted, InstanceId("c")):
+        assert live_brokers(image, Entrance(DEFAULT_LISTENER, nobody)) == []
+        assert nodes_without(image, Entrance(DEFAULT_LISTENER, nobody)) == {1, 2, 3}
+    assert live_brokers(image, Entrance()) == live_brokers(image_of(), Entrance())

@@ -78,7 +78,7 @@ def gateway_overrides(
     moved: dict[str, Any] = {}
     default = got[DEFAULT_LISTENER]
     if shift:
-        moved["instance_port_shift"] = shift + overrides.get("instance_port_shift", 0)
+        moved["instance_port_shift"] = shift + int(overrides.get("instance_port_shift", 0))
     if default.advertised_port != given[DEFAULT_LISTENER].advertised_port:
         moved["advertised_port"] = default.advertised_port
     further = {

@@ -1,6 +1,7 @@
 """AlterReplicaLogDirs v1-2: in which of a broker's log directories replicas are to be (KIP-113).
 
 Behaviour
+- Clients of another instance than the default one: CLUSTER_AUTHORIZATION_FAILED (see `operates`).
 - As in Kafka a broker answers for its own replicas, and the port determines the broker. A port that
   stands for none answers for the only node; of several it has no replica.
 - Without ALTER on the cluster: CLUSTER_AUTHORIZATION_FAILED for every partition.
@@ -29,12 +30,12 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.gateway.handling.authorization import operates
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.log_dirs import alter_log_dirs
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import alter_replica_log_dirs as codec
 from highwater.model.acl_operations import AclOperation
-from highwater.model.authorization import THE_CLUSTER
 from highwater.model.ids import NodeId
 
 _Topic = codec.AlterReplicaLogDirsResponseAlterReplicaLogDirTopicResult
@@ -48,7 +49,7 @@ async def handle(
     context: RequestContext, request: codec.AlterReplicaLogDirsRequest
 ) -> codec.AlterReplicaLogDirsResponse:
     """Asks the node, also about partitions that do not exist: a wrong directory is told first."""
-    if not context.allows(AclOperation.ALTER, THE_CLUSTER):
+    if not operates(context, AclOperation.ALTER):
         return failure(request, context.api_version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     wanted, node = _wanted(request), _node(context)
     if node is None:

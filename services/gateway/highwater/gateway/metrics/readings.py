@@ -11,12 +11,11 @@ from highwater.hop.ports import NodeLink
 
 
 def gateway_readings(
-    *,
     listener: Listener,
     gate: LoginGate,
     budget: MemoryBudget,
-    held: HeldProduce,
     sessions: FetchSessionCache[NodeLink],
+    held: HeldProduce,
     links: NodeLinks,
 ) -> GatewayReadings:
     """Reads these parts at each scrape."""
