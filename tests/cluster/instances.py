@@ -19,7 +19,9 @@ from highwater.embed.combined.settings import load_combined
 from highwater.embed.embedded.broker import EmbeddedBroker
 from highwater.embed.embedded.run import broker_settings
 from highwater.embed.up.options import UpOptions
+from highwater.gateway.service import GatewayService
 from highwater.gateway.sockets.listener import Listener
+from highwater.model.cluster import TopicState
 from highwater.model.ids import InstanceId
 from highwater.runtime.logging import silent_logger
 from tests.support.controller import controller_config
@@ -53,6 +55,7 @@ class InstanceCluster:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._stack = AsyncExitStack()
+        self._gateway: GatewayService | None = None
         self._ports = {name: free_port_block(nodes + 1) for name in ("default", *INSTANCES)}
 
     def __enter__(self) -> Self:
@@ -69,6 +72,13 @@ class InstanceCluster:
     def bootstrap(self, instance: str = "default") -> str:
         """Where clients of an instance begin."""
         return f"{HOST}:{self._ports[instance]}"
+
+    def topics_of(self, instance: InstanceId) -> list[TopicState]:
+        """As the first node's gateway knows them."""
+        assert self._gateway is not None
+        image = self._gateway.routing.image
+        assert image is not None
+        return [topic for topic in image.topics.values() if topic.instance == instance]
 
     def start(self) -> None:
         """Returns when clients can connect."""
@@ -92,6 +102,7 @@ class InstanceCluster:
         broker = EmbeddedBroker(broker_settings(options), silent_logger())
         self._stack.push_async_callback(broker.stop)
         await broker.start()
+        self._gateway = broker.gateway
 
     async def _start_combined(self) -> None:
         config = controller_config(
@@ -105,6 +116,7 @@ class InstanceCluster:
         for broker in brokers:
             self._stack.push_async_callback(broker.stop)
             await broker.start()
+        self._gateway = brokers[0].gateway
         for broker in brokers:
             async with asyncio.timeout(START_S):
                 while not self._knows_all(broker):

@@ -22,16 +22,33 @@ from highwater.kafka.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsRequestCreatableTopic,
 )
+from highwater.kafka.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsRequestDeleteTopicState,
+)
 from highwater.kafka.messages.describe_transactions import DescribeTransactionsRequest
+from highwater.kafka.messages.fetch import (
+    FetchRequest,
+    FetchRequestFetchPartition,
+    FetchRequestFetchTopic,
+)
+from highwater.kafka.messages.find_coordinator import FindCoordinatorRequest
 from highwater.kafka.messages.list_groups import ListGroupsRequest
 from highwater.kafka.messages.list_transactions import ListTransactionsRequest
-from highwater.kafka.messages.metadata import MetadataRequest
+from highwater.kafka.messages.metadata import MetadataRequest, MetadataRequestMetadataRequestTopic
+from highwater.kafka.messages.produce import (
+    ProduceRequest,
+    ProduceRequestPartitionProduceData,
+    ProduceRequestTopicProduceData,
+)
+from highwater.model.ids import DEFAULT_INSTANCE, SYSTEM_INSTANCE
 from tests.cluster.instances import (
     INSTANCES,
     InstanceCluster,
     listeners_stand_for_instances,
     until,
 )
+from tests.support.log_batches import make_batch
 from tests.support.wire import RawConnection
 
 ALL = ("default", *INSTANCES)
@@ -269,3 +286,45 @@ def test_no_client_sees_or_makes_the_shared_topics(tenants: InstanceCluster) -> 
             )
             made = ask(tenants, instance, CreateTopicsRequest(topics=[wish]), 5)
             assert made.topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_no_client_reaches_the_shared_topics_by_their_ids(tenants: InstanceCluster) -> None:
+    for instance in ("default", "red"):
+        for key_type in (0, 1):
+            request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["key"])
+            until(
+                f"coordinators of {instance}",
+                lambda name=instance, asked=request: (
+                    not ask(tenants, name, asked, 4).coordinators[0].error_code
+                ),
+            )
+    visible = {topic.name: topic for topic in tenants.topics_of(DEFAULT_INSTANCE) if topic.internal}
+    shared = {topic.name: topic for topic in tenants.topics_of(SYSTEM_INSTANCE)}
+    assert shared.keys() == {"__instance_offsets", "__instance_transactions"}
+    for like, name in zip(sorted(visible), sorted(shared), strict=True):
+        assert shared[name].internal
+        assert shared[name].configs == visible[like].configs
+        assert len(shared[name].partitions) == len(visible[like].partitions)
+    for instance in ALL:
+        for topic in shared.values():
+            assert set(codes_by_id(tenants, instance, topic.topic_id)) == {
+                ErrorCode.UNKNOWN_TOPIC_ID
+            }
+
+
+def codes_by_id(tenants: InstanceCluster, instance: str, topic_id: bytes) -> list[int]:
+    """What an instance's client is told of a topic: Metadata, Fetch, Produce, DeleteTopics."""
+    asked = MetadataRequestMetadataRequestTopic(topic_id=topic_id, name=None)
+    (described,) = ask(tenants, instance, MetadataRequest([asked]), 12).topics
+    part = FetchRequestFetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    wanted = FetchRequestFetchTopic(topic_id=topic_id, partitions=[part])
+    fetch = FetchRequest(max_wait_ms=0, max_bytes=1 << 20, topics=[wanted])
+    (fetched,) = ask(tenants, instance, fetch, 13).responses[0].partitions
+    data = ProduceRequestPartitionProduceData(index=0, records=bytes(make_batch()))
+    topic = ProduceRequestTopicProduceData(topic_id=topic_id, partition_data=[data])
+    produce = ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[topic])
+    (stored,) = ask(tenants, instance, produce, 13).responses[0].partition_responses
+    gone = DeleteTopicsRequestDeleteTopicState(topic_id=topic_id, name=None)
+    delete = DeleteTopicsRequest(topics=[gone], timeout_ms=5_000)
+    (deleted,) = ask(tenants, instance, delete, 6).responses
+    return [one.error_code for one in (described, fetched, stored, deleted)]
