@@ -35,7 +35,7 @@ from highwater.model.ids import InstanceId
 from highwater.model.instances import InstanceListener, InstanceState
 from tests.cluster.runner import HOST, Up
 from tests.conformance.topics import unique_name
-from tests.support.instances import set_instance
+from tests.support.instances import delete_instance, restore_instance, set_instance
 from tests.support.process import free_port_block, wait_until
 from tests.support.wire import ConnectionEnded, RawConnection, only
 
@@ -211,10 +211,10 @@ def test_a_deleted_instance_has_no_ports_until_it_is_restored(doors: Doors) -> N
     port = doors.port(name)
     with RawConnection(HOST, port) as client:
         client.ask(METADATA, 12)
-        doors.change(name, purge_at_ms=1 << 42)
+        delete_instance(doors.up.data_dir, name)
         client.wait_for_close()
     wait_until(lambda: not listens(port), timeout_s=PATIENCE_S, what="the end of its ports")
-    doors.change(name, purge_at_ms=None)
+    restore_instance(doors.up.data_dir, name)
     doors.wait_open(name)
     assert metadata(port) == doors.ports(name)
 

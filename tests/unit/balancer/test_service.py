@@ -297,12 +297,11 @@ async def test_ports_of_instances_are_published_while_it_runs(world):
     try:
         await world.start(controllers=(controller.address,))
         client = ControllerClient(endpoints)
-        await client.set_instance(pb.SetInstanceRequest(instance=state), timeout_s=5)
+        await client.create_instance(pb.CreateInstanceRequest(instance=state), timeout_s=5)
         await until(lambda: world.metric("instance_ports") == 1)  # There is no node.
         world.port = first
         assert await world.served_by() in {"127.0.0.2", "127.0.0.3"}
-        state.purge_at_ms = 1 << 42
-        await client.set_instance(pb.SetInstanceRequest(instance=state), timeout_s=5)
+        await client.delete_instance(pb.DeleteInstanceRequest(instance="tenant"), timeout_s=5)
         await until(lambda: world.metric("instance_ports") == 0)
         with pytest.raises(ConnectionRefusedError):
             await world.served_by()
