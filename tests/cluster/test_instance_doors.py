@@ -52,10 +52,10 @@ class Doors:
     up: Up
     instances: dict[str, InstanceState] = field(default_factory=dict)
 
-    def make(self, **limits: object) -> str:
-        """A new instance with ports of its own; returns its name once it has the first one."""
+    def make(self, *, block: InstanceListener | None = None, **limits: object) -> str:
+        """A new instance with ports of its own; returns its name once these are open."""
         name = unique_name("tenant")
-        made = InstanceState(instance=InstanceId(name), listeners=(self.block(),))
+        made = InstanceState(instance=InstanceId(name), listeners=(block or self.block(),))
         self.set(name, made)
         self.change(name, **limits)
         self.wait_open(name)
