@@ -1,7 +1,9 @@
-"""Puts instances into a running cluster, at its controller."""
+"""Makes, changes, deletes and restores instances at a running controller."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
@@ -13,15 +15,38 @@ from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.model.instances import InstanceState
 
 TIMEOUT_S = 20.0
+_FAR_AWAY_MS = 1 << 42
+
+Call = Callable[[ControllerClient, InstanceState], Awaitable[None]]
+"""One of the functions below."""
 
 
-def set_instance(data_dir: Path, state: InstanceState) -> None:
-    """Makes the instance, or changes it to that; `data_dir` is that of `highwater up`."""
+async def change(client: ControllerClient, state: InstanceState) -> None:
+    """Sets all of it."""
+    response = await client.set_instance(
+        pb.SetInstanceRequest(instance=instance_to_pb(state)), timeout_s=TIMEOUT_S
+    )
+    assert response.error.error_code == 0, response.error.message
+
+
+create = change
+"""An instance that is not there yet is made by setting it."""
+
+
+async def delete(client: ControllerClient, state: InstanceState) -> None:
+    """It can still be restored for long."""
+    await change(client, replace(state, purge_at_ms=_FAR_AWAY_MS))
+
+
+async def restore(client: ControllerClient, state: InstanceState) -> None:
+    """Brings a deleted one back."""
+    await change(client, state)
+
+
+def at(data_dir: Path, call: Call, state: InstanceState) -> None:
+    """Does that at the controller of the cluster that `highwater up` runs on the directory."""
 
     async def work(endpoints: ControllerEndpoints) -> None:
-        response = await ControllerClient(endpoints).set_instance(
-            pb.SetInstanceRequest(instance=instance_to_pb(state)), timeout_s=TIMEOUT_S
-        )
-        assert response.error.error_code == 0, response.error.message
+        await call(ControllerClient(endpoints), state)
 
     converse(DataDir(data_dir).read_controller_address(), work)
