@@ -9,8 +9,10 @@ from highwater.kafka.messages.describe_transactions import DescribeTransactionsR
 from highwater.kafka.messages.list_transactions import ListTransactionsRequest
 from highwater.model.coordinator_topics import coordinator_place
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
-from highwater.partition.transactions.core.image import TopicPartition
+from highwater.partition.transactions.core.image import TopicPartition, TransactionKey
 from highwater.partition.transactions.core.state import TransactionState
+from highwater.partition.transactions.core.values import ProducerIdAndEpoch
+from highwater.partition.transactions.partition_verifier import Question
 from tests.unit.partition.coordinator.memory_log import MemoryLog, MemorySnapshots
 from tests.unit.partition.coordinator.waiting import until
 from tests.unit.partition.transactions.node import GROUP_PARTITION, Node
@@ -127,6 +129,22 @@ async def test_the_shard_depends_on_instance_and_id():
         request = DescribeTransactionsRequest(transactional_ids=["tx"])
         answer = await node.ask(request, 0, instance=instance, partition=-1)
         assert answer.transaction_states[0].error_code == 0, "found without its partition"
+
+
+async def test_this_nodes_partitions_ask_the_shard_of_their_instance():
+    node = await SharedNode(partitions=2).lead(0, 1)
+    instances = [InstanceId(f"i{number}") for number in range(4)]
+    for instance in instances:
+        place = coordinator_place(instance, "tx", 2)
+        me = producer_of(await node.ask(init(), 5, instance=instance, partition=place))
+        told: list = []
+        question = Question(
+            TransactionKey(instance, "tx"), ProducerIdAndEpoch(*me), frozenset({T0}), True
+        )
+        node.coordinator.ask(question, lambda *answer, told=told: told.append(answer))
+        await until(lambda told=told: bool(told))
+        assert told == [(0, {T0: 0})]
+    assert {coordinator_place(instance, "tx", 2) for instance in instances} == {0, 1}
 
 
 async def test_the_default_instance_is_not_served_here():
