@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 
 import pytest
 
+from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.controller.service import ControllerService
 from highwater.embed.combined.broker import CombinedBroker
 from highwater.embed.combined.settings import load_combined
@@ -21,6 +22,7 @@ from highwater.embed.embedded.run import broker_settings
 from highwater.embed.up.options import UpOptions
 from highwater.gateway.service import GatewayService
 from highwater.gateway.sockets.listener import Listener
+from highwater.metadata.controller_client import ControllerClient
 from highwater.model.cluster import TopicState
 from highwater.model.ids import InstanceId
 from highwater.runtime.logging import silent_logger
@@ -102,6 +104,7 @@ class InstanceCluster:
         broker = EmbeddedBroker(broker_settings(options), silent_logger())
         self._stack.push_async_callback(broker.stop)
         await broker.start()
+        await make_instances(broker.controller)
         self._gateway = broker.gateway
 
     async def _start_combined(self) -> None:
@@ -112,6 +115,7 @@ class InstanceCluster:
         self._stack.push_async_callback(controller.stop)
         await controller.start()
         await controller.wait_active(START_S)
+        await make_instances(controller)
         brokers = [self._broker(node, controller.address) for node in range(1, self._nodes + 1)]
         for broker in brokers:
             self._stack.push_async_callback(broker.stop)
@@ -146,6 +150,16 @@ class InstanceCluster:
             },
         }
         return CombinedBroker(load_combined(None, settings), silent_logger())
+
+
+async def make_instances(controller: ControllerService) -> None:
+    """As their operator does, without limits."""
+    endpoints = controller.in_process_endpoints()
+    client = ControllerClient(endpoints)
+    for name in INSTANCES:
+        made = await client.set_instance(pb.SetInstanceRequest(instance={"instance": name}))
+        assert not made.error.error_code, made.error.message
+    await endpoints.close()
 
 
 def until(what: str, holds: Any) -> None:
