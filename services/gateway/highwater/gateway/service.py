@@ -35,9 +35,15 @@ from highwater.gateway.handling.backend import GatewayBackend
 from highwater.gateway.handling.context import HandlerSettings
 from highwater.gateway.login.assembly import make_authorizer, make_gate
 from highwater.gateway.login.gate import LoginGate
-from highwater.gateway.metrics.gateway import PREFIX, GatewayCollector, GatewayReadings
+from highwater.gateway.metrics.gateway import PREFIX, GatewayCollector
+from highwater.gateway.metrics.quotas import QuotaCollector
+from highwater.gateway.metrics.readings import gateway_readings
+from highwater.gateway.quota.client_quotas import ClientQuotas
+from highwater.gateway.quota.core.rates import QuotaRates
+from highwater.gateway.quota.core.windowed_rate import QuotaWindows
+from highwater.gateway.quota.limited_requests import LimitedRequests
 from highwater.gateway.requests.handler_loading import load_all_handlers
-from highwater.gateway.requests.requests import FramePath, Requests
+from highwater.gateway.requests.requests import FetchFramePath, FramePath, Requests
 from highwater.gateway.routing.node_links import MemberLink, NodeLinks, OpenLink
 from highwater.gateway.routing.table import PartitionRoute, RoutingTable
 from highwater.gateway.sockets.addresses import listen_addresses
@@ -129,6 +135,10 @@ class GatewayService:
             new_id=random.randint,
             ended=end_sets,
         )
+        windows = QuotaWindows(
+            count=config.quota_window_num, size_ms=config.quota_window_size_s * 1000
+        )
+        self._quotas = ClientQuotas(QuotaRates(windows, clock.monotonic_ms))
         self._stack = AsyncExitStack()
         self._registering = False
         self._expirer: asyncio.TimerHandle
@@ -255,10 +265,13 @@ class GatewayService:
             produce=produce,
             fetch=fetch,
             backend=backend,
+            quotas=self._quotas,
             meters=self.meters,
             tasks=self._tasks,
             log=self._log,
         )
+        limited = LimitedRequests(requests, fetch, self.turn.clock_ns)
+        self._quotas.handle_by(requests, limited)
         gate = self._make_gate(requests)
         listener = Listener(
             addresses=listen_addresses(config),
@@ -272,6 +285,7 @@ class GatewayService:
             ),
             handler=requests,
             gate=gate,
+            quotas=self._quotas,
             routing=self.routing,
             pool=pool,
             tls_readers=readers,
@@ -280,11 +294,15 @@ class GatewayService:
             idle_s_max=config.idle_s_max,
             frame_s_max=config.frame_s_max,
         )
-        self._registry.register(GatewayCollector(self.meters, self._readings(listener, gate)))
+        readings = gateway_readings(
+            listener, gate, self._budget, self._fetch_sessions, self.held, self.links
+        )
+        self._registry.register(GatewayCollector(self.meters, readings))
+        self._registry.register(QuotaCollector(self._quotas.rates, lambda: listener.held.refused))
         self._registry.register(HopCollector(PREFIX, {"client": self._channels.statistics}))
         return listener
 
-    def _make_paths(self, authorizer: Authorizer) -> tuple[FramePath, FramePath]:
+    def _make_paths(self, authorizer: Authorizer) -> tuple[FramePath, FetchFramePath]:
         """The paths of Produce and Fetch; those that know old formats have threads."""
         produce = ProducePath(authorizer)
         fetch = FetchPath(authorizer, FetchSessions(authorizer, self._fetch_sessions))
@@ -308,76 +326,8 @@ class GatewayService:
             hashing=hashing,
             clock=self._clock,
             log=self._log,
+            logged_in=self._quotas.settle,
         )
-
-    def _readings(self, listener: Listener, gate: LoginGate) -> GatewayReadings:
-        budget = self._budget
-        readings = GatewayReadings()
-        readings.gauge("connections", "Client connections.", lambda: len(listener.connections))
-        readings.counter(
-            "refused_connections",
-            "Connections refused at accept: too many, or without a PROXY header.",
-            lambda: listener.refused,
-        )
-        readings.counter("logins", "Logins of clients.", lambda: gate.logins)
-        readings.counter("failed_logins", "Logins that were refused.", lambda: gate.failed)
-        readings.counter(
-            "late_logins", "Connections closed because no login came in time.", lambda: gate.late
-        )
-        readings.gauge("request_bytes_held", "Bytes of unanswered requests.", lambda: budget.used)
-        readings.gauge(
-            "produce_bytes_held",
-            "Bytes of batches that wait for their partition's leader.",
-            lambda: self.held.nbytes,
-        )
-        readings.gauge(
-            "begun_bytes_held", "Bytes of partly received requests.", lambda: budget.begun
-        )
-        readings.gauge(
-            "reply_bytes_held", "Bytes of replies that wait for clients.", lambda: budget.replies
-        )
-        sessions = self._fetch_sessions
-        readings.gauge(
-            "incremental_fetch_sessions",
-            "Fetch sessions (Kafka: NumIncrementalFetchSessions).",
-            lambda: len(sessions),
-        )
-        readings.gauge(
-            "incremental_fetch_partitions_cached",
-            "Partitions of fetch sessions (Kafka: NumIncrementalFetchPartitionsCached).",
-            lambda: sessions.partitions,
-        )
-        readings.counter(
-            "incremental_fetch_session_evictions",
-            "Fetch sessions that made room for others (Kafka: IncrementalFetchSessionEvictions).",
-            lambda: sessions.evictions,
-        )
-        readings.counter(
-            "begun_requests_given_up",
-            "Connections closed in the middle of a request, to make room for others.",
-            lambda: budget.given_up,
-        )
-        readings.counter(
-            "descriptor_shortages",
-            "Connections closed, and seconds passed, without a free descriptor.",
-            lambda: listener.descriptor_shortages,
-        )
-        readings.gauge(
-            "open_segment_files",
-            "Files of nodes on this host that fetches are answered from.",
-            lambda: self.links.open_segment_files,
-        )
-        readings.counter(
-            "append_groups_sent",
-            "Groups of batches for one partition that went to nodes in other processes.",
-            lambda: self.links.groups_sent,
-        )
-        readings.counter(
-            "fetches_sent",
-            "Fetch requests, or parts of them, that went to nodes in other processes.",
-            lambda: self.links.fetches_sent,
-        )
-        return readings
 
     def _open_link(self, node: NodeState) -> OpenLink:
         link = GrpcNodeLink(
@@ -462,6 +412,8 @@ class GatewayService:
         yield from self._follower.following(image, delta)
         if self._listener is not None and (delta is None or delta.acls):
             self._listener.forget_shapes()
+        if self._listener is not None:
+            yield from self._quotas.following(image.client_quotas, self._listener.connections)
         if self._heartbeats is not None:
             self._heartbeats.nudge()
         self._ports.follow(image)

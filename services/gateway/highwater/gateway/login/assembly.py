@@ -51,8 +51,11 @@ def make_gate(
     hashing: Executor,
     clock: Clock,
     log: Logger,
+    logged_in: Callable[[ClientSession], object],
 ) -> LoginGate:
-    """The gate of all listeners. `image` is as above; `hashing` runs what takes some ms of a processor."""
+    """The gate of all listeners. `image` is as above; `hashing` runs what takes some ms of a processor;
+    for `logged_in` see `LoginGate`.
+    """
 
     def credentials() -> Mapping[ScramKey, ScramCredential]:
         newest = image()
@@ -73,4 +76,5 @@ def make_gate(
         call_later=loop.call_later,
         now_ms=clock.monotonic_ms,
         log=log,
+        logged_in=logged_in,
     )

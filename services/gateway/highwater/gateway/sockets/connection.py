@@ -188,6 +188,13 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
                 self._unmuting.cancel()
             self._unmuting = self._loop.call_at(until, self.unmute)
 
+    def unmute_now(self) -> None:
+        """Calls `unmute` if a call is due later."""
+        if self._loop.time() < self._muted_until and self._unmuting is not None:
+            self._muted_until = 0.0
+            self._unmuting.cancel()
+            self.unmute()
+
     def close(self, reason: str) -> None:
         """Closes at once, as Kafka does after a request that it cannot answer."""
         if not self.closed:
