@@ -20,7 +20,9 @@ from highwater.kafka.message import Message
 from highwater.kafka.registry import ApiCodec, request_codec
 
 THROTTLE_TIME: Final = "throttle_time_ms"
-"""What has no such field is not throttled: SaslHandshake, SaslAuthenticate, WriteTxnMarkers."""
+"""What has no such field is not throttled: SaslHandshake, SaslAuthenticate, WriteTxnMarkers and
+DescribeQuorum.
+"""
 UNSUPPORTED_VERSION_FORMAT: Final = 0
 """The version of the answer to an unknown version of ApiVersions (KIP-511)."""
 
