@@ -18,13 +18,13 @@ from highwater.model.cluster import (
     ClusterImage,
     GatewayListener,
     GatewayState,
-    InstanceState,
     NodeState,
     PartitionState,
     TopicState,
 )
 from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.model.instances import InstanceListener, InstanceState
 from highwater.model.scram import ScramCredential, ScramKey, ScramMechanism
 
 REMOVED = ScramKey(DEFAULT_INSTANCE, "removed", ScramMechanism.SCRAM_SHA_512)
@@ -34,6 +34,7 @@ some_nodes = st.lists(node_ids, max_size=3).map(tuple)
 names = st.text("abcxyz-._09", min_size=1, max_size=8)
 configs = st.dictionaries(names, names, max_size=2)
 limits = st.none() | st.integers(0, 2**62)
+counts = st.none() | st.integers(0, 2**31 - 1)
 
 partitions = st.builds(
     PartitionState,
@@ -85,6 +86,7 @@ gateways = st.builds(
         st.integers(1, 65_535),
     )
     | st.just(()),
+    instance_port_shift=st.integers(0, 1000),
 )
 instances = st.builds(
     InstanceState,
@@ -92,6 +94,23 @@ instances = st.builds(
     produce_bytes_per_second=limits,
     consume_bytes_per_second=limits,
     storage_bytes=limits,
+    listeners=st.lists(
+        st.builds(
+            InstanceListener,
+            listener=names,
+            port=st.integers(1, 65_535),
+            advertised_host=st.just("") | names,
+            advertised_port=st.integers(0, 65_535),
+        ),
+        max_size=2,
+    ).map(tuple),
+    allowed_networks=st.none() | st.lists(names, max_size=2).map(tuple),
+    connections_max=counts,
+    partitions_max=counts,
+    groups_max=counts,
+    message_bytes_max=counts,
+    delete_protection=st.booleans(),
+    purge_at_ms=limits,
 )
 node_gateways = st.dictionaries(node_ids, names, max_size=2)
 node_configs = st.dictionaries(node_ids, configs, max_size=2)

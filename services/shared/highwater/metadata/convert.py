@@ -13,13 +13,13 @@ from highwater.metadata.convert_access import (
     scram_credentials_from_pb,
     scram_credentials_to_pb,
 )
+from highwater.metadata.convert_instances import instance_from_pb, instance_to_pb
 from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.cluster import (
     ClusterDelta,
     ClusterImage,
     GatewayListener,
     GatewayState,
-    InstanceState,
     NodeState,
     PartitionState,
     TopicState,
@@ -118,6 +118,7 @@ def gateway_to_pb(state: GatewayState) -> pb.GatewayState:
             pb.GatewayListener(name=each.name, host=each.host, port=each.port)
             for each in state.listeners
         ],
+        instance_port_shift=state.instance_port_shift,
     )
 
 
@@ -134,27 +135,7 @@ def gateway_from_pb(message: pb.GatewayState) -> GatewayState:
             GatewayListener(name=each.name, host=each.host, port=each.port)
             for each in message.listeners
         ),
-    )
-
-
-def instance_to_pb(state: InstanceState) -> pb.InstanceState:
-    """One instance as protobuf; unlimited is absent."""
-    return pb.InstanceState(
-        instance=state.instance,
-        produce_bytes_per_second=state.produce_bytes_per_second,
-        consume_bytes_per_second=state.consume_bytes_per_second,
-        storage_bytes=state.storage_bytes,
-    )
-
-
-def instance_from_pb(message: pb.InstanceState) -> InstanceState:
-    """One instance from protobuf; absent is unlimited."""
-    produce, consume = message.produce_bytes_per_second, message.consume_bytes_per_second
-    return InstanceState(
-        instance=InstanceId(message.instance),
-        produce_bytes_per_second=produce if message.HasField("produce_bytes_per_second") else None,
-        consume_bytes_per_second=consume if message.HasField("consume_bytes_per_second") else None,
-        storage_bytes=message.storage_bytes if message.HasField("storage_bytes") else None,
+        instance_port_shift=message.instance_port_shift,
     )
 
 

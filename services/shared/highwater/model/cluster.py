@@ -22,6 +22,7 @@ from highwater.model.ids import (
     NodeId,
     TopicId,
 )
+from highwater.model.instances import InstanceListener, InstanceState, node_port
 from highwater.model.listener_names import DEFAULT_LISTENER
 from highwater.model.scram import ScramCredential, ScramKey
 from highwater.model.steps import Steps, finish
@@ -112,29 +113,37 @@ class GatewayState:
     """The partition node in the same process, -1 if there is none."""
     listeners: tuple[GatewayListener, ...] = ()
     """Listeners beside the one that `host` and `port` describe."""
+    instance_port_shift: int = 0
+    """Added to the ports of instances here, because other gateways have these on the same host."""
 
     def port_of(self, node: NodeId) -> int:
         """The gateway's port for broker `node`."""
-        return self.port if self.single_port else self.port + node
+        return node_port(self.port, node, single_port=self.single_port)
 
-    def address_of(self, node: NodeId, listener: str) -> tuple[str, int] | None:
-        """Host and port of broker `node` for clients of a listener; None if it is not there."""
+    def address_of(
+        self, node: NodeId, listener: str, of_instance: InstanceListener | None = None
+    ) -> tuple[str, int] | None:
+        """Host and port of broker `node` for clients of a listener; None if it is not there.
+
+        `of_instance`: what the client's instance has on that listener, unless it is the default one.
+        """
+        found = self._bootstrap_of(listener)
+        if found is None:
+            return None
+        host, bootstrap = found
+        if of_instance is not None:
+            host = of_instance.advertised_host or host
+            bootstrap = of_instance.advertised_port or of_instance.port
+            bootstrap += self.instance_port_shift
+        return host, node_port(bootstrap, node, single_port=self.single_port)
+
+    def _bootstrap_of(self, listener: str) -> tuple[str, int] | None:
         if listener == DEFAULT_LISTENER:
-            return self.host, self.port_of(node)
+            return self.host, self.port
         for each in self.listeners:
             if each.name == listener:
-                return each.host, each.port if self.single_port else each.port + node
+                return each.host, each.port
         return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstanceState:
-    """A tenant's limits; None is unlimited. Rates in bytes per second."""
-
-    instance: InstanceId
-    produce_bytes_per_second: int | None = None
-    consume_bytes_per_second: int | None = None
-    storage_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

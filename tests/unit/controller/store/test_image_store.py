@@ -15,11 +15,11 @@ from highwater.model.cluster import (
     ClusterDelta,
     ClusterImage,
     GatewayState,
-    InstanceState,
     TopicState,
 )
 from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import GatewayId, InstanceId, NodeId
+from highwater.model.instances import InstanceState
 from highwater.model.scram import ScramCredential, ScramKey, ScramMechanism
 from highwater.model.steps import finish
 from tests.support.acls import acl

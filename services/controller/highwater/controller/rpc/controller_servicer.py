@@ -34,11 +34,11 @@ from highwater.controller.store.port import StoreWentBackError
 from highwater.kafka.error_codes import ErrorCode
 from highwater.metadata.convert import (
     gateway_from_pb,
-    instance_from_pb,
     partition_to_pb,
     topic_to_pb,
 )
 from highwater.metadata.convert_access import acl_from_pb
+from highwater.metadata.convert_instances import instance_from_pb
 from highwater.model.cluster import TopicState
 from highwater.model.errors import InvalidRequestError
 from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, GatewayId, InstanceId, NodeId, TopicId

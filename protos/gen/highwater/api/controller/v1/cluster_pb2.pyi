@@ -103,7 +103,7 @@ class GatewayListener(_message.Message):
     def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
 
 class GatewayState(_message.Message):
-    __slots__ = ("gateway_id", "host", "port", "single_port", "rack", "node_id", "listeners")
+    __slots__ = ("gateway_id", "host", "port", "single_port", "rack", "node_id", "listeners", "instance_port_shift")
     GATEWAY_ID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     PORT_FIELD_NUMBER: _ClassVar[int]
@@ -111,6 +111,7 @@ class GatewayState(_message.Message):
     RACK_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     LISTENERS_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_PORT_SHIFT_FIELD_NUMBER: _ClassVar[int]
     gateway_id: str
     host: str
     port: int
@@ -118,19 +119,54 @@ class GatewayState(_message.Message):
     rack: str
     node_id: int
     listeners: _containers.RepeatedCompositeFieldContainer[GatewayListener]
-    def __init__(self, gateway_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., single_port: _Optional[bool] = ..., rack: _Optional[str] = ..., node_id: _Optional[int] = ..., listeners: _Optional[_Iterable[_Union[GatewayListener, _Mapping]]] = ...) -> None: ...
+    instance_port_shift: int
+    def __init__(self, gateway_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., single_port: _Optional[bool] = ..., rack: _Optional[str] = ..., node_id: _Optional[int] = ..., listeners: _Optional[_Iterable[_Union[GatewayListener, _Mapping]]] = ..., instance_port_shift: _Optional[int] = ...) -> None: ...
+
+class InstanceListener(_message.Message):
+    __slots__ = ("listener", "port", "advertised_host", "advertised_port")
+    LISTENER_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    ADVERTISED_HOST_FIELD_NUMBER: _ClassVar[int]
+    ADVERTISED_PORT_FIELD_NUMBER: _ClassVar[int]
+    listener: str
+    port: int
+    advertised_host: str
+    advertised_port: int
+    def __init__(self, listener: _Optional[str] = ..., port: _Optional[int] = ..., advertised_host: _Optional[str] = ..., advertised_port: _Optional[int] = ...) -> None: ...
+
+class Networks(_message.Message):
+    __slots__ = ("cidr",)
+    CIDR_FIELD_NUMBER: _ClassVar[int]
+    cidr: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, cidr: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class InstanceState(_message.Message):
-    __slots__ = ("instance", "produce_bytes_per_second", "consume_bytes_per_second", "storage_bytes")
+    __slots__ = ("instance", "produce_bytes_per_second", "consume_bytes_per_second", "storage_bytes", "listeners", "allowed_networks", "connections_max", "partitions_max", "groups_max", "message_bytes_max", "delete_protection", "purge_at_ms")
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     PRODUCE_BYTES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
     CONSUME_BYTES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
     STORAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LISTENERS_FIELD_NUMBER: _ClassVar[int]
+    ALLOWED_NETWORKS_FIELD_NUMBER: _ClassVar[int]
+    CONNECTIONS_MAX_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_MAX_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_MAX_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    DELETE_PROTECTION_FIELD_NUMBER: _ClassVar[int]
+    PURGE_AT_MS_FIELD_NUMBER: _ClassVar[int]
     instance: str
     produce_bytes_per_second: int
     consume_bytes_per_second: int
     storage_bytes: int
-    def __init__(self, instance: _Optional[str] = ..., produce_bytes_per_second: _Optional[int] = ..., consume_bytes_per_second: _Optional[int] = ..., storage_bytes: _Optional[int] = ...) -> None: ...
+    listeners: _containers.RepeatedCompositeFieldContainer[InstanceListener]
+    allowed_networks: Networks
+    connections_max: int
+    partitions_max: int
+    groups_max: int
+    message_bytes_max: int
+    delete_protection: bool
+    purge_at_ms: int
+    def __init__(self, instance: _Optional[str] = ..., produce_bytes_per_second: _Optional[int] = ..., consume_bytes_per_second: _Optional[int] = ..., storage_bytes: _Optional[int] = ..., listeners: _Optional[_Iterable[_Union[InstanceListener, _Mapping]]] = ..., allowed_networks: _Optional[_Union[Networks, _Mapping]] = ..., connections_max: _Optional[int] = ..., partitions_max: _Optional[int] = ..., groups_max: _Optional[int] = ..., message_bytes_max: _Optional[int] = ..., delete_protection: _Optional[bool] = ..., purge_at_ms: _Optional[int] = ...) -> None: ...
 
 class QuotaEntityPart(_message.Message):
     __slots__ = ("type", "name")
