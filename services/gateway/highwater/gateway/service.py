@@ -241,21 +241,7 @@ class GatewayService:
             links=self.links,
             controller=self.controller,
             watch=self.watch,
-            settings=HandlerSettings(
-                auto_create_topics=config.auto_create_topics,
-                partitions_default=config.default_partitions,
-                replication_factor_default=config.default_replication_factor,
-                group_metadata_partitions=config.group_metadata_partitions,
-                group_metadata_replication_factor=config.group_metadata_replication_factor,
-                transaction_state_partitions=config.transaction_state_partitions,
-                transaction_state_replication_factor=config.transaction_state_replication_factor,
-                transaction_state_min_isr=config.transaction_state_min_isr,
-                transaction_state_segment_bytes=config.transaction_state_segment_bytes,
-                request_bytes_max=config.request_bytes_max,
-                idle_ms_max=int(config.idle_s_max * 1000),
-                old_message_formats=config.old_message_formats,
-                has_acls=config.authorizer == "acl",
-            ),
+            settings=_handler_settings(config),
             authorizer=make_authorizer(config, lambda: self.routing.image),
             clock=self._clock,
             log=self._log,
@@ -442,3 +428,21 @@ class GatewayService:
         error = None if watch.cancelled() else watch.exception()
         if error is not None and not self.failed.done():
             self.failed.set_exception(error)
+
+
+def _handler_settings(config: GatewayConfig) -> HandlerSettings:
+    return HandlerSettings(
+        auto_create_topics=config.auto_create_topics,
+        partitions_default=config.default_partitions,
+        replication_factor_default=config.default_replication_factor,
+        group_metadata_partitions=config.group_metadata_partitions,
+        group_metadata_replication_factor=config.group_metadata_replication_factor,
+        transaction_state_partitions=config.transaction_state_partitions,
+        transaction_state_replication_factor=config.transaction_state_replication_factor,
+        transaction_state_min_isr=config.transaction_state_min_isr,
+        transaction_state_segment_bytes=config.transaction_state_segment_bytes,
+        request_bytes_max=config.request_bytes_max,
+        idle_ms_max=int(config.idle_s_max * 1000),
+        old_message_formats=config.old_message_formats,
+        has_acls=config.authorizer == "acl",
+    )

@@ -39,7 +39,7 @@ class QuotaCollector(Collector):
         )
         seconds = CounterMetricFamily(
             f"{PREFIX}_throttle_seconds",
-            "Sum of these delays (Kafka: throttle-time).",
+            "Seconds for which client quotas have throttled clients (Kafka: throttle-time).",
             labels=["quota"],
         )
         for kind in KINDS:

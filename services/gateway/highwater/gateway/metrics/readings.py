@@ -45,41 +45,13 @@ def gateway_readings(
     readings.counter(
         "late_logins", "Connections closed because no login came in time.", lambda: gate.late
     )
-    readings.gauge("request_bytes_held", "Bytes of unanswered requests.", lambda: budget.used)
-    readings.gauge(
-        "produce_bytes_held",
-        "Bytes of batches that wait for their partition's leader.",
-        lambda: held.nbytes,
-    )
-    readings.gauge("begun_bytes_held", "Bytes of partly received requests.", lambda: budget.begun)
-    readings.gauge(
-        "reply_bytes_held", "Bytes of replies that wait for clients.", lambda: budget.replies
-    )
-    readings.gauge(
-        "incremental_fetch_sessions",
-        "Fetch sessions (Kafka: NumIncrementalFetchSessions).",
-        lambda: len(sessions),
-    )
-    readings.gauge(
-        "incremental_fetch_partitions_cached",
-        "Partitions of fetch sessions (Kafka: NumIncrementalFetchPartitionsCached).",
-        lambda: sessions.partitions,
-    )
-    readings.counter(
-        "incremental_fetch_session_evictions",
-        "Fetch sessions that made room for others (Kafka: IncrementalFetchSessionEvictions).",
-        lambda: sessions.evictions,
-    )
-    readings.counter(
-        "begun_requests_given_up",
-        "Connections closed in the middle of a request, to make room for others.",
-        lambda: budget.given_up,
-    )
     readings.counter(
         "descriptor_shortages",
         "Connections closed, and seconds passed, without a free descriptor.",
         lambda: listener.descriptor_shortages,
     )
+    _add_memory(readings, budget, held)
+    _add_fetch_sessions(readings, sessions)
     readings.gauge(
         "open_segment_files",
         "Files of nodes on this host that fetches are answered from.",
@@ -96,3 +68,39 @@ def gateway_readings(
         lambda: links.fetches_sent,
     )
     return readings
+
+
+def _add_memory(readings: GatewayReadings, budget: MemoryBudget, held: HeldProduce) -> None:
+    readings.gauge("request_bytes_held", "Bytes of unanswered requests.", lambda: budget.used)
+    readings.gauge(
+        "produce_bytes_held",
+        "Bytes of batches that wait for their partition's leader.",
+        lambda: held.nbytes,
+    )
+    readings.gauge("begun_bytes_held", "Bytes of partly received requests.", lambda: budget.begun)
+    readings.gauge(
+        "reply_bytes_held", "Bytes of replies that wait for clients.", lambda: budget.replies
+    )
+    readings.counter(
+        "begun_requests_given_up",
+        "Connections closed in the middle of a request, to make room for others.",
+        lambda: budget.given_up,
+    )
+
+
+def _add_fetch_sessions(readings: GatewayReadings, sessions: FetchSessionCache[NodeLink]) -> None:
+    readings.gauge(
+        "incremental_fetch_sessions",
+        "Fetch sessions (Kafka: NumIncrementalFetchSessions).",
+        lambda: len(sessions),
+    )
+    readings.gauge(
+        "incremental_fetch_partitions_cached",
+        "Partitions of fetch sessions (Kafka: NumIncrementalFetchPartitionsCached).",
+        lambda: sessions.partitions,
+    )
+    readings.counter(
+        "incremental_fetch_session_evictions",
+        "Fetch sessions that made room for others (Kafka: IncrementalFetchSessionEvictions).",
+        lambda: sessions.evictions,
+    )
