@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Final, cast
 
+from highwater.gateway.core import reading
 from highwater.gateway.core.reply import Part
 from highwater.gateway.core.session import Session
 from highwater.gateway.core.session_ports import RequestHandler
@@ -202,6 +203,11 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
             self.closed = True
             assert self._transport is not None
             self._transport.abort()
+
+    @property
+    def muted(self) -> bool:
+        """True while the client is throttled."""
+        return bool(self.paused & reading.MUTED)
 
     @property
     def bytes_sent(self) -> int:

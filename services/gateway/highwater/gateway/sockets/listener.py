@@ -323,7 +323,8 @@ class Listener:
                 continue
             sent = connection.bytes_sent
             # A client that does not take its waiting replies is as idle as one that sends nothing.
-            moves = connection.outstanding > 0 or sent != connection.sent_seen
+            # One that is throttled may send nothing.
+            moves = connection.outstanding > 0 or sent != connection.sent_seen or connection.muted
             connection.sent_seen = sent
             connection.idle_sweeps = 0 if moves else connection.idle_sweeps + 1
             # Also with requests in flight, or a long fetch would keep a frame's memory.
