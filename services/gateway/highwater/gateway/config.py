@@ -318,6 +318,15 @@ class GatewayConfig(ServiceSettings):
     frame_s_max: float = Field(
         default=30, gt=0, description="seconds that a request may take to arrive in full"
     )
+    quota_window_num: int = Field(
+        default=11,
+        ge=2,
+        le=1000,
+        description="quota.window.num: how many windows the rates of client quotas are measured over",
+    )
+    quota_window_size_s: int = Field(
+        default=1, ge=1, le=3600, description="quota.window.size.seconds"
+    )
     old_message_formats: bool = Field(
         default=False,
         description="serve clients from before Kafka 0.11: Produce 0-2, Fetch 0-3 and ListOffsets 0, with "

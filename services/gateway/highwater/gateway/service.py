@@ -39,9 +39,14 @@ from highwater.gateway.login.gate import LoginGate
 from highwater.gateway.login.topic_networks import TopicNetworks
 from highwater.gateway.metrics.gateway import PREFIX, GatewayCollector
 from highwater.gateway.metrics.instances import InstanceCollector
+from highwater.gateway.metrics.quotas import QuotaCollector
 from highwater.gateway.metrics.readings import gateway_readings
+from highwater.gateway.quota.client_quotas import ClientQuotas
+from highwater.gateway.quota.core.rates import QuotaRates
+from highwater.gateway.quota.core.windowed_rate import QuotaWindows
+from highwater.gateway.quota.limited_requests import LimitedRequests
 from highwater.gateway.requests.handler_loading import load_all_handlers
-from highwater.gateway.requests.requests import FramePath, Requests
+from highwater.gateway.requests.requests import FetchFramePath, FramePath, Requests
 from highwater.gateway.routing.node_links import MemberLink, NodeLinks, OpenLink
 from highwater.gateway.routing.table import PartitionRoute, RoutingTable
 from highwater.gateway.sockets.addresses import listen_addresses
@@ -136,6 +141,10 @@ class GatewayService:
             new_id=random.randint,
             ended=end_sets,
         )
+        windows = QuotaWindows(
+            count=config.quota_window_num, size_ms=config.quota_window_size_s * 1000
+        )
+        self._quotas = ClientQuotas(QuotaRates(windows, clock.monotonic_ms))
         self._stack = AsyncExitStack()
         self._registering = False
         self._expirer: asyncio.TimerHandle
@@ -241,21 +250,7 @@ class GatewayService:
             links=self.links,
             controller=self.controller,
             watch=self.watch,
-            settings=HandlerSettings(
-                auto_create_topics=config.auto_create_topics,
-                partitions_default=config.default_partitions,
-                replication_factor_default=config.default_replication_factor,
-                group_metadata_partitions=config.group_metadata_partitions,
-                group_metadata_replication_factor=config.group_metadata_replication_factor,
-                transaction_state_partitions=config.transaction_state_partitions,
-                transaction_state_replication_factor=config.transaction_state_replication_factor,
-                transaction_state_min_isr=config.transaction_state_min_isr,
-                transaction_state_segment_bytes=config.transaction_state_segment_bytes,
-                request_bytes_max=config.request_bytes_max,
-                idle_ms_max=int(config.idle_s_max * 1000),
-                old_message_formats=config.old_message_formats,
-                has_acls=config.authorizer == "acl",
-            ),
+            settings=_handler_settings(config),
             authorizer=make_authorizer(config, lambda: self.routing.image, self._topic_networks),
             clock=self._clock,
             log=self._log,
@@ -265,10 +260,13 @@ class GatewayService:
             produce=produce,
             fetch=fetch,
             backend=backend,
+            quotas=self._quotas,
             meters=self.meters,
             tasks=self._tasks,
             log=self._log,
         )
+        limited = LimitedRequests(requests, fetch, self.turn.clock_ns)
+        self._quotas.handle_by(requests, limited)
         gate = self._make_gate(requests)
         listener = Listener(
             addresses=listen_addresses(config),
@@ -282,6 +280,7 @@ class GatewayService:
             ),
             handler=requests,
             gate=gate,
+            quotas=self._quotas,
             routing=self.routing,
             pool=pool,
             tls_readers=readers,
@@ -299,9 +298,10 @@ class GatewayService:
         )
         self._registry.register(GatewayCollector(self.meters, readings))
         self._registry.register(InstanceCollector(listener.doors, self._missing_ports))
+        self._registry.register(QuotaCollector(self._quotas.rates, lambda: listener.held.refused))
         self._registry.register(HopCollector(PREFIX, {"client": self._channels.statistics}))
 
-    def _make_paths(self, authorizer: Authorizer) -> tuple[FramePath, FramePath]:
+    def _make_paths(self, authorizer: Authorizer) -> tuple[FramePath, FetchFramePath]:
         """The paths of Produce and Fetch; those that know old formats have threads."""
         produce = ProducePath(authorizer)
         fetch = FetchPath(authorizer, FetchSessions(authorizer, self._fetch_sessions))
@@ -328,6 +328,7 @@ class GatewayService:
             reading=reading,
             clock=self._clock,
             log=self._log,
+            logged_in=self._quotas.settle,
         )
 
     def _open_link(self, node: NodeState) -> OpenLink:
@@ -419,6 +420,8 @@ class GatewayService:
         yield from self._follower.following(image, delta)
         if self._listener is not None and (delta is None or delta.acls):
             self._listener.forget_shapes()
+        if self._listener is not None:
+            yield from self._quotas.following(image.client_quotas, self._listener.connections)
         if self._heartbeats is not None:
             self._heartbeats.nudge()
         self._ports.follow(image)
@@ -453,3 +456,21 @@ class GatewayService:
         error = None if watch.cancelled() else watch.exception()
         if error is not None and not self.failed.done():
             self.failed.set_exception(error)
+
+
+def _handler_settings(config: GatewayConfig) -> HandlerSettings:
+    return HandlerSettings(
+        auto_create_topics=config.auto_create_topics,
+        partitions_default=config.default_partitions,
+        replication_factor_default=config.default_replication_factor,
+        group_metadata_partitions=config.group_metadata_partitions,
+        group_metadata_replication_factor=config.group_metadata_replication_factor,
+        transaction_state_partitions=config.transaction_state_partitions,
+        transaction_state_replication_factor=config.transaction_state_replication_factor,
+        transaction_state_min_isr=config.transaction_state_min_isr,
+        transaction_state_segment_bytes=config.transaction_state_segment_bytes,
+        request_bytes_max=config.request_bytes_max,
+        idle_ms_max=int(config.idle_s_max * 1000),
+        old_message_formats=config.old_message_formats,
+        has_acls=config.authorizer == "acl",
+    )

@@ -11,6 +11,7 @@ from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.gateway.core.meters import RequestMeters
 from highwater.gateway.handling.context import HandlerSettings, RequestContext
 from highwater.gateway.handling.shared_state import SharedState
+from highwater.gateway.quota.core.request_quota import NO_QUOTA, RequestQuota
 from highwater.gateway.requests.dispatch import dispatch
 from highwater.gateway.routing.client import ClientInfo, Peer
 from highwater.gateway.routing.near_nodes import NearNodes
@@ -491,6 +492,7 @@ class Client:
         self.info = ClientInfo(peer, InstanceTopics(NearNodes()), told_revision)
         self.cleanups: list[Callable[[], None]] = []
         self.meters = RequestMeters()
+        self.quota: RequestQuota = NO_QUOTA
 
     def context(self, api_key: int, version: int) -> RequestContext:
         return RequestContext(
@@ -500,6 +502,7 @@ class Client:
             api_version=version,
             client_id="test-client",
             on_disconnect=self.cleanups.append,
+            quota=self.quota,
         )
 
     def disconnect(self) -> None:

@@ -19,6 +19,7 @@ from highwater.model.ids import (
     InstanceId,
 )
 from tests.unit.gateway.handlers.fakes import OTHER, Client, FakeBackend, group_topic, image_of
+from tests.unit.gateway.quota.fake_quota import Owing
 
 
 def context_of(backend):
@@ -161,3 +162,13 @@ async def test_the_topic_of_transaction_states_has_kafkas_configs():
     }
     [wish] = backend.controller.requests[0].topics
     assert (wish.name, wish.internal, wish.replication_factor) == ("__transaction_state", True, 3)
+
+
+async def test_topics_made_for_a_client_count_but_those_of_coordinators():
+    backend = FakeBackend(partitions_default=6)
+    client = Client(backend)
+    client.quota = owing = Owing()
+    context = client.context(3, 9)
+    wishes = [auto_topic(context, name) for name in ("clicks", "__consumer_offsets")]
+    assert await create_topics(context, wishes) == dict.fromkeys((w.name for w in wishes), 0)
+    assert owing.asked == [(6, False)]

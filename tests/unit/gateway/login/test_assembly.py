@@ -52,6 +52,7 @@ def test_acls_are_those_of_the_newest_image():
 
 async def test_limits_of_logins():
     config = GatewayConfig(login_s_max=7, login_failure_delay_s=0.5, login_lifetime_s=60)
+    logged_in = []
     with ThreadPoolExecutor(1) as hashing:
         gate = make_gate(
             config,
@@ -62,7 +63,10 @@ async def test_limits_of_logins():
             reading=hashing,
             clock=SystemClock(),
             log=silent_logger(),
+            logged_in=logged_in.append,
         )
+    gate.logged_in("a session")
+    assert logged_in == ["a session"]
     limits = gate.limits
     assert (limits.login_s, limits.failure_delay_s, limits.lifetime_s) == (7, 0.5, 60)
 

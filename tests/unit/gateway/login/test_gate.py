@@ -52,6 +52,7 @@ class Connections:
         self.now_s = 0.0
         self.timers = []
         self.slept = []
+        self.settled = []
         self.log = Log()
         self.world = World(frame_bytes_max=FRAME)
         self.known = {ScramKey(DEFAULT_INSTANCE, "user", SHA_256): credential()}
@@ -72,6 +73,7 @@ class Connections:
             now_ms=lambda: int(self.now_s * 1000),
             log=self.log,
             sleep=self.sleep,
+            logged_in=self.logged_in,
         )
         self.gate.admit(self.session, offered)
         self.login = self.session.client.login
@@ -91,6 +93,9 @@ class Connections:
     async def log_in_by_token(self):
         assert self.login.handshake("OAUTHBEARER") == ErrorCode.NONE
         assert (await self.login.take(b"token")).user == "user"
+
+    def logged_in(self, session):
+        self.settled.append((session.client.requester.principal.name, session.handler))
 
     async def on_thread(self, check):
         return check()
@@ -137,6 +142,7 @@ async def test_after_a_login_all_requests_pass_and_the_client_has_a_name(c):
     step = await c.log_in()
     assert step.user == "user"
     assert c.session.client.requester.principal == Principal("User", "user")
+    assert c.settled == [("user", c.peer.handler)], "told with its user and its usual handler"
     assert c.serves(PRODUCE)
     assert c.serves(METADATA)
     assert (c.gate.logins, c.gate.failed) == (1, 0)

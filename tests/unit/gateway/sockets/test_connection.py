@@ -158,6 +158,24 @@ async def test_muting_pauses_and_comes_to_an_end():
     await lost(connections)
 
 
+async def test_a_throttle_time_can_end_early():
+    handler = FetchHandler()
+    made, theirs, connections = await connect(handler)
+    made.mute(60_000)
+    made.unmute_now()
+    assert made.reading
+    made.mute(50)
+    assert not made.reading, "a later time counts again"
+    await asyncio.sleep(0.1)
+    assert made.reading
+    made.pause(MUTED)
+    made.unmute_now()
+    assert not made.reading, "no throttle time was running"
+    made.close("the test ends")
+    theirs.close()
+    await lost(connections)
+
+
 async def test_the_address_of_the_socket_is_the_client_s():
     made, theirs, connections = await connect(FetchHandler())
     address = theirs.getsockname()

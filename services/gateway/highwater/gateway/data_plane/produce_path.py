@@ -110,6 +110,9 @@ class SinglePartitionReply(ProduceReply):
         """Packs the reply."""
         shape = self.shape
         session = self.session
+        throttle_ms = group.throttle_ms
+        if session.quota is not None:
+            throttle_ms = session.quota.produced(self.request_bytes, throttle_ms)
         if failure is not None:
             failure = told(shape.version, failure, shape.topic)
             session.shared.meters.produce.failed(failure.error_code)
@@ -117,8 +120,8 @@ class SinglePartitionReply(ProduceReply):
             session.complete_unanswered(self)
             if failure is not None and not session.closed:
                 session.wire.close(f"a batch with acks=0 failed: {failure}")
-            elif group.throttle_ms:
-                session.mute(group.throttle_ms)
+            elif throttle_ms:
+                session.mute(throttle_ms)
             return
         version = shape.version
         if failure is None:
@@ -132,7 +135,7 @@ class SinglePartitionReply(ProduceReply):
                 base_offset,
                 group.log_append_time_ms,
                 group.log_start_offset,
-                group.throttle_ms,
+                throttle_ms,
             )
         else:
             entrance = session.client.peer.entrance
@@ -141,12 +144,12 @@ class SinglePartitionReply(ProduceReply):
                 version,
                 self.correlation_id,
                 [(shape.topic.key, [failed_partition(self.partition, failure, current)])],
-                group.throttle_ms,
+                throttle_ms,
                 [] if current is None else [current],
             )
         session.complete(self, answer)
-        if group.throttle_ms:
-            session.mute(group.throttle_ms)
+        if throttle_ms:
+            session.mute(throttle_ms)
 
     def _waited_for(self) -> bool:
         return self.shape.acks != 0 and self.parts is None
@@ -229,6 +232,9 @@ class ManyPartitionsReply(ProduceReply):
 
     def finish(self) -> None:
         """Completes the reply with all results."""
+        quota = self.session.quota
+        if quota is not None:
+            self._throttle_ms = quota.produced(self.request_bytes, self._throttle_ms)
         if self._acks == 0:
             self.session.complete_unanswered(self)
             failed = any(result.error_code for _, result in self._results)

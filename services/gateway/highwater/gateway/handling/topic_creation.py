@@ -115,6 +115,9 @@ async def _create(
 ) -> dict[str, int]:
     """Makes one call to the controller, and answers all requests that wait for its topics."""
     creations = context.backend.shared.creations
+    for wish in wishes:
+        if not wish.internal:
+            context.quota.may_change(wish.partitions, strict=False)
     loop = asyncio.get_running_loop()
     outcomes = {wish.name: loop.create_future() for wish in wishes}
     creations.update({(instance, name): outcome for name, outcome in outcomes.items()})

@@ -60,9 +60,10 @@ def make_gate(
     reading: Executor,
     clock: Clock,
     log: Logger,
+    logged_in: Callable[[ClientSession], object],
 ) -> LoginGate:
     """The gate of all listeners. `image` is as above; `hashing` runs what takes some ms of a processor,
-    `reading` what waits for another machine.
+    `reading` what waits for another machine; for `logged_in` see `LoginGate`.
     """
     on_thread = partial(loop.run_in_executor, hashing)
 
@@ -88,6 +89,7 @@ def make_gate(
         call_later=loop.call_later,
         now_ms=clock.monotonic_ms,
         log=log,
+        logged_in=logged_in,
     )
 
 

@@ -70,12 +70,17 @@ class LoginGate:
         now_ms: Callable[[], int],
         log: Logger,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        logged_in: Callable[[ClientSession], object] = lambda _session: None,
     ) -> None:
-        """`requests` handles those of clients that have logged in, and the SASL requests themselves."""
+        """`requests` handles those of clients that have logged in, and the SASL requests themselves.
+
+        `logged_in` is called once a session has its user and its usual handler.
+        """
         self.requests = requests
         self.limits = limits
         self.call_later = call_later
         self.sleep = sleep
+        self.logged_in = logged_in
         self.log = log
         self.log_limit = LogLimit(now_ms)
         self.logins = 0
@@ -188,6 +193,7 @@ class ConnectionLogin:
         client.requester = client.requester._replace(principal=Principal(USER, user))
         session.handler = gate.requests
         session.frame_bytes_max = session.shared.frame_bytes_max
+        gate.logged_in(session)
         gate.logins += 1
         self._timer.cancel()
         limits = (int(gate.limits.lifetime_s * 1000) or None, good_ms)

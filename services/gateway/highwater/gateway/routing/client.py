@@ -37,6 +37,7 @@ class ClientInfo:
     """A session's peer; `topics` are those of its instance, kept current."""
 
     __slots__ = (
+        "client_id",
         "fetch_session",
         "instance",
         "login",
@@ -49,6 +50,8 @@ class ClientInfo:
     def __init__(self, peer: Peer, topics: InstanceTopics, told_revision: int = -1) -> None:
         self.peer = peer
         self.requester = Requester(ANONYMOUS, peer.instance, peer.host)
+        self.client_id = ""
+        """That of the last request that was neither Produce nor Fetch; its quotas apply."""
         self.login: LoginPort | None = None
         """None on a listener without logins."""
         self.told_revision = told_revision

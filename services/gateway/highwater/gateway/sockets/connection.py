@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Final, Protocol, cast
 
+from highwater.gateway.core import reading
 from highwater.gateway.core.reply import Part
 from highwater.gateway.core.session import Session
 from highwater.gateway.core.session_ports import RequestHandler
@@ -207,6 +208,13 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
                 self._unmuting.cancel()
             self._unmuting = self._loop.call_at(until, self.unmute)
 
+    def unmute_now(self) -> None:
+        """Calls `unmute` if a call is due later."""
+        if self._loop.time() < self._muted_until and self._unmuting is not None:
+            self._muted_until = 0.0
+            self._unmuting.cancel()
+            self.unmute()
+
     def close(self, reason: str) -> None:
         """Closes at once, as Kafka does after a request that it cannot answer."""
         if not self.closed:
@@ -214,6 +222,11 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
             self.closed = True
             assert self._transport is not None
             self._transport.abort()
+
+    @property
+    def muted(self) -> bool:
+        """True while the client is throttled."""
+        return bool(self.paused & reading.MUTED)
 
     @property
     def bytes_sent(self) -> int:

@@ -12,10 +12,12 @@ from highwater.gateway.core.session_ports import RequestHandler
 from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.login.gate import LoginGate
 from highwater.gateway.login.principal_rules import PrincipalRules, distinguished_name
+from highwater.gateway.quota.client_quotas import ClientQuotas
 from highwater.gateway.routing.client import ClientInfo, ClientSession, Peer
 from highwater.gateway.routing.table import RoutingTable
 from highwater.gateway.sockets.connection import SHORTAGES, Connection
 from highwater.gateway.sockets.doors import Doors
+from highwater.gateway.sockets.held_connections import HeldConnections
 from highwater.gateway.sockets.outbox import SenderPool
 from highwater.gateway.sockets.preface import Preface
 from highwater.gateway.sockets.tls import HANDSHAKE_S, SHUTDOWN_S, TlsContext
@@ -71,6 +73,7 @@ class Listener:
         shared: SharedInput,
         handler: RequestHandler[ClientSession],
         gate: LoginGate,
+        quotas: ClientQuotas,
         routing: RoutingTable,
         pool: SenderPool,
         tls_readers: Executor,
@@ -88,6 +91,7 @@ class Listener:
         self._shared = shared
         self._handler = handler
         self._gate = gate
+        self._quotas = quotas
         self._routing = routing
         self._pool = pool
         self._tls_readers = tls_readers
@@ -110,6 +114,7 @@ class Listener:
         """Connections closed, and sweeps passed, while no descriptor was free."""
         self._shortage_told = 0
         """Sweeps until the next log line about it."""
+        self.held = HeldConnections(lambda s, end: asyncio.get_running_loop().call_later(s, end))
         self._sweeper: asyncio.TimerHandle | None = None
         self._scarce_sweeps = 0
 
@@ -236,10 +241,15 @@ class Listener:
 
         def made(connection: Connection, transport: asyncio.BaseTransport) -> None:
             self._handshakes.pop(connection, None)
+            hold_ms = self._quotas.connections.hold_ms(instance, connection.client.peer.host)
+            if hold_ms:
+                self.held.hold(connection, hold_ms)
+                return
             if address.sasl_mechanisms:
                 self._gate.admit(connection, address.sasl_mechanisms)
             elif address.tls is not None:
                 self._name(connection, transport, address.principal_rules)
+            self._quotas.settle(connection)
 
         def connect(client: ProxiedClient | None) -> Connection | None:
             if self._is_full:
@@ -344,7 +354,8 @@ class Listener:
                 continue
             sent = connection.bytes_sent
             # A client that does not take its waiting replies is as idle as one that sends nothing.
-            moves = connection.outstanding > 0 or sent != connection.sent_seen
+            # One that is throttled may send nothing.
+            moves = connection.outstanding > 0 or sent != connection.sent_seen or connection.muted
             connection.sent_seen = sent
             connection.idle_sweeps = 0 if moves else connection.idle_sweeps + 1
             # Also with requests in flight, or a long fetch would keep a frame's memory.
