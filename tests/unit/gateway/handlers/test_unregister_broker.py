@@ -18,12 +18,12 @@ async def test_the_node_is_gone_once_it_is_answered():
     assert sorted(backend.image.nodes) == [1, 2]
 
 
-async def test_the_controller_learns_who_asks():
+async def test_brokers_are_not_an_instances():
     backend = FakeBackend()
     shop = InstanceId("shop")
-    await Client(backend, instance=shop).call(UnregisterBrokerRequest(3), 0)
-    [asked] = backend.controller.requests
-    assert asked.instance == shop
+    response = await Client(backend, instance=shop).call(UnregisterBrokerRequest(3), 0)
+    assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert backend.controller.requests == []
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ Behaviour
 - The end of a decommission, as `highwater node remove`: the node is not known any more.
 - An id that is not registered is BROKER_ID_NOT_REGISTERED. A node that is alive, or still has
   replicas, is INVALID_REQUEST with a message that says so.
-- Clients of another instance than the default one get CLUSTER_AUTHORIZATION_FAILED.
 - Needs ALTER on the cluster; otherwise CLUSTER_AUTHORIZATION_FAILED.
 
 Deviations
