@@ -20,7 +20,7 @@ from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.watch import ClusterWatch
 from highwater.model.cluster import ClusterDelta, ClusterImage
 from highwater.model.errors import HighwaterError
-from highwater.model.ids import InstanceId, TopicId
+from highwater.model.ids import TopicId
 from highwater.model.steps import Steps
 from highwater.model.time import Clock
 from highwater.partition.config import PartitionConfig
@@ -42,12 +42,12 @@ from highwater.partition.node.loggers import LoggerQueries
 from highwater.partition.node.logs import NodeLogs
 from highwater.partition.node.membership import Membership
 from highwater.partition.node.node_replication import NodeReplication
+from highwater.partition.node.quotas import NodeQuotas
 from highwater.partition.node.repairs import Repairs
 from highwater.partition.node.replicas import Replicas
 from highwater.partition.node.static_configs import static_configs
 from highwater.partition.node.topic_policy import TopicPolicies
-from highwater.partition.quota.meter import NodeMeters
-from highwater.partition.quota.reporter import QuotaReporter, QuotaServiceLink, QuotaStub
+from highwater.partition.quota.reporter import QuotaStub
 from highwater.partition.replication.follower.range_client import RangeClient
 from highwater.partition.storage.errors import CorruptLogError, LogDirFailure, StorageError
 from highwater.partition.storage.log.log import PartitionLog
@@ -90,8 +90,7 @@ class PartitionService:
         self.readiness = Readiness()
         self.watch = ClusterWatch(endpoints, log=log)
         self.readiness.add("metadata", lambda: self.watch.image is not None)
-        self._meters = NodeMeters(clock.monotonic_ms)
-        self._quota_stub: QuotaStub | None = None
+        self._quotas = NodeQuotas(config.quota_address, clock.monotonic_ms, log)
         self.plane = self._make_plane(loop)
         self.queries = OffsetQueries(self.plane, self._log_failed)
         self._endpoints = endpoints
@@ -131,7 +130,7 @@ class PartitionService:
         return DataPlane(
             loop.call_later,
             self._replica_bug,
-            self._meters.by_instance,
+            self._quotas.meters.by_instance,
             on_damage=self._unreadable,
             may_heal_soon=self._may_heal_soon,
             is_whole=self._is_whole,
@@ -248,7 +247,7 @@ class PartitionService:
 
     def connect_quota(self, stub: QuotaStub) -> None:
         """A QuotaService of this process (its stub), for the embedded mode; before `start`."""
-        self._quota_stub = stub
+        self._quotas.connect(stub)
 
     async def start(self) -> None:
         """Returns when every replica has the role that the first image gives it."""
@@ -303,7 +302,13 @@ class PartitionService:
             await self.watch.wait_for_revision(self._membership.node_epoch, FIRST_IMAGE_TIMEOUT_S)
         except TimeoutError:
             raise HighwaterError("the controller sent no metadata in time") from None
-        self._report_usage()
+        await self._quotas.start(
+            identity=self._identity,
+            replicas=self.replicas,
+            image=self.watch.image,
+            tasks=self._tasks,
+            stack=stack,
+        )
         if self._server is not None:
             await self._server.set_serving(serving=True)
 
@@ -351,30 +356,6 @@ class PartitionService:
         if self._server is not None and not await self._server.drain(left_s):
             self._log.warning("streams_not_ended", timeout_s=left_s)
 
-    def _report_usage(self) -> None:
-        """Keeps in touch with the quota service, if there is one."""
-        stub = self._quota_stub
-        if stub is None:
-            if not self._config.quota_address:
-                return
-            link = QuotaServiceLink(self._config.quota_address)
-            self._stack.push_async_callback(link.close)
-            stub = link.stub
-        reporter = QuotaReporter(
-            stub,
-            self._meters,
-            identity=self._identity,
-            leaders=self._leaders_by_instance,
-            log=self._log,
-        )
-        self._tasks.start(reporter.run(), name="quota-reports")
-
-    def _leaders_by_instance(self) -> dict[InstanceId, tuple[int, int]]:
-        return {
-            instance: (len(replicas), sum(replica.log.extent.size_bytes for replica in replicas))
-            for instance, replicas in self.replicas.leaders_by_instance().items()
-        }
-
     async def _start_observing(self) -> None:
         await serve_metrics(self._stack, self._config.metrics, self._registry, self.readiness)
         monitor = LoopLagMonitor("partition", self._registry, self._log)
@@ -408,6 +389,7 @@ class PartitionService:
         self._ranges.image_changed(image)
         self.coordinators.before_image(image)
         yield from self.replicas.applying(image, membership.node_id)
+        self._quotas.image_applied(self.replicas.leader_count)
         if not self._strays_gone and image.revision >= membership.node_epoch:
             # Not older than the registration, so no topic that is meant for this node is missing.
             self._strays_gone = True

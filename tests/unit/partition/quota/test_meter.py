@@ -146,6 +146,37 @@ def test_usage_is_reported_once(meters):
     meter.produced(60_000)
     meter.consumed(10)
     assert meters.take_usage() == {
-        ONE: Usage(produced=150_000, consumed=10, held_produce=60_000, held_consume=0)
+        ONE: Usage(
+            produced=150_000,
+            consumed=10,
+            held_produce=60_000,
+            held_consume=0,
+            produce_rate=RATE,
+            consume_rate=RATE,
+        )
     }
-    assert meters.take_usage() == {ONE: Usage()}
+    assert meters.take_usage() == {ONE: Usage(produce_rate=RATE, consume_rate=RATE)}
+
+
+def test_a_storage_limit_alone_is_metered(meters):
+    def news(left, *, exhausted=False):
+        limits = ShareOfNode(
+            instance=ONE,
+            produce=None,
+            consume=None,
+            storage_limit=1_000,
+            storage_left=left,
+            storage_exhausted=exhausted,
+        )
+        meters.take([limits], FOREVER)
+
+    news(100)
+    meter = meters.by_instance[ONE]
+    assert not meter.refuses_produce()
+    assert meter.produced(100) == 0
+    assert "1000 of 1000 bytes" in meter.refuses_produce()
+    assert meters.take_usage()[ONE].storage_exhausted
+    news(30)
+    assert not meter.refuses_produce()
+    news(10, exhausted=True)
+    assert "990 of 1000 bytes" in meter.refuses_produce()

@@ -18,10 +18,11 @@ UNLIMITED: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitChange:
-    """Bytes per second; None keeps the current limit, -1 removes it."""
+    """Bytes per second, and bytes of storage; None keeps the current limit, -1 removes it."""
 
-    produce: int | None
-    consume: int | None
+    produce: int | None = None
+    consume: int | None = None
+    storage: int | None = None
 
 
 def change_limits(address: str, instance: str, change: LimitChange) -> InstanceState:
@@ -35,6 +36,7 @@ def change_limits(address: str, instance: str, change: LimitChange) -> InstanceS
             present,
             produce_bytes_per_second=_changed(change.produce, present.produce_bytes_per_second),
             consume_bytes_per_second=_changed(change.consume, present.consume_bytes_per_second),
+            storage_bytes=_changed(change.storage, present.storage_bytes),
         )
         response = await ControllerClient(endpoints).set_instance(
             pb.SetInstanceRequest(instance=instance_to_pb(wanted)), timeout_s=TIMEOUT_S

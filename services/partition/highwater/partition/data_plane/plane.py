@@ -41,6 +41,10 @@ COPIED_BYTES_MAX: Final = 1 << 20
 class Meter(Protocol):
     """One limited instance's quota at this node; times are throttle times in ms."""
 
+    def refuses_produce(self) -> str:
+        """Why nothing may be appended, for the client; empty if it may."""
+        ...
+
     def produced(self, nbytes: int) -> int:
         """Charges bytes that have arrived."""
         ...
@@ -104,11 +108,17 @@ class DataPlane:
         meters = self._meters
         for group in groups:
             self.appended_bytes += group.nbytes
+            refusal = None
             if meters and (meter := meters.get(group.instance)) is not None:
-                group.throttle_ms = meter.produced(group.nbytes)
+                if why := meter.refuses_produce():
+                    refusal = Failure(ErrorCode.POLICY_VIOLATION, why)
+                else:
+                    group.throttle_ms = meter.produced(group.nbytes)
             replica = replicas.get((group.topic_id, group.partition))
             if replica is None:
                 group.fail(self._no_replica(group))
+            elif refusal is not None:
+                replica.refuse_to_store(group, refusal)
             else:
                 try:
                     if group.transaction is None or not self._waits(replica, group):

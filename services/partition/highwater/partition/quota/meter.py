@@ -14,6 +14,7 @@ from typing import Final
 
 from highwater.model.ids import InstanceId
 from highwater.model.token_bucket import BURST_S, TokenBucket
+from highwater.partition.quota.storage_gate import StorageGate
 
 FETCH_PART_S: Final = BURST_S / 2
 """A fetch waits until this much of its rate is available. With less, the answers to one busy
@@ -25,13 +26,25 @@ NO_SHARE_MS_MAX: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareOfNode:
-    """A node's share of one instance's limits, in bytes per second; None is unlimited."""
+    """A node's share of one instance's limits, in bytes per second; None is unlimited.
+
+    Storage is that of the whole instance, in bytes.
+    """
 
     instance: InstanceId
     produce: float | None
     consume: float | None
     produce_floor: float = 0
     consume_floor: float = 0
+    storage_limit: int | None = None
+    storage_left: int | None = None
+    """None: not known now."""
+    storage_exhausted: bool = False
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is anything to meter."""
+        return (self.produce, self.consume, self.storage_limit) != (None, None, None)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,21 +55,32 @@ class Usage:
     consumed: int = 0
     held_produce: int = 0
     held_consume: int = 0
+    produce_rate: float | None = None
+    """The share in effect at the end."""
+    consume_rate: float | None = None
+    storage_exhausted: bool = False
 
 
 class InstanceMeter:
     """Meters one limited instance on this node."""
 
-    __slots__ = ("_consume", "_now_ms", "_produce", "usage")
+    __slots__ = ("_consume", "_instance", "_now_ms", "_produce", "storage", "usage")
 
-    def __init__(self, now_ms: Callable[[], int]) -> None:
+    def __init__(self, instance: InstanceId, now_ms: Callable[[], int]) -> None:
+        self._instance = instance
         self._now_ms = now_ms
+        self.storage: Final = StorageGate()
         self._produce = TokenBucket(now_ms=now_ms())
         self._consume = TokenBucket(now_ms=now_ms())
         self.usage = Usage()
 
+    def refuses_produce(self) -> str:
+        """Why nothing may be appended: the instance is at its storage limit. Empty if it may."""
+        return self.storage.message(self._instance) if self.storage.closed else ""
+
     def produced(self, nbytes: int) -> int:
         """Charges bytes that have arrived; returns for how many ms the sender is over quota."""
+        self.storage.charge(nbytes)
         bucket = self._produce
         now_ms = self._now_ms()
         bucket.charge(now_ms, nbytes)
@@ -95,6 +119,21 @@ class InstanceMeter:
         now_ms = self._now_ms()
         _lease(self._produce, now_ms, share.produce, share.produce_floor, expires_in_ms)
         _lease(self._consume, now_ms, share.consume, share.consume_floor, expires_in_ms)
+        self.storage.take(
+            share.storage_limit, share.storage_left, exhausted=share.storage_exhausted
+        )
+
+    def take_usage(self) -> Usage:
+        """What was used since the last call, for a report that is made now."""
+        used, self.usage = self.usage, Usage()
+        now_ms = self._now_ms()
+        used.produce_rate, used.consume_rate = (
+            self._produce.rate(now_ms),
+            self._consume.rate(now_ms),
+        )
+        used.storage_exhausted = self.storage.closed
+        self.storage.reported()
+        return used
 
 
 class NodeMeters:
@@ -113,22 +152,19 @@ class NodeMeters:
         """Applies new shares; an instance without a share becomes unlimited."""
         listed = set()
         for share in shares:
-            if share.produce is None and share.consume is None:
+            if not share.is_limited:
                 continue
             listed.add(share.instance)
             meter = self._meters.get(share.instance)
             if meter is None:
-                meter = self._meters[share.instance] = InstanceMeter(self._now_ms)
+                meter = self._meters[share.instance] = InstanceMeter(share.instance, self._now_ms)
             meter.take(share, expires_in_ms)
         for instance in [known for known in self._meters if known not in listed]:
             del self._meters[instance]
 
     def take_usage(self) -> dict[InstanceId, Usage]:
         """What limited instances have used since the last call."""
-        used = {}
-        for instance, meter in self._meters.items():
-            used[instance], meter.usage = meter.usage, Usage()
-        return used
+        return {instance: meter.take_usage() for instance, meter in self._meters.items()}
 
 
 def _hold_ms(bucket: TokenBucket, now_ms: int, nbytes: int) -> int:

@@ -1,12 +1,13 @@
 """The stream to the quota service: it sends usage once a tick and receives shares.
 
-Without the service, the node's shares decay to their floors (see TokenBucket), and a node that
-never got a limit serves without one: quotas protect neighbours from each other, and must not stop
-anybody while their service is away.
+Without the service, the node's shares decay to their floors (see TokenBucket), storage stays open or
+closed (see StorageGate), and a node that never got a limit serves without one: quotas protect
+neighbours from each other, and must not stop anybody while their service is away.
 """
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from typing import Final, Protocol
 
 import grpc
@@ -19,6 +20,10 @@ from highwater.runtime.grpc_channel import open_channel
 from highwater.runtime.logging import Logger
 
 TICK_MS: Final = 1_000
+SOON_S: Final = 0.02
+"""Between two reports at least, when leaders change one after the other."""
+TICK_MS_MAX: Final = 60_000
+"""What the service takes."""
 BACKOFF_S: Final = (0.2, 2.0)
 """The first and the longest pause before the stream is opened again."""
 
@@ -59,6 +64,10 @@ class QuotaReporter:
         self._log = log
         self._tick_ms = tick_ms
         self._generation = 0
+        self._hurry = asyncio.Event()
+        self._reported_s = 0.0
+        self.informed = asyncio.Event()
+        """Set once shares have come."""
 
     async def run(self) -> None:
         """Reports until cancelled."""
@@ -78,17 +87,36 @@ class QuotaReporter:
             await asyncio.sleep(pause_s)
             pause_s = min(greatest_s, pause_s * 2)
 
+    def report_soon(self) -> None:
+        """Leaders have changed: what they store is needed to know who is at his storage limit."""
+        self._hurry.set()
+
     async def _reports(self) -> AsyncIterator[pb.UsageReport]:
-        """One report at once, because the answer has the shares, then one per tick."""
+        """One report at once, because the answer has the shares, then one per tick or when asked."""
+        self._reported_s = asyncio.get_running_loop().time() - self._tick_ms / 1000
         while True:
+            self._hurry.clear()
             yield self._report()
-            await asyncio.sleep(self._tick_ms / 1000)
+            await asyncio.sleep(SOON_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0, self._tick_ms / 1000 - SOON_S)):
+                    await self._hurry.wait()
+
+    def _passed_ms(self) -> int:
+        """Since the last report."""
+        last_s, self._reported_s = self._reported_s, asyncio.get_running_loop().time()
+        return min(TICK_MS_MAX, max(1, round((self._reported_s - last_s) * 1000)))
 
     def _report(self) -> pb.UsageReport:
         node_id, node_epoch = self._identity()
         used = self._meters.take_usage()
         leaders = self._leaders()
-        report = pb.UsageReport(node_id=node_id, node_epoch=node_epoch, tick_ms=self._tick_ms)
+        report = pb.UsageReport(
+            node_id=node_id,
+            node_epoch=node_epoch,
+            tick_ms=self._passed_ms(),
+            applied_generation=self._generation,
+        )
         for instance in sorted({*used, *leaders}):
             usage = used.get(instance, _UNUSED)
             partitions, stored = leaders.get(instance, (0, 0))
@@ -100,6 +128,9 @@ class QuotaReporter:
                 held_consume_bytes=usage.held_consume,
                 leader_partitions=partitions,
                 stored_bytes=stored,
+                produce_bytes_per_second=_to_rate(usage.produce_rate),
+                consume_bytes_per_second=_to_rate(usage.consume_rate),
+                storage_exhausted=usage.storage_exhausted,
             )
         return report
 
@@ -110,6 +141,7 @@ class QuotaReporter:
         self._meters.take(
             [_share(one) for one in allocations.allocations], allocations.expires_in_ms
         )
+        self.informed.set()
 
 
 class QuotaServiceLink:
@@ -131,7 +163,14 @@ def _share(one: pb.Allocation) -> ShareOfNode:
         consume=_rate(one.consume_bytes_per_second),
         produce_floor=max(0, one.floor_produce_bytes_per_second),
         consume_floor=max(0, one.floor_consume_bytes_per_second),
+        storage_limit=one.storage_limit_bytes if one.HasField("storage_limit_bytes") else None,
+        storage_left=one.storage_left_bytes if one.HasField("storage_left_bytes") else None,
+        storage_exhausted=one.storage_exhausted,
     )
+
+
+def _to_rate(rate: float | None) -> int | None:
+    return None if rate is None else int(rate)
 
 
 def _rate(rate: int) -> float | None:
