@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Self
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -16,15 +21,18 @@ PATIENCE_S = 30.0
 MIB = 1 << 20
 STORAGE_LIMIT = 4 * MIB
 RECORD = b"x" * 10_000
+RATE_LIMIT = 3_000_000
+WARM_UP_S = 6.0
+MEASURED_S = 6.0
 
 SETTINGS = ("partition.retention_check_interval_ms=300",)
 
 
 @pytest.fixture(params=["embedded", pytest.param("combined3", marks=pytest.mark.full)])
-def up(request: pytest.FixtureRequest, tmp_path: object) -> Iterator[Up]:
+def up(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Up]:
     """A cluster whose retention runs often."""
     flags = tuple(part for setting in SETTINGS for part in ("--set", setting))
-    made = Up(request.param, tmp_path, extra=flags)  # type: ignore[arg-type]
+    made = Up(request.param, tmp_path, extra=flags)
     made.start()
     try:
         yield made
@@ -77,9 +85,82 @@ def test_a_transaction_ends_at_the_storage_limit(up: Up) -> None:
     assert b"in a transaction" in _consume(up, topic)
 
 
-def _create_topic(up: Up, partitions: int = 1, configs: dict[str, str] | None = None) -> str:
+@pytest.mark.parametrize("up", ["combined3"], indirect=True)
+def test_produce_limit_of_a_cluster_with_one_busy_partition(up: Up) -> None:
+    """One of three nodes gets nearly all of the limit, and never more; nobody notices when the quota
+    service dies.
+    """
+    topic = _create_topic(up, partitions=3, copies=1)
+    _set_limits(up, "--produce-bytes-per-second", str(RATE_LIMIT))
+    with Load(up, topic, partition=0) as load:
+        time.sleep(WARM_UP_S)
+        rate = load.rate(MEASURED_S)
+        assert 0.9 * RATE_LIMIT <= rate <= 1.05 * RATE_LIMIT
+        os.kill(up.pids()["quota"], signal.SIGKILL)
+        rate = load.rate(MEASURED_S)
+        assert 0.3 * RATE_LIMIT <= rate <= 1.05 * RATE_LIMIT
+    assert load.errors == []
+
+
+class Load:
+    """Clients that produce to one partition as fast as they may, in threads."""
+
+    def __init__(self, up: Up, topic: str, *, partition: int, clients: int = 2) -> None:
+        self.errors: list[KafkaError] = []
+        self._delivered = 0
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._produce, args=(up.bootstrap, topic, partition))
+            for _ in range(clients)
+        ]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def rate(self, seconds: float) -> float:
+        """Bytes per second that are acknowledged from now on."""
+        began, before = time.monotonic(), self._delivered
+        time.sleep(seconds)
+        return (self._delivered - before) / (time.monotonic() - began)
+
+    def _produce(self, bootstrap: str, topic: str, partition: int) -> None:
+        settings = {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 5,
+            "batch.size": 65_536,
+            "queue.buffering.max.kbytes": 4_096,
+            "max.in.flight": 5,  # Java's default. All of it passes before a client hears that it has to wait.
+        }
+        producer = Producer(settings)
+        while not self._over.is_set():
+            try:
+                producer.produce(topic, RECORD, partition=partition, on_delivery=self._done)
+            except BufferError:
+                producer.poll(0.02)
+            producer.poll(0)
+        producer.flush(PATIENCE_S)
+
+    def _done(self, error: KafkaError | None, message: Message) -> None:
+        with self._lock:
+            if error is None:
+                self._delivered += len(message)
+            else:
+                self.errors.append(error)
+
+
+def _create_topic(
+    up: Up, partitions: int = 1, configs: dict[str, str] | None = None, copies: int = 3
+) -> str:
     name = unique_name("limited")
-    copies = min(3, MODES[up.mode][0])
+    copies = min(copies, MODES[up.mode][0])
     topic = NewTopic(name, partitions, copies, config=configs or {})
     admin = _admin(up)  # It must outlive its requests.
     admin.create_topics([topic])[name].result(PATIENCE_S)

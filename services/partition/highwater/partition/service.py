@@ -24,6 +24,7 @@ from highwater.model.ids import TopicId
 from highwater.model.steps import Steps
 from highwater.model.time import Clock
 from highwater.partition.config import PartitionConfig
+from highwater.partition.core.disk_marks import DiskMark
 from highwater.partition.data_plane.controller_session import ControllerSession
 from highwater.partition.data_plane.markers import find_target
 from highwater.partition.data_plane.offsets import OffsetQueries
@@ -36,6 +37,7 @@ from highwater.partition.metrics.collectors import node_collectors
 from highwater.partition.node.asked_hand_overs import AskedHandOvers
 from highwater.partition.node.controlled_shutdown import ControlledShutdown
 from highwater.partition.node.coordinators import NodeCoordinators
+from highwater.partition.node.disk_guard import DiskGuard
 from highwater.partition.node.found_damage import FoundDamage
 from highwater.partition.node.log_dirs import LogDirRequests
 from highwater.partition.node.loggers import LoggerQueries
@@ -118,6 +120,15 @@ class PartitionService:
             is_online=self.logs.is_online,
             find=self.plane.replicas.get,
             prefer=self.logs.manager.preferred.remember,
+        )
+        self.disk_guard = DiskGuard(
+            config.log_dirs,
+            DiskMark.parse(config.storage.disk_free_min),
+            full=self.plane.full_directories,
+            replicas=self.plane.replicas.values,
+            is_online=self.logs.is_online,
+            resume=self.replication.resume,
+            log=log,
         )
         self.loggers = LoggerQueries(log)
         self._asked_hand_overs = self._make_asked_hand_overs()
@@ -294,6 +305,7 @@ class PartitionService:
         stack.push_async_callback(self.replication.close)
         self.replication.start()
         self._tasks.start(self.repairs.run(), name="repairs")
+        self._tasks.start(self.disk_guard.run(), name="disk-guard")
         self.watch.subscribe(self._image_changed)
         self.watch.failed.add_done_callback(self._watch_failed)
         self.watch.start()
@@ -318,6 +330,7 @@ class PartitionService:
             coordinators=self.coordinators,
             logs=self.logs,
             repairs=self.repairs,
+            disk_guard=self.disk_guard,
             replicas=self.replicas,
             replication=self.replication,
             watch=self.watch,

@@ -50,11 +50,11 @@ def allocation(generation, produce, consume=-1, instance=ONE):
 
 
 @asynccontextmanager
-async def reporting(service, monkeypatch, tick_ms=20):
+async def reporting(service, monkeypatch, tick_ms=20, *others):
     monkeypatch.setattr(module, "BACKOFF_S", (0.01, 0.02))
     meters = NodeMeters(lambda: 0)
     reporter = QuotaReporter(
-        service,
+        [service, *others],
         meters,
         identity=lambda: (7, 3),
         leaders=lambda: {ONE: (2, 500)},
@@ -90,7 +90,7 @@ async def test_usage_goes_up_and_shares_come_down(monkeypatch):
         meters.by_instance[ONE].produced(150)
 
         second = await service.reports.get()
-        assert second.instances[0].produced_bytes == 150
+        assert second.instances[0].produced_bytes == 100
         assert second.instances[0].held_produce_bytes == 150
         assert second.instances[0].produce_bytes_per_second == 1000
         assert not second.instances[0].HasField("consume_bytes_per_second")
@@ -156,3 +156,26 @@ async def test_it_reports_soon_when_asked_and_says_how_long_ago_the_last_was(mon
         await reporter.informed.wait()
         reporter.report_soon()
         assert 0 < (await service.reports.get()).tick_ms < 10_000
+
+
+async def test_the_next_service_is_asked_when_the_first_is_gone_and_the_first_again_later(monkeypatch):
+    monkeypatch.setattr(module, "RETURN_S", 0.2)
+    first, second = Service(), Service()
+    first.answers.put_nowait(InProcessRpcError(grpc.StatusCode.UNAVAILABLE, "gone", ()))
+    async with reporting(first, monkeypatch, 20, second) as meters:
+        for generation in range(3):
+            second.answers.put_nowait(allocation(generation + 1, 1000))
+        await until(lambda: ONE in meters.by_instance)
+        assert (first.streams, second.streams) == (1, 1)
+        first.answers.put_nowait(allocation(1, 1000, instance=InstanceId("first")))
+        for generation in range(100):
+            second.answers.put_nowait(allocation(generation + 4, 1000))
+        await until(lambda: set(meters.by_instance) == {"first"})
+        assert first.streams == 2
+
+
+async def test_a_silent_service_is_left_for_the_next(monkeypatch):
+    first, second = Service(), Service()  # The first takes reports and does not answer.
+    second.answers.put_nowait(allocation(1, 1000))
+    async with reporting(first, monkeypatch, 20, second) as meters:
+        await until(lambda: ONE in meters.by_instance)

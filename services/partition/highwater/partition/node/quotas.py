@@ -20,18 +20,18 @@ FIRST_SHARES_TIMEOUT_S: Final = 1.0
 class NodeQuotas:
     """On the node's loop, as long as the node."""
 
-    def __init__(self, address: str, now_ms: Callable[[], int], log: Logger) -> None:
-        """`address` is that of the quota service; empty for none."""
-        self._address = address
+    def __init__(self, addresses: str, now_ms: Callable[[], int], log: Logger) -> None:
+        """`addresses` are those of quota services, the preferred one first, separated by commas."""
+        self._addresses = [one.strip() for one in addresses.split(",") if one.strip()]
         self._log = log
         self.meters = NodeMeters(now_ms)
-        self._stub: QuotaStub | None = None
+        self._stubs: list[QuotaStub] = []
         self._reporter: QuotaReporter | None = None
         self._led = 0
 
     def connect(self, stub: QuotaStub) -> None:
-        """A QuotaService of this process, in place of the address."""
-        self._stub = stub
+        """A QuotaService of this process, in place of the addresses."""
+        self._stubs = [stub]
 
     async def start(
         self,
@@ -45,15 +45,15 @@ class NodeQuotas:
         """Keeps in touch with the quota service, if there is one. If instances are limited it waits for
         the node's shares a moment, so that a restart opens none that is at its storage limit.
         """
-        stub = self._stub
-        if stub is None:
-            if not self._address:
-                return
-            link = QuotaServiceLink(self._address)
+        stubs = list(self._stubs)
+        for address in [] if stubs else self._addresses:
+            link = QuotaServiceLink(address)
             stack.push_async_callback(link.close)
-            stub = link.stub
+            stubs.append(link.stub)
+        if not stubs:
+            return
         reporter = self._reporter = QuotaReporter(
-            stub,
+            stubs,
             self.meters,
             identity=identity,
             leaders=lambda: _leaders_by_instance(replicas),

@@ -6,6 +6,11 @@ table is empty and costs only that look-up. Sans-IO: the time comes in as a func
 Kafka's rule (KIP-13, KIP-219) for produce: bytes that have arrived are appended, and the client is
 told how long it is over its quota; its gateway mutes the connection that long. A fetch gets at most
 what the share still allows; while that is too little, the answer is empty and tells the wait.
+
+Demand is what flows at the share and what waits. A client that has sent much at once is mute for a
+while, and its bytes are paid off meanwhile: they count in each tick in which that happens, and the
+rest of them as held, as if they stood in a queue. One that sends little at a time leaves no such queue;
+what it was told to wait for counts as held, so that the demand of a busy node is twice its share.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -49,7 +54,7 @@ class ShareOfNode:
 
 @dataclass(slots=True, kw_only=True)
 class Usage:
-    """Bytes since the last report."""
+    """Bytes since the last report, as `InstanceMeter.take_usage` gives them."""
 
     produced: int = 0
     consumed: int = 0
@@ -64,7 +69,16 @@ class Usage:
 class InstanceMeter:
     """Meters one limited instance on this node."""
 
-    __slots__ = ("_consume", "_instance", "_now_ms", "_produce", "storage", "usage")
+    __slots__ = (
+        "_consume",
+        "_consume_excess",
+        "_instance",
+        "_now_ms",
+        "_produce",
+        "_produce_excess",
+        "storage",
+        "usage",
+    )
 
     def __init__(self, instance: InstanceId, now_ms: Callable[[], int]) -> None:
         self._instance = instance
@@ -72,6 +86,8 @@ class InstanceMeter:
         self.storage: Final = StorageGate()
         self._produce = TokenBucket(now_ms=now_ms())
         self._consume = TokenBucket(now_ms=now_ms())
+        self._produce_excess = self._consume_excess = 0
+        """What waited to be paid off at the last report."""
         self.usage = Usage()
 
     def refuses_produce(self) -> str:
@@ -131,6 +147,12 @@ class InstanceMeter:
             self._produce.rate(now_ms),
             self._consume.rate(now_ms),
         )
+        before, self._produce_excess = self._produce_excess, self._produce.excess_bytes(now_ms)
+        used.produced = max(0, used.produced + before - self._produce_excess)
+        used.held_produce = max(used.held_produce, self._produce_excess)
+        before, self._consume_excess = self._consume_excess, self._consume.excess_bytes(now_ms)
+        used.consumed = max(0, used.consumed + before - self._consume_excess)
+        used.held_consume = max(used.held_consume, self._consume_excess)
         used.storage_exhausted = self.storage.closed
         self.storage.reported()
         return used

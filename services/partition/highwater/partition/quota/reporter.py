@@ -3,10 +3,14 @@
 Without the service, the node's shares decay to their floors (see TokenBucket), storage stays open or
 closed (see StorageGate), and a node that never got a limit serves without one: quotas protect
 neighbours from each other, and must not stop anybody while their service is away.
+
+Of several services the node takes the first of its list that answers, and the next one when that is
+silent. A node that is not at the first one looks from time to time whether that is back.
 """
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
+import math
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -27,6 +31,11 @@ TICK_MS_MAX: Final = 60_000
 BACKOFF_S: Final = (0.2, 2.0)
 """The first and the longest pause before the stream is opened again."""
 
+ANSWER_TICKS: Final = 3
+"""Ticks without an answer until another service is asked: as long as the lease of a share."""
+RETURN_S: Final = 30.0
+"""Until a node that is not at the first service tries that again. It costs nothing but a stream."""
+
 UNLIMITED: Final = -1
 _UNUSED: Final = Usage()
 
@@ -46,7 +55,7 @@ class QuotaReporter:
 
     def __init__(
         self,
-        stub: QuotaStub,
+        stubs: Sequence[QuotaStub],
         meters: NodeMeters,
         *,
         identity: Callable[[], tuple[int, int]],
@@ -54,10 +63,10 @@ class QuotaReporter:
         log: Logger,
         tick_ms: int = TICK_MS,
     ) -> None:
-        """`identity` gives node id and node epoch; `leaders` gives, per instance, how many
+        """`stubs`: the first one is preferred. `identity` gives node id and node epoch; `leaders` gives, per instance, how many
         partitions this node leads and how many bytes they store.
         """
-        self._stub = stub
+        self._stubs = stubs
         self._meters = meters
         self._identity = identity
         self._leaders = leaders
@@ -66,6 +75,8 @@ class QuotaReporter:
         self._generation = 0
         self._hurry = asyncio.Event()
         self._reported_s = 0.0
+        self._leave_s = math.inf
+        """When to end the present stream, on the loop's clock."""
         self.informed = asyncio.Event()
         """Set once shares have come."""
 
@@ -73,19 +84,35 @@ class QuotaReporter:
         """Reports until cancelled."""
         first_s, greatest_s = BACKOFF_S
         pause_s = first_s
+        number = 0
         while True:
             # Generations order answers within one stream only. The next stream may reach another
             # service with a slower clock, whose answers would be ignored for that long.
             self._generation = 0
+            now_s = asyncio.get_running_loop().time()
+            self._leave_s = math.inf if number == 0 else now_s + RETURN_S
             try:
-                async for allocations in self._stub.Report(self._reports()):
-                    self._take(allocations)
+                await self._exchange(self._stubs[number])
+            except TimeoutError:
+                self._log.info("quota_service_silent", number=number)
             except grpc.RpcError as error:
-                self._log.info("quota_stream_broken", error=_text(error))
+                self._log.info("quota_stream_broken", number=number, error=_text(error))
             if self._generation:
                 pause_s = first_s
-            await asyncio.sleep(pause_s)
-            pause_s = min(greatest_s, pause_s * 2)
+            number = 0 if asyncio.get_running_loop().time() >= self._leave_s else number + 1
+            if number == len(self._stubs):
+                number = 0
+                await asyncio.sleep(pause_s)
+                pause_s = min(greatest_s, pause_s * 2)
+
+    async def _exchange(self, stub: QuotaStub) -> None:
+        """One stream, until it ends. Raises RpcError, and TimeoutError if no answer comes."""
+        clock_s = asyncio.get_running_loop().time
+        answer_s = ANSWER_TICKS * self._tick_ms / 1000
+        async with asyncio.timeout(answer_s) as patience:
+            async for allocations in stub.Report(self._reports()):
+                patience.reschedule(clock_s() + answer_s)
+                self._take(allocations)
 
     def report_soon(self) -> None:
         """Leaders have changed: what they store is needed to know who is at his storage limit."""
@@ -101,6 +128,8 @@ class QuotaReporter:
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(0, self._tick_ms / 1000 - SOON_S)):
                     await self._hurry.wait()
+            if asyncio.get_running_loop().time() >= self._leave_s:
+                return  # The service then ends the stream.
 
     def _passed_ms(self) -> int:
         """Since the last report."""
