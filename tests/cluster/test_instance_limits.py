@@ -102,6 +102,19 @@ def test_produce_limit_of_a_cluster_with_one_busy_partition(up: Up) -> None:
     assert load.errors == []
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("up", ["combined3", "nodes3"], indirect=True)
+def test_the_limit_follows_the_busy_partition(up: Up) -> None:
+    topic = _create_topic(up, partitions=3, copies=1)
+    _set_limits(up, "--produce-bytes-per-second", str(RATE_LIMIT))
+    for partition in range(3):
+        with Load(up, topic, partition=partition) as load:
+            time.sleep(WARM_UP_S)
+            rate = load.rate(2 * MEASURED_S)
+            assert 0.95 * RATE_LIMIT <= rate <= 1.02 * RATE_LIMIT
+        assert load.errors == []
+
+
 class Load:
     """Clients that produce to one partition as fast as they may, in threads."""
 

@@ -158,7 +158,9 @@ async def test_it_reports_soon_when_asked_and_says_how_long_ago_the_last_was(mon
         assert 0 < (await service.reports.get()).tick_ms < 10_000
 
 
-async def test_the_next_service_is_asked_when_the_first_is_gone_and_the_first_again_later(monkeypatch):
+async def test_the_next_service_is_asked_when_the_first_is_gone_and_the_first_again_later(
+    monkeypatch,
+):
     monkeypatch.setattr(module, "RETURN_S", 0.2)
     first, second = Service(), Service()
     first.answers.put_nowait(InProcessRpcError(grpc.StatusCode.UNAVAILABLE, "gone", ()))

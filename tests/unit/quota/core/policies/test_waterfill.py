@@ -27,10 +27,10 @@ def test_large_demands_get_their_weight():
     assert share({1: 3, 2: 1}, {1: 5_000, 2: 5_000}) == {1: 750, 2: 250}
 
 
-def test_held_bytes_are_demand():
+def test_held_bytes_are_demand_and_most_of_the_rest_goes_where_somebody_waits():
     demands = {1: Demand(served=100, held=700), 2: Demand(served=100)}
     given = WaterfillPolicy().share(Sharing(limit=LIMIT, leaders={1: 1, 2: 1}, demands=demands))
-    assert given == {1: 850, 2: 150}
+    assert given == {1: 890, 2: 110}
 
 
 def test_a_node_that_has_not_reported_keeps_its_static_share():

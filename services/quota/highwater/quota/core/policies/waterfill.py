@@ -6,7 +6,9 @@ and bytes that it held back):
 1. Every node gets 3 % of F_i, so that an idle one can begin again.
 2. The other 97 % of L are filled like water: each node gets what it lacks to d_i, but nobody more than
    by his weight while others lack something.
-3. What is left then goes to all by weight: room to grow before the next tick.
+3. Of what is left, 80 % go by weight to the nodes that held something back, and the rest by weight to all:
+   room to grow before the next tick. A node cannot tell how much a client would send that it made wait,
+   only that it waits; without this rule its share would double from tick to tick at best.
 
 The shares add up to L always. A node that has not told its demand is taken to want F_i: it may be cut off
 and going by that share (see RateSchedule). So quota services that each hear some of the nodes only
@@ -24,6 +26,10 @@ from highwater.quota.core.policies.whole_bytes import divide
 FLOOR_PER_MILLE: Final = 30
 """Of the static share, whatever the demand: enough to begin with, and it costs little."""
 
+HELD_PERCENT: Final = 80
+"""Of what is left, for nodes that held something back. With all of it, the others would have to wait first
+whenever they want more; see docs/quota-shares.md."""
+
 
 class WaterfillPolicy:
     """See the module."""
@@ -40,11 +46,15 @@ class WaterfillPolicy:
             node: max(0, _wanted(sharing, node, fixed[node]) - share)
             for node, share in shares.items()
         }
-        filled = fill(sharing.limit - sum(shares.values()), lacks, sharing.leaders)
-        for node, part in filled.items():
-            shares[node] += part
-        spare = divide(sharing.limit - sum(shares.values()), sharing.leaders)
-        return {node: share + spare[node] for node, share in shares.items()}
+        _add(shares, fill(sharing.limit - sum(shares.values()), lacks, sharing.leaders))
+        held = {
+            node: weight
+            for node, weight in sharing.leaders.items()
+            if node in sharing.demands and sharing.demands[node].held > 0
+        }
+        _add(shares, divide((sharing.limit - sum(shares.values())) * HELD_PERCENT // 100, held))
+        _add(shares, divide(sharing.limit - sum(shares.values()), sharing.leaders))
+        return shares
 
 
 def fill(
@@ -65,6 +75,11 @@ def fill(
         left -= lacks[node]
         weight_left -= weights[node]
     return parts
+
+
+def _add(shares: dict[NodeId, int], parts: Mapping[NodeId, int]) -> None:
+    for node, part in parts.items():
+        shares[node] += part
 
 
 def _wanted(sharing: Sharing, node: NodeId, fixed: int) -> int:
