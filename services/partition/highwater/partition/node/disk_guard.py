@@ -54,16 +54,20 @@ class DiskGuard:
         return {self._paths[index]: state for index, state in self._states.items()}
 
     async def run(self) -> None:
-        """Looks once a second until cancelled."""
-        while True:
+        """Looks once a second until cancelled; a disk that hangs keeps no other from being looked at."""
+        async with asyncio.TaskGroup() as group:
             for index in self._states:
-                if self._is_online(index):
-                    await self._look(index)
+                group.create_task(self._watch(index), name=f"disk-guard-{index}")
+
+    async def _watch(self, index: int) -> None:
+        while True:
+            if self._is_online(index):
+                await self._look(index)
             await asyncio.sleep(POLL_S)
 
     async def _look(self, index: int) -> None:
         try:
-            # A disk that hangs makes this wait, and then others find out by its writes.
+            # While the disk hangs this waits; the node finds that out by its writes.
             space = await asyncio.to_thread(self._space, self._paths[index])
         except OSError as error:
             self._log.warning("free_space_unknown", log_dir=self._paths[index], error=str(error))
