@@ -52,6 +52,12 @@ def test_storage_limit(up: Up) -> None:
     # Others are served all the same: what is stored can be read, and offsets can be committed.
     assert len(_consume(up, topic)) == stored // len(RECORD)
 
+    if up.mode != "embedded":
+        os.kill(up.pids()["quota"], signal.SIGKILL)  # The supervisor starts another one.
+        for _ in range(8):
+            assert _code_of(_produce_one(up, topic)) == KafkaError.POLICY_VIOLATION
+            time.sleep(0.5)
+
     up.stop()
     up.start()
     assert _code_of(_produce_one(up, topic)) == KafkaError.POLICY_VIOLATION

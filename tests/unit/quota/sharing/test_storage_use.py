@@ -74,6 +74,18 @@ def test_a_dead_node_counts_until_others_lead(use):
     assert use.exhausted("default")
 
 
+def test_a_node_that_stops_after_its_leaders_have_moved_counts_no_more(use):
+    use.report(usage(1, 600), 0)
+    use.report(usage(2, 300), 0)
+    use.set_limits(limits([1, 1]), 100)
+    use.report(usage(1, 900, 2), 100)
+    use.forget(2)
+    assert use.total("default") == 900
+    assert use.left("default", 100) == 100
+    use.report(usage(1, 900, 2), GRACE_MS + 200)
+    assert not use.exhausted("default")
+
+
 def test_a_service_that_begins_learns_from_nodes_what_is_closed(use):
     use.report(usage(1, 590, exhausted=True), 0)
     assert use.exhausted("default")

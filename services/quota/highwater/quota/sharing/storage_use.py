@@ -105,6 +105,11 @@ class StorageUse:
     def forget(self, node: NodeId) -> None:
         """A node's stream ended; its bytes count as long as it leads."""
         self._connected.pop(node, None)
+        for instance, stored in self._instances.items():
+            if node in stored.nodes and node not in self._leaders[instance]:
+                nbytes, count = stored.nodes.pop(node)
+                stored.total -= nbytes
+                stored.different -= count != 0
 
     def exhausted(self, instance: InstanceId) -> bool:
         """True while produce is to be refused."""
