@@ -13,7 +13,9 @@ NODES = (1, 2, 3)
 
 steps = st.lists(
     st.one_of(
-        st.tuples(st.just("report"), st.sampled_from(NODES), st.integers(0, 3), st.integers(1, 600)),
+        st.tuples(
+            st.just("report"), st.sampled_from(NODES), st.integers(0, 3), st.integers(1, 600)
+        ),
         st.tuples(st.just("honest"), st.sampled_from(NODES), st.just(0), st.integers(1, 600)),
         st.tuples(st.just("forget"), st.sampled_from(NODES), st.just(0), st.just(0)),
         st.tuples(st.just("move"), st.sampled_from((-1, *NODES)), st.integers(0, 2), st.just(0)),
