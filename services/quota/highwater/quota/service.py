@@ -12,7 +12,7 @@ from highwater.model.cluster import ClusterDelta, ClusterImage
 from highwater.model.time import Clock
 from highwater.quota.config import QuotaConfig
 from highwater.quota.core.limits import Limits
-from highwater.quota.core.policies.static import StaticPolicy
+from highwater.quota.core.policies.table import POLICIES
 from highwater.quota.rpc.quota_servicer import QuotaServicer
 from highwater.quota.sharing.ledger import Ledger
 from highwater.quota.sharing.metrics import QuotaMetrics
@@ -71,7 +71,9 @@ class QuotaService:
         self.failed: asyncio.Future[None] = self._loop.create_future()
         self.readiness = Readiness()
         self.readiness.add("metadata", lambda: watch.image is not None)
-        self.ledger = Ledger(StaticPolicy(), tick_ms=config.tick_ms, wall_ms=clock.wall_ms())
+        self.ledger = Ledger(
+            POLICIES[config.policy], tick_ms=config.tick_ms, wall_ms=clock.wall_ms()
+        )
         self.servicer = QuotaServicer(
             self.ledger,
             QuotaMetrics(registry, self.ledger),

@@ -23,13 +23,18 @@ def test_set_names_only_what_changes(highwater, changes):
     code, out, _ = highwater(
         "quota", "set", "--instance", "i", "--produce-bytes-per-second", "7", "--controller", "c:1"
     )
-    assert (code, out) == (0, "i: produce 7 B/s, consume unlimited\n")
+    assert (code, out) == (0, "i: produce 7 B/s, consume unlimited, storage unlimited\n")
     assert changes == [("c:1", "i", LimitChange(produce=7, consume=None))]
 
 
 def test_none_is_unlimited(highwater, changes):
     highwater("quota", "set", "--consume-bytes-per-second", "none", "--controller", "c:1")
     assert changes == [("c:1", "default", LimitChange(produce=None, consume=-1))]
+
+
+def test_storage(highwater, changes):
+    highwater("quota", "set", "--storage-bytes", "1000", "--controller", "c:1")
+    assert changes == [("c:1", "default", LimitChange(storage=1000))]
 
 
 @pytest.mark.parametrize("text", ["-5", "1.5", "much", "", str(1 << 60)])
@@ -49,12 +54,12 @@ def test_controller_is_found_by_the_data_directory(highwater, changes, tmp_path)
 
 
 def test_show(highwater, monkeypatch):
-    states = [InstanceState(instance=InstanceId("a"), consume_bytes_per_second=3)]
+    states = [InstanceState(instance=InstanceId("a"), consume_bytes_per_second=3, storage_bytes=9)]
     monkeypatch.setattr("highwater.embed.clients.limits.read_limits", lambda _address: states)
     code, out, _ = highwater("quota", "show", "--controller", "c:1")
     assert code == 0
     (row,) = [line for line in out.splitlines() if "│ a" in line]
-    assert [cell.strip() for cell in row.split("│")[1:4]] == ["a", "unlimited", "3 B/s"]
+    assert [cell.strip() for cell in row.split("│")[1:5]] == ["a", "unlimited", "3 B/s", "9 B"]
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@ from types import SimpleNamespace
 from highwater.hop.metrics import HopCollector
 from highwater.partition.metrics.cleaner import CleanerCollector
 from highwater.partition.metrics.collectors import node_collectors
+from highwater.partition.metrics.disks import DiskCollector
 from highwater.partition.metrics.moves import MoveCollector
 from highwater.partition.metrics.node import PartitionCollector
 from highwater.partition.metrics.replication import ReplicationCollector
@@ -22,6 +23,7 @@ def collectors(server):
             coordinators=SimpleNamespace(pairs=[]),
             logs=logs,
             repairs=None,
+            disk_guard=None,
             replicas=None,
             replication=None,
             watch=None,
@@ -36,6 +38,7 @@ def test_a_node_has_each_collector_once():
     kinds = [
         PartitionCollector,
         ReplicationCollector,
+        DiskCollector,
         CleanerCollector,
         MoveCollector,
         TransactionCollector,

@@ -14,10 +14,11 @@ UNLIMITED: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitChange:
-    """Bytes per second; None keeps the current limit, -1 removes it."""
+    """Bytes per second, and bytes of storage; None keeps the current limit, -1 removes it."""
 
-    produce: int | None
-    consume: int | None
+    produce: int | None = None
+    consume: int | None = None
+    storage: int | None = None
 
 
 def change_limits(address: str, instance: str, change: LimitChange) -> InstanceState:
@@ -28,6 +29,7 @@ def change_limits(address: str, instance: str, change: LimitChange) -> InstanceS
             present,
             produce_bytes_per_second=_changed(change.produce, present.produce_bytes_per_second),
             consume_bytes_per_second=_changed(change.consume, present.consume_bytes_per_second),
+            storage_bytes=_changed(change.storage, present.storage_bytes),
         )
 
     return change_instance(address, instance, changed)

@@ -42,6 +42,12 @@ Tls = Annotated[
     ),
 ]
 Limit = Annotated[str | None, typer.Option(metavar="N|none", help="Bytes per second.")]
+Storage = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N|none", help="Bytes of its records, each counted once, not once a replica."
+    ),
+]
 
 
 @quota.callback()
@@ -62,6 +68,7 @@ def set_limits(
     instance: Annotated[str, typer.Option(help="The instance (tenant).")] = "default",
     produce_bytes_per_second: Limit = None,
     consume_bytes_per_second: Limit = None,
+    storage_bytes: Storage = None,
     controller: ControllerAddress = None,
     data_dir: DataDirectory = Path(".highwater"),
     secret_file: SecretFile = None,
@@ -73,13 +80,15 @@ def set_limits(
     change = LimitChange(
         produce=_limit("--produce-bytes-per-second", produce_bytes_per_second),
         consume=_limit("--consume-bytes-per-second", consume_bytes_per_second),
+        storage=_limit("--storage-bytes", storage_bytes),
     )
     limits = change_limits(
         controller_address(controller, data_dir, secret_file, tls), instance, change
     )
     typer.echo(
         f"{instance}: produce {_rate(limits.produce_bytes_per_second)}, "
-        f"consume {_rate(limits.consume_bytes_per_second)}"
+        f"consume {_rate(limits.consume_bytes_per_second)}, "
+        f"storage {_bytes(limits.storage_bytes)}"
     )
 
 
@@ -100,9 +109,13 @@ def show_limits(
     table.add_column("instance")
     table.add_column("produce", justify="right")
     table.add_column("consume", justify="right")
+    table.add_column("storage", justify="right")
     for one in read_limits(controller_address(controller, data_dir, secret_file, tls)):
         table.add_row(
-            one.instance, _rate(one.produce_bytes_per_second), _rate(one.consume_bytes_per_second)
+            one.instance,
+            _rate(one.produce_bytes_per_second),
+            _rate(one.consume_bytes_per_second),
+            _bytes(one.storage_bytes),
         )
     Console().print(table)
 
@@ -141,9 +154,13 @@ def _limit(flag: str, text: str | None) -> int | None:
     if text == "none":
         return -1
     if not text.isdecimal() or int(text) > 1 << 50:
-        raise UsageError(f"{flag}: expected a number of bytes per second or none, got {text!r}")
+        raise UsageError(f"{flag}: expected a number of bytes or none, got {text!r}")
     return int(text)
 
 
 def _rate(limit: int | None) -> str:
     return "unlimited" if limit is None else f"{limit} B/s"
+
+
+def _bytes(limit: int | None) -> str:
+    return "unlimited" if limit is None else f"{limit} B"

@@ -9,6 +9,8 @@ object and one call to the leader's link. The generated codec decodes all others
 - v13 names topics by id (KIP-516): an unknown id, also that of a topic deleted while its batch was held, is
   UNKNOWN_TOPIC_ID. A topic made anew under its name has another id, so no batch for the former one reaches
   it.
+- An instance at its storage limit gets POLICY_VIOLATION, a leader whose disk is nearly full KAFKA_STORAGE_ERROR
+  (docs/traffic-limits.md).
 - acks=0 is never answered; an error then closes the connection, as in Kafka.
 - Without WRITE on a topic its partitions are TOPIC_AUTHORIZATION_FAILED. If any batch is transactional,
   all are TRANSACTIONAL_ID_AUTHORIZATION_FAILED without a transactional id or WRITE on it.

@@ -63,6 +63,7 @@ class ReplicaRole:
         "_keeping_log_start",
         "clock",
         "core",
+        "fetches_nothing",
         "flush",
         "listeners",
         "log",
@@ -97,6 +98,8 @@ class ReplicaRole:
         self.topic_id = topic_id
         self.topic_name = topic_name
         self.partition = partition
+        self.fetches_nothing = False
+        """Set while its disk is too full for what a leader would send."""
         self.log = log
         self.log_dir = log_dir
         self.clock = clock
