@@ -9,6 +9,7 @@ import contextlib
 import random
 import socket
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from typing import Final
@@ -35,7 +36,9 @@ from highwater.gateway.handling.backend import GatewayBackend
 from highwater.gateway.handling.context import HandlerSettings
 from highwater.gateway.login.assembly import make_authorizer, make_gate
 from highwater.gateway.login.gate import LoginGate
+from highwater.gateway.login.topic_networks import TopicNetworks
 from highwater.gateway.metrics.gateway import PREFIX, GatewayCollector
+from highwater.gateway.metrics.instances import InstanceCollector
 from highwater.gateway.metrics.quotas import QuotaCollector
 from highwater.gateway.metrics.readings import gateway_readings
 from highwater.gateway.quota.client_quotas import ClientQuotas
@@ -47,6 +50,7 @@ from highwater.gateway.requests.requests import FetchFramePath, FramePath, Reque
 from highwater.gateway.routing.node_links import MemberLink, NodeLinks, OpenLink
 from highwater.gateway.routing.table import PartitionRoute, RoutingTable
 from highwater.gateway.sockets.addresses import listen_addresses
+from highwater.gateway.sockets.instance_ports import BlockKey
 from highwater.gateway.sockets.listener import Listener
 from highwater.gateway.sockets.port_blocks import PortBlocks
 from highwater.gateway.sockets.sender_threads import SenderThreads
@@ -61,10 +65,11 @@ from highwater.metadata.watch import ClusterWatch, Watcher
 from highwater.model.authorization import Authorizer
 from highwater.model.cluster import ClusterDelta, ClusterImage, NodeState
 from highwater.model.errors import HighwaterError, UsageError
-from highwater.model.ids import NO_NODE, TopicId
+from highwater.model.ids import NO_NODE, InstanceId, TopicId
 from highwater.model.listener_names import DEFAULT_LISTENER
 from highwater.model.steps import Steps
 from highwater.model.time import Clock
+from highwater.rpc.inner import Inner
 from highwater.runtime.health import Readiness
 from highwater.runtime.logging import Logger
 from highwater.runtime.loop_lag import LoopLagMonitor
@@ -106,7 +111,7 @@ class GatewayService:
         self._loop = loop
         self.failed: asyncio.Future[None] = loop.create_future()
         self.turn = Turn(loop.call_soon, time.monotonic_ns)
-        self._channels = hop_channels(config.hop, self._task_failed)
+        self._channels = hop_channels(config.hop, self._task_failed, Inner(config.inner, log))
         self.links = NodeLinks(self._open_link, self._task_failed)
         self.held = HeldProduce(
             config.held_produce_bytes_max,
@@ -125,6 +130,7 @@ class GatewayService:
         self._tasks = TaskOwner(self._task_failed, tasks_max=200_000)
         self._heartbeats: Heartbeats | None = None
         self._listener: Listener | None = None
+        self._topic_networks = TopicNetworks()
         self._node_id = NO_NODE
         self._ports: PortBlocks
         self._budget = MemoryBudget(config.memory_budget_bytes)
@@ -185,7 +191,10 @@ class GatewayService:
             node_id=self._node_id,
             single_port=config.single_port,
             bootstrap_wait_s=config.bootstrap_wait_s,
+            instance_shift=config.instance_port_shift,
+            drain_s=config.drain_s,
             on_error=self._port_not_opened,
+            on_instance_error=self._instance_port_not_opened,
         )
         stack.callback(self._ports.close)
         # Before the registration, which tells the controller the numbers.
@@ -242,7 +251,7 @@ class GatewayService:
             controller=self.controller,
             watch=self.watch,
             settings=_handler_settings(config),
-            authorizer=make_authorizer(config, lambda: self.routing.image),
+            authorizer=make_authorizer(config, lambda: self.routing.image, self._topic_networks),
             clock=self._clock,
             log=self._log,
         )
@@ -280,13 +289,17 @@ class GatewayService:
             idle_s_max=config.idle_s_max,
             frame_s_max=config.frame_s_max,
         )
+        self._register_metrics(listener, gate)
+        return listener
+
+    def _register_metrics(self, listener: Listener, gate: LoginGate) -> None:
         readings = gateway_readings(
             listener, gate, self._budget, self._fetch_sessions, self.held, self.links
         )
         self._registry.register(GatewayCollector(self.meters, readings))
         self._registry.register(QuotaCollector(self._quotas.rates, lambda: listener.held.refused))
+        self._registry.register(InstanceCollector(listener.doors, self._missing_ports))
         self._registry.register(HopCollector(PREFIX, {"client": self._channels.statistics}))
-        return listener
 
     def _make_paths(self, authorizer: Authorizer) -> tuple[FramePath, FetchFramePath]:
         """The paths of Produce and Fetch; those that know old formats have threads."""
@@ -304,12 +317,15 @@ class GatewayService:
         # One thread hashes the passwords of PLAIN, which bounds what logins take.
         hashing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="login")
         self._stack.callback(hashing.shutdown, cancel_futures=True)
+        reading = ThreadPoolExecutor(max_workers=1, thread_name_prefix="login-keys")
+        self._stack.callback(reading.shutdown, wait=False, cancel_futures=True)
         return make_gate(
             self._config,
             requests,
             lambda: self.routing.image,
             loop=self._loop,
             hashing=hashing,
+            reading=reading,
             clock=self._clock,
             log=self._log,
             logged_in=self._quotas.settle,
@@ -352,6 +368,7 @@ class GatewayService:
                 cluster_pb2.GatewayListener(name=name, host=each[0], port=each[1])
                 for name, each in addresses.items()
             ],
+            instance_port_shift=config.instance_port_shift,
         )
 
     async def _register(self) -> None:
@@ -395,6 +412,11 @@ class GatewayService:
             self._registering = False
 
     def _image_changed(self, image: ClusterImage, delta: ClusterDelta | None) -> Steps[None]:
+        if self._listener is not None:
+            self._listener.doors.follow(image.instances)
+            # Before a new topic has a route, its lists are known.
+            if self._topic_networks.follow(image, delta):
+                self._listener.forget_shapes()
         yield from self._follower.following(image, delta)
         if self._listener is not None and (delta is None or delta.acls):
             self._listener.forget_shapes()
@@ -406,6 +428,12 @@ class GatewayService:
 
     def _port_not_opened(self, error: UsageError) -> None:
         self._log.error("port_not_opened", error=str(error))
+
+    def _missing_ports(self) -> Mapping[InstanceId, int]:
+        return self._ports.instances.missing
+
+    def _instance_port_not_opened(self, block: BlockKey, error: UsageError) -> None:
+        self._log.error("port_not_opened", error=str(error), **block._asdict())
 
     def _route_of(self, topic_id: TopicId, partition: int) -> PartitionRoute | None:
         return self.routing.route(topic_id, partition)

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from highwater.hop.settings import HopSettings
 from highwater.partition.core.producer_budget import PER_NODE_DEFAULT, PER_PARTITION_DEFAULT
 from highwater.rpc.addresses import parse_address
+from highwater.runtime.inner_settings import InnerSettings
 from highwater.runtime.logging import LogSettings
 from highwater.runtime.metrics import MetricsSettings
 from highwater.runtime.settings import ServiceSettings
@@ -243,6 +244,7 @@ class PartitionConfig(ServiceSettings):
         "acks=1",
     )
     hop: HopSettings = HopSettings()
+    inner: InnerSettings = InnerSettings()
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
 

@@ -52,6 +52,7 @@ from highwater.partition.replication.follower.range_client import RangeClient
 from highwater.partition.storage.errors import CorruptLogError, LogDirFailure, StorageError
 from highwater.partition.storage.log.log import PartitionLog
 from highwater.partition.storage.scrubbing.scrubber import Damage
+from highwater.rpc.inner import Inner
 from highwater.runtime.health import Readiness
 from highwater.runtime.logging import Logger
 from highwater.runtime.loop_lag import LoopLagMonitor
@@ -96,8 +97,11 @@ class PartitionService:
         self.queries = OffsetQueries(self.plane, self._log_failed)
         self._endpoints = endpoints
         self._tasks = TaskOwner(self._task_failed)
-        self._server = None if embedded else NodeServer(config, self._call_failed, log)
-        self._channels = hop_channels(config.hop, self._call_failed)
+        self._inner = Inner(config.inner, log)
+        self._server = (
+            None if embedded else NodeServer(config, self._call_failed, log, inner=self._inner)
+        )
+        self._channels = hop_channels(config.hop, self._call_failed, self._inner)
         self._stack = AsyncExitStack()
         self.logs = self._make_logs()
         self.static_configs = static_configs(config)
@@ -119,6 +123,7 @@ class PartitionService:
             is_online=self.logs.is_online,
             find=self.plane.replicas.get,
             prefer=self.logs.manager.preferred.remember,
+            moves=self.logs.moves,
         )
         self.loggers = LoggerQueries(log)
         self._asked_hand_overs = self._make_asked_hand_overs()
@@ -147,6 +152,7 @@ class PartitionService:
             log=self._log,
             on_dir_failure=self._dir_failed,
             on_damage=self._damaged,
+            find=self.plane.replicas.get,
         )
 
     def _make_replication(self) -> NodeReplication:
@@ -357,9 +363,9 @@ class PartitionService:
         if stub is None:
             if not self._config.quota_address:
                 return
-            link = QuotaServiceLink(self._config.quota_address)
+            link = QuotaServiceLink(self._config.quota_address, self._inner)
             self._stack.push_async_callback(link.close)
-            stub = link.stub
+            stub = link
         reporter = QuotaReporter(
             stub,
             self._meters,
@@ -412,6 +418,7 @@ class PartitionService:
             # Not older than the registration, so no topic that is meant for this node is missing.
             self._strays_gone = True
             self.logs.set_strays_aside(image, membership.node_id)
+            self.logs.moves.go_on(self.plane.replicas.values())
         self.coordinators.after_image()
         membership.applied()
 

@@ -1,45 +1,50 @@
+"""The single values of a scrape are those of the gateway's parts."""
+
 from types import SimpleNamespace
 
 from highwater.gateway.core.budget import MemoryBudget
 from highwater.gateway.metrics.readings import gateway_readings
 
 
-class Sessions:
-    partitions, evictions = 12, 13
-
+class Sessions(SimpleNamespace):
     def __len__(self):
-        return 11
+        return 6
 
 
-def test_every_value_is_that_of_its_part():
+def test_each_value_is_read_from_its_part_at_the_scrape():
+    listener = SimpleNamespace(connections=set(), refused=2, descriptor_shortages=3)
     budget = MemoryBudget(1 << 20)
-    budget.used = 31
     readings = gateway_readings(
-        SimpleNamespace(refused=1, descriptor_shortages=2, connections=[1, 2, 3]),
-        SimpleNamespace(logins=4, failed=5, late=6),
-        budget,
-        Sessions(),
-        SimpleNamespace(nbytes=21),
-        SimpleNamespace(open_segment_files=7, groups_sent=8, fetches_sent=9),
+        listener=listener,
+        gate=SimpleNamespace(logins=4, failed=5, late=1),
+        budget=budget,
+        held=SimpleNamespace(nbytes=7),
+        sessions=Sessions(partitions=8, evictions=9),
+        links=SimpleNamespace(open_segment_files=10, groups_sent=11, fetches_sent=12),
     )
-    found = {family.name: family.samples[0].value for family in readings.collect()}
-    named = {name.removeprefix("highwater_gateway_"): value for name, value in found.items()}
-    assert named == {
-        "connections": 3,
-        "refused_connections": 1,
-        "logins": 4,
-        "failed_logins": 5,
-        "late_logins": 6,
-        "request_bytes_held": 31,
-        "produce_bytes_held": 21,
+    listener.connections.add(1)
+    budget.used = 13
+    values = {
+        sample.name.removeprefix("highwater_gateway_"): sample.value
+        for family in readings.collect()
+        for sample in family.samples
+    }
+    assert values == {
+        "connections": 1,
+        "refused_connections_total": 2,
+        "descriptor_shortages_total": 3,
+        "logins_total": 4,
+        "failed_logins_total": 5,
+        "late_logins_total": 1,
+        "request_bytes_held": 13,
         "begun_bytes_held": 0,
         "reply_bytes_held": 0,
-        "incremental_fetch_sessions": 11,
-        "incremental_fetch_partitions_cached": 12,
-        "incremental_fetch_session_evictions": 13,
-        "begun_requests_given_up": 0,
-        "descriptor_shortages": 2,
-        "open_segment_files": 7,
-        "append_groups_sent": 8,
-        "fetches_sent": 9,
+        "begun_requests_given_up_total": 0,
+        "produce_bytes_held": 7,
+        "incremental_fetch_sessions": 6,
+        "incremental_fetch_partitions_cached": 8,
+        "incremental_fetch_session_evictions_total": 9,
+        "open_segment_files": 10,
+        "append_groups_sent_total": 11,
+        "fetches_sent_total": 12,
     }

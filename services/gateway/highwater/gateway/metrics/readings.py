@@ -1,7 +1,4 @@
-"""Where the gateway's single values are read."""
-
-from collections.abc import Sized
-from typing import Protocol
+"""What a gateway tells Prometheus beside its requests: single values of its parts."""
 
 from highwater.gateway.core.budget import MemoryBudget
 from highwater.gateway.core.fetch_session_cache import FetchSessionCache
@@ -9,31 +6,28 @@ from highwater.gateway.data_plane.held_produce import HeldProduce
 from highwater.gateway.login.gate import LoginGate
 from highwater.gateway.metrics.gateway import GatewayReadings
 from highwater.gateway.routing.node_links import NodeLinks
+from highwater.gateway.sockets.listener import Listener
 from highwater.hop.ports import NodeLink
 
 
-class ListenerNumbers(Protocol):
-    """What the listener counts."""
-
-    refused: int
-    descriptor_shortages: int
-
-    @property
-    def connections(self) -> Sized:
-        """The open ones."""
-        ...
-
-
 def gateway_readings(
-    listener: ListenerNumbers,
+    listener: Listener,
     gate: LoginGate,
     budget: MemoryBudget,
     sessions: FetchSessionCache[NodeLink],
     held: HeldProduce,
     links: NodeLinks,
 ) -> GatewayReadings:
-    """All single values of a gateway with these parts."""
+    """Reads these parts at each scrape."""
     readings = GatewayReadings()
+    _add_connections(readings, listener, gate)
+    _add_memory(readings, budget, held)
+    _add_fetch_sessions(readings, sessions)
+    _add_links(readings, links)
+    return readings
+
+
+def _add_connections(readings: GatewayReadings, listener: Listener, gate: LoginGate) -> None:
     readings.gauge("connections", "Client connections.", lambda: len(listener.connections))
     readings.counter(
         "refused_connections",
@@ -50,24 +44,6 @@ def gateway_readings(
         "Connections closed, and seconds passed, without a free descriptor.",
         lambda: listener.descriptor_shortages,
     )
-    _add_memory(readings, budget, held)
-    _add_fetch_sessions(readings, sessions)
-    readings.gauge(
-        "open_segment_files",
-        "Files of nodes on this host that fetches are answered from.",
-        lambda: links.open_segment_files,
-    )
-    readings.counter(
-        "append_groups_sent",
-        "Groups of batches for one partition that went to nodes in other processes.",
-        lambda: links.groups_sent,
-    )
-    readings.counter(
-        "fetches_sent",
-        "Fetch requests, or parts of them, that went to nodes in other processes.",
-        lambda: links.fetches_sent,
-    )
-    return readings
 
 
 def _add_memory(readings: GatewayReadings, budget: MemoryBudget, held: HeldProduce) -> None:
@@ -103,4 +79,22 @@ def _add_fetch_sessions(readings: GatewayReadings, sessions: FetchSessionCache[N
         "incremental_fetch_session_evictions",
         "Fetch sessions that made room for others (Kafka: IncrementalFetchSessionEvictions).",
         lambda: sessions.evictions,
+    )
+
+
+def _add_links(readings: GatewayReadings, links: NodeLinks) -> None:
+    readings.gauge(
+        "open_segment_files",
+        "Files of nodes on this host that fetches are answered from.",
+        lambda: links.open_segment_files,
+    )
+    readings.counter(
+        "append_groups_sent",
+        "Groups of batches for one partition that went to nodes in other processes.",
+        lambda: links.groups_sent,
+    )
+    readings.counter(
+        "fetches_sent",
+        "Fetch requests, or parts of them, that went to nodes in other processes.",
+        lambda: links.fetches_sent,
     )

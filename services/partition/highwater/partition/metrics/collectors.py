@@ -10,6 +10,7 @@ from highwater.metadata.watch import ClusterWatch
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.edge.node_server import NodeServer
 from highwater.partition.metrics.cleaner import CleanerCollector
+from highwater.partition.metrics.moves import MoveCollector
 from highwater.partition.metrics.node import PartitionCollector
 from highwater.partition.metrics.replication import ReplicationCollector
 from highwater.partition.metrics.transactions import TransactionCollector
@@ -37,7 +38,8 @@ def node_collectors(
     """The collectors of one node; without `server` nobody calls it."""
     yield PartitionCollector(
         plane=plane,
-        groups=coordinators.groups,
+        replicas=replicas,
+        groups=[pair.groups for pair in coordinators.pairs],
         scrubber=logs.scrubber,
         repairs=repairs,
         producers=logs.manager.producers,
@@ -50,7 +52,8 @@ def node_collectors(
         membership=membership,
     )
     yield CleanerCollector(logs.cleaner.stats)
-    yield TransactionCollector(coordinators.transactions)
+    yield MoveCollector(logs.moves)
+    yield TransactionCollector([pair.transactions for pair in coordinators.pairs])
     ends = {"client": channels.statistics}
     if server is not None:
         ends["server"] = server.statistics
