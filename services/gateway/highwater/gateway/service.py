@@ -297,6 +297,7 @@ class GatewayService:
             listener, gate, self._budget, self._fetch_sessions, self.held, self.links
         )
         self._registry.register(GatewayCollector(self.meters, readings))
+        self._registry.register(QuotaCollector(self._quotas.rates, lambda: listener.held.refused))
         self._registry.register(InstanceCollector(listener.doors, self._missing_ports))
         self._registry.register(QuotaCollector(self._quotas.rates, lambda: listener.held.refused))
         self._registry.register(HopCollector(PREFIX, {"client": self._channels.statistics}))
