@@ -50,7 +50,11 @@ def test_limits_are_set_and_shown(up: Up):
     )
     assert changed.stdout == "default: produce unlimited, consume 2000 B/s, storage 9000 B\n"
     address = (up.data_dir / "controller.address").read_text()
-    shown = run("quota", "show", "--controller", address)
+    refused = run("quota", "show", "--controller", address)
+    assert refused.returncode == 2
+    assert "the call does not show the cluster's secret; --secret-file" in refused.stderr
+    secret = str(up.data_dir / "inner.secret")
+    shown = run("quota", "show", "--controller", address, "--secret-file", secret)
     assert shown.returncode == 0
     (row,) = [line for line in shown.stdout.splitlines() if "default" in line]
     cells = [cell.strip() for cell in row.split("│")[1:5]]

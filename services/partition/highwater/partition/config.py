@@ -9,6 +9,7 @@ from highwater.hop.settings import HopSettings
 from highwater.partition.core.disk_marks import DiskMark
 from highwater.partition.core.producer_budget import PER_NODE_DEFAULT, PER_PARTITION_DEFAULT
 from highwater.rpc.addresses import parse_address
+from highwater.runtime.inner_settings import InnerSettings
 from highwater.runtime.logging import LogSettings
 from highwater.runtime.metrics import MetricsSettings
 from highwater.runtime.settings import ServiceSettings, SettingsGroup
@@ -264,6 +265,7 @@ class PartitionConfig(ServiceSettings):
     )
     storage: StorageSettings = StorageSettings()
     hop: HopSettings = HopSettings()
+    inner: InnerSettings = InnerSettings()
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
 

@@ -54,6 +54,7 @@ from highwater.partition.replication.follower.range_client import RangeClient
 from highwater.partition.storage.errors import CorruptLogError, LogDirFailure, StorageError
 from highwater.partition.storage.log.log import PartitionLog
 from highwater.partition.storage.scrubbing.scrubber import Damage
+from highwater.rpc.inner import Inner
 from highwater.runtime.health import Readiness
 from highwater.runtime.logging import Logger
 from highwater.runtime.loop_lag import LoopLagMonitor
@@ -97,8 +98,11 @@ class PartitionService:
         self.queries = OffsetQueries(self.plane, self._log_failed)
         self._endpoints = endpoints
         self._tasks = TaskOwner(self._task_failed)
-        self._server = None if embedded else NodeServer(config, self._call_failed, log)
-        self._channels = hop_channels(config.hop, self._call_failed)
+        self._inner = Inner(config.inner, log)
+        self._server = (
+            None if embedded else NodeServer(config, self._call_failed, log, inner=self._inner)
+        )
+        self._channels = hop_channels(config.hop, self._call_failed, self._inner)
         self._stack = AsyncExitStack()
         self.logs = self._make_logs()
         self.static_configs = static_configs(config)
@@ -120,6 +124,7 @@ class PartitionService:
             is_online=self.logs.is_online,
             find=self.plane.replicas.get,
             prefer=self.logs.manager.preferred.remember,
+            moves=self.logs.moves,
         )
         self.disk_guard = DiskGuard(
             config.log_dirs,
@@ -157,6 +162,7 @@ class PartitionService:
             log=self._log,
             on_dir_failure=self._dir_failed,
             on_damage=self._damaged,
+            find=self.plane.replicas.get,
         )
 
     def _make_replication(self) -> NodeReplication:
@@ -318,6 +324,7 @@ class PartitionService:
             identity=self._identity,
             replicas=self.replicas,
             image=self.watch.image,
+            inner=self._inner,
             tasks=self._tasks,
             stack=stack,
         )
@@ -407,6 +414,7 @@ class PartitionService:
             # Not older than the registration, so no topic that is meant for this node is missing.
             self._strays_gone = True
             self.logs.set_strays_aside(image, membership.node_id)
+            self.logs.moves.go_on(self.plane.replicas.values())
         self.coordinators.after_image()
         membership.applied()
 

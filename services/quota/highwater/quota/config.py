@@ -4,6 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from highwater.runtime.inner_settings import InnerSettings
 from highwater.runtime.logging import LogSettings
 from highwater.runtime.metrics import MetricsSettings
 from highwater.runtime.settings import ServiceSettings
@@ -32,5 +33,6 @@ class QuotaConfig(ServiceSettings):
     drain_s: float = Field(
         default=2.0, ge=0, description="seconds that running calls get to end at a stop"
     )
+    inner: InnerSettings = InnerSettings()
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()

@@ -37,10 +37,12 @@ from highwater.model.cluster import (
     PartitionState,
     TopicState,
 )
+from highwater.model.coordinator_topics import coordinator_topic_name
 from highwater.model.ids import (
     DEFAULT_INSTANCE,
     GROUP_METADATA_TOPIC,
     INTERNAL_TOPICS,
+    SYSTEM_INSTANCE,
     TRANSACTION_STATE_TOPIC,
     GatewayId,
     InstanceId,
@@ -85,6 +87,12 @@ def topic(name: str, leaders: Sequence[int] = (1,), **changes: Any) -> TopicStat
 
 def group_topic(leaders: Sequence[int] = (1, 2, 3)) -> TopicState:
     return topic(GROUP_METADATA_TOPIC, leaders)
+
+
+def shared_topic(name: str, leaders: Sequence[int] = (1, 2, 3)) -> TopicState:
+    """The internal topic of all instances but the default one."""
+    shared = coordinator_topic_name(name, OTHER)
+    return topic(shared, leaders, instance=SYSTEM_INSTANCE, internal=True)
 
 
 def transaction_topic(leaders: Sequence[int] = (1, 2, 3)) -> TopicState:

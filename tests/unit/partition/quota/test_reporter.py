@@ -2,13 +2,19 @@ import asyncio
 from contextlib import asynccontextmanager, suppress
 
 import grpc
+import pytest
 
 from highwater.api.quota.v1 import quota_service_pb2 as pb
+from highwater.api.quota.v1 import quota_service_pb2_grpc as rpc
 from highwater.metadata.status import InProcessRpcError
 from highwater.model.ids import InstanceId
 from highwater.partition.quota import reporter as module
 from highwater.partition.quota.meter import NodeMeters
-from highwater.partition.quota.reporter import QuotaReporter
+from highwater.partition.quota.reporter import QuotaReporter, QuotaServiceLink
+from highwater.rpc.grpcio_guard import GuardInterceptor
+from highwater.rpc.inner import Inner
+from highwater.runtime.grpc_server import GrpcServer
+from highwater.runtime.inner_settings import InnerSettings
 from highwater.runtime.logging import silent_logger
 
 ONE = InstanceId("one")
@@ -181,3 +187,55 @@ async def test_a_silent_service_is_left_for_the_next(monkeypatch):
     second.answers.put_nowait(allocation(1, 1000))
     async with reporting(first, monkeypatch, 20, second) as meters:
         await until(lambda: ONE in meters.by_instance)
+
+
+class Renewed(Inner):
+    """Whose certificates have changed as often as the test says."""
+
+    times = 0
+
+    @property
+    def generation(self):
+        return self.times
+
+
+async def test_the_link_shows_the_secret_and_connects_anew_with_other_certificates(tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("s" * 20)
+    inner = Renewed(InnerSettings(secret_file=secret))
+    service, peers = Service(), []
+
+    class Servicer(rpc.QuotaServiceServicer):
+        async def Report(self, requests, context):
+            peers.append(context.peer())
+            async for answer in service.Report(requests):
+                yield answer
+
+    server = GrpcServer("127.0.0.1", 0, interceptors=(GuardInterceptor(inner.guard()),))
+    server.register(lambda s: rpc.add_QuotaServiceServicer_to_server(Servicer(), s))
+    await server.start()
+
+    async def one_report():
+        yield pb.UsageReport(node_id=7)
+        await asyncio.sleep(60)
+
+    async def ask(link):
+        service.answers.put_nowait(allocation(1, 5))
+        async for allocations in link.Report(one_report()):
+            return allocations.generation
+        raise AssertionError("no answer")
+
+    link, stranger = QuotaServiceLink(server.address, inner), QuotaServiceLink(server.address)
+    try:
+        assert await ask(link) == await ask(link) == 1
+        inner.times = 1
+        assert await ask(link) == 1
+        assert len(peers) == 3
+        assert len(set(peers)) == 2, "another connection after the change"
+        with pytest.raises(grpc.RpcError) as caught:
+            await ask(stranger)
+        assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+    finally:
+        await link.close()
+        await stranger.close()
+        await server.stop(drain_s=0)

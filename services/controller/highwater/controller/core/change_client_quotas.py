@@ -11,6 +11,7 @@ from ipaddress import ip_address
 from math import isfinite
 from typing import Final
 
+from highwater.controller.core.change_instances import closed_instance
 from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.client_quotas import (
@@ -77,6 +78,9 @@ def altering_client_quotas(
     As in Kafka, of several alterations of one entity the first one is carried out, and the answer is
     that of the last one, an error.
     """
+    closed = closed_instance(image, instance)
+    if closed is not None:
+        return Decision(delta=None, result=[closed] * len(alterations))
     present = sum(1 for key in image.client_quotas if key.instance == instance)
     outcomes: dict[QuotaEntity, Refusal | None] = {}
     changed: dict[ClientQuotaKey, Mapping[str, float]] = {}

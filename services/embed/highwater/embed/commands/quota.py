@@ -1,5 +1,6 @@
 """`highwater quota`: runs the quota service, or sets and shows an instance's limits."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -22,6 +23,23 @@ ControllerAddress = Annotated[
 ]
 DataDirectory = Annotated[
     Path, typer.Option(help="Data directory of a running `highwater up`, if no --controller.")
+]
+SECRET_VARIABLE: Final = "HIGHWATER_SECRET_FILE"  # noqa: S105 - a variable's name.
+TLS_VARIABLE: Final = "HIGHWATER_TLS"
+_TLS_FILES: Final = ("ca_file", "cert_file", "key_file")
+
+SecretFile = Annotated[
+    Path | None,
+    typer.Option(
+        help=f"File with the cluster's secret, or in {SECRET_VARIABLE}; that of --data-dir is known."
+    ),
+]
+Tls = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CA,CERT,KEY",
+        help=f"PEM files for a controller with TLS, or in {TLS_VARIABLE}; likewise.",
+    ),
 ]
 Limit = Annotated[str | None, typer.Option(metavar="N|none", help="Bytes per second.")]
 Storage = Annotated[
@@ -53,6 +71,8 @@ def set_limits(
     storage_bytes: Storage = None,
     controller: ControllerAddress = None,
     data_dir: DataDirectory = Path(".highwater"),
+    secret_file: SecretFile = None,
+    tls: Tls = None,
 ) -> None:
     """Set an instance's limits; limits that are not named stay, `none` means unlimited."""
     from highwater.embed.clients.limits import LimitChange, change_limits
@@ -62,7 +82,9 @@ def set_limits(
         consume=_limit("--consume-bytes-per-second", consume_bytes_per_second),
         storage=_limit("--storage-bytes", storage_bytes),
     )
-    limits = change_limits(controller_address(controller, data_dir), instance, change)
+    limits = change_limits(
+        controller_address(controller, data_dir, secret_file, tls), instance, change
+    )
     typer.echo(
         f"{instance}: produce {_rate(limits.produce_bytes_per_second)}, "
         f"consume {_rate(limits.consume_bytes_per_second)}, "
@@ -72,7 +94,10 @@ def set_limits(
 
 @quota.command("show")
 def show_limits(
-    controller: ControllerAddress = None, data_dir: DataDirectory = Path(".highwater")
+    controller: ControllerAddress = None,
+    data_dir: DataDirectory = Path(".highwater"),
+    secret_file: SecretFile = None,
+    tls: Tls = None,
 ) -> None:
     """Show the limits of all instances that have any."""
     from rich.console import Console
@@ -85,7 +110,7 @@ def show_limits(
     table.add_column("produce", justify="right")
     table.add_column("consume", justify="right")
     table.add_column("storage", justify="right")
-    for one in read_limits(controller_address(controller, data_dir)):
+    for one in read_limits(controller_address(controller, data_dir, secret_file, tls)):
         table.add_row(
             one.instance,
             _rate(one.produce_bytes_per_second),
@@ -95,9 +120,31 @@ def show_limits(
     Console().print(table)
 
 
-def controller_address(controller: str | None, data_dir: Path) -> str:
-    """The given address, or else that of the cluster on the data directory."""
-    return controller or DataDir(data_dir).read_controller_address()
+def controller_address(
+    controller: str | None,
+    data_dir: Path,
+    secret_file: Path | None = None,
+    tls: str | None = None,
+) -> str:
+    """The given address, or else that of the cluster on the data directory.
+
+    It brings the files that the controller asks for: the given ones, those of the environment, or
+    those of the data directory. Raises UsageError.
+    """
+    # Imported here: `highwater topic` needs no controller.
+    from highwater.embed.clients.controller_session import ControllerAt
+
+    directory = DataDir(data_dir)
+    address = controller or directory.read_controller_address()
+    files = directory.read_inner() if address == directory.find_controller_address() else {}
+    if secret := str(secret_file or "") or os.environ.get(SECRET_VARIABLE):
+        files["secret_file"] = secret
+    if certificates := tls or os.environ.get(TLS_VARIABLE):
+        paths = certificates.split(",")
+        if len(paths) != len(_TLS_FILES) or not all(paths):
+            raise UsageError("--tls: expected the files CA,CERT,KEY")
+        files |= zip(_TLS_FILES, paths, strict=True)
+    return ControllerAt(address, files)
 
 
 def _limit(flag: str, text: str | None) -> int | None:

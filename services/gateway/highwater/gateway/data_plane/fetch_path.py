@@ -94,7 +94,7 @@ class WholeFetch(FetchReply):
                     client = self.session.client
                     routes = client.topics.find(topic.topic, topic.topic_id)
                     current = settle_refusal(
-                        version, routes, asked.partition, result, client.peer.listener
+                        version, routes, asked.partition, result, client.peer.entrance
                     )
                     if current is not None:
                         leaders.append(current)

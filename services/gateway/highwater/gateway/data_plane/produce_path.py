@@ -137,8 +137,8 @@ class SinglePartitionReply(ProduceReply):
                 group.throttle_ms,
             )
         else:
-            listener = session.client.peer.listener
-            current = current_leader(version, shape.topic, self.partition, failure, listener)
+            entrance = session.client.peer.entrance
+            current = current_leader(version, shape.topic, self.partition, failure, entrance)
             answer = encode_reply(
                 version,
                 self.correlation_id,
@@ -213,7 +213,7 @@ class ManyPartitionsReply(ProduceReply):
             failure = told(self._version, failure, routes)
             self.session.shared.meters.produce.failed(failure.error_code)
             current = current_leader(
-                self._version, routes, result.index, failure, client.peer.listener
+                self._version, routes, result.index, failure, client.peer.entrance
             )
             if current is not None:
                 self._leaders.append(current)

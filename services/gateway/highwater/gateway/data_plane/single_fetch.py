@@ -141,7 +141,7 @@ class SinglePartitionFetch(FailingReply):
         shape = self._shape
         session = self.session
         current = settle_refusal(
-            shape.version, shape.topic, self._partition, result, session.client.peer.listener
+            shape.version, shape.topic, self._partition, result, session.client.peer.entrance
         )
         may_copy = not session.shared.budget.replies_scarce
         data = partition_data(self._partition, result, current, may_copy=may_copy)

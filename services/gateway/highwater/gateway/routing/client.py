@@ -6,6 +6,7 @@ from typing import TypeAlias
 from highwater.gateway.core.fetch_session import FetchSession
 from highwater.gateway.core.login_port import LoginPort
 from highwater.gateway.core.session import Session
+from highwater.gateway.routing.brokers import Entrance
 from highwater.gateway.routing.table import InstanceTopics, TopicRoutes
 from highwater.hop.ports import NodeLink
 from highwater.model.authorization import ANONYMOUS, Principal, Requester
@@ -25,6 +26,11 @@ class Peer:
     port: int
     listener: str = DEFAULT_LISTENER
     """The listener that this port belongs to: the client gets no address of another one."""
+
+    @property
+    def entrance(self) -> Entrance:
+        """What the addresses that the client is told belong to."""
+        return Entrance(self.listener, self.instance)
 
 
 class ClientInfo:

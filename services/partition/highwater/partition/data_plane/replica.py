@@ -152,6 +152,12 @@ class PartitionReplica(ReplicaRole):
         """
         return not self.resigned and bool(self.core.refuse_append(group.leader_epoch, group.acks))
 
+    def log_released(self) -> None:
+        """The log was held (`LogRelocation`), and may be written again."""
+        if not self.failed:
+            self.fetch_again()
+            self.answers.go_on()
+
     def refuse_to_store(self, group: AppendGroup, refusal: Failure) -> None:
         """Answers a group that must not be appended, whatever its batches are."""
         if refused := self.core.refuse_append(group.leader_epoch, group.acks):

@@ -323,6 +323,14 @@ class ReplicaRole:
             self.keep_log_start()
         self.fetch_again()
 
+    def log_moved(self, log_dir: int) -> None:
+        """The log has its files in another directory of the node now; nothing else has changed."""
+        self.log_dir = log_dir
+        if self._keeping_log_start:
+            # The write that is under way is to the former directory, which may fail.
+            self._keeping_log_start = False
+            self.keep_log_start()
+
     def follower_keeps(self, follower: FollowerProgress, log_start_offset: int) -> None:
         """A follower has said where its log begins, after a crash, too."""
         follower.kept_log_start = log_start_offset

@@ -1,7 +1,7 @@
 """The group coordinator of one node: passes calls to the shards of the partitions that it leads.
 
-It serves one coordinator topic. `__consumer_offsets` holds the default instance only; another
-object of this class serves the internal topic of the other instances, which clients do not see.
+It serves one coordinator topic. `__consumer_offsets` has the default instance only; another object of
+this class serves the topic that all other instances share, and that clients do not see.
 """
 
 import uuid
@@ -18,7 +18,7 @@ from highwater.model.cluster import ClusterImage
 from highwater.model.ids import InstanceId
 from highwater.model.time import Clock
 from highwater.model.transactions import TransactionMarker, TransactionVerifier
-from highwater.partition.coordinator.calls import Handler, ShardCalls, ShardOf
+from highwater.partition.coordinator.calls import Handler, PartitionOf, ShardCalls, ShardOf
 from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.coordinator.hosts import ShardHosts
 from highwater.partition.coordinator.log_port import CoordinatorLog
@@ -83,16 +83,18 @@ class GroupCoordinator:
         *,
         log: CoordinatorLog,
         snapshots: SnapshotStore,
-        partition_of: Callable[[str], int],
+        partition_of: PartitionOf,
         clock: Clock,
         logger: Logger,
         config: GroupConfig | None = None,
         settings: HostSettings | None = None,
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
-        default_instance_only: bool = True,
+        of_default_instance: bool = True,
         verifier: TransactionVerifier,
     ) -> None:
-        """`partition_of` finds the topic's partition for a group."""
+        """`partition_of` finds the topic's partition for a group. For `of_default_instance` see
+        `ShardCalls`.
+        """
         self._clock = clock
         self._log = log
         self._verification = OffsetVerification(log, verifier)
@@ -111,7 +113,7 @@ class GroupCoordinator:
         self._calls = ShardCalls(
             self._hosts,
             partition_of=partition_of,
-            default_instance_only=default_instance_only,
+            of_default_instance=of_default_instance,
         )
 
     # -- roles --------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from highwater.model.ids import InstanceId
 from highwater.partition.node.replicas import Replicas
 from highwater.partition.quota.meter import NodeMeters
 from highwater.partition.quota.reporter import QuotaReporter, QuotaServiceLink, QuotaStub
+from highwater.rpc.inner import Inner
 from highwater.runtime.logging import Logger
 from highwater.runtime.tasks import TaskOwner
 
@@ -39,17 +40,19 @@ class NodeQuotas:
         identity: Callable[[], tuple[int, int]],
         replicas: Replicas,
         image: ClusterImage | None,
+        inner: Inner | None = None,
         tasks: TaskOwner,
         stack: AsyncExitStack,
     ) -> None:
         """Keeps in touch with the quota service, if there is one. If instances are limited it waits for
-        the node's shares a moment, so that a restart opens none that is at its storage limit.
+        the node's shares a moment, so that a restart opens none that is at its storage limit. `inner` is
+        what services show one another.
         """
         stubs = list(self._stubs)
         for address in [] if stubs else self._addresses:
-            link = QuotaServiceLink(address)
+            link = QuotaServiceLink(address, inner)
             stack.push_async_callback(link.close)
-            stubs.append(link.stub)
+            stubs.append(link)
         if not stubs:
             return
         reporter = self._reporter = QuotaReporter(

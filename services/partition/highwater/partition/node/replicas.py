@@ -199,7 +199,11 @@ class Replicas:
             if before is not topic:
                 yield from self._apply_topic(before, topic, node_id)
                 self._topics[topic_id] = topic
-            if before is not None and (defaults_changed or before.configs != topic.configs):
+            if before is not None and (
+                defaults_changed
+                or before.configs != topic.configs
+                or topic.instance in self._policies.rebounded
+            ):
                 yield from self._reconfigure(topic)
             yield
         self._removed.clear()

@@ -20,6 +20,8 @@ from highwater.api.quota.v1 import quota_service_pb2 as pb
 from highwater.api.quota.v1 import quota_service_pb2_grpc as rpc
 from highwater.model.ids import InstanceId
 from highwater.partition.quota.meter import NodeMeters, ShareOfNode, Usage
+from highwater.rpc.grpcio_guard import ProvingChannel, client_credentials
+from highwater.rpc.inner import Inner
 from highwater.runtime.grpc_channel import open_channel
 from highwater.runtime.logging import Logger
 
@@ -174,15 +176,39 @@ class QuotaReporter:
 
 
 class QuotaServiceLink:
-    """A channel to the quota service, for a process of its own. Belongs to the running loop."""
+    """A channel to the quota service, for a process of its own. Belongs to the running loop.
 
-    def __init__(self, address: str) -> None:
-        self._channel = open_channel(address)
-        self.stub = rpc.QuotaServiceStub(self._channel)  # type: ignore[no-untyped-call]
+    It is opened anew when certificates have changed. Satisfies `QuotaStub`.
+    """
+
+    def __init__(self, address: str, inner: Inner | None = None) -> None:
+        """`inner`: what the service is shown and has to show; nothing without it."""
+        self._address = address
+        self._inner = inner or Inner()
+        self._generation = self._inner.generation
+        self._channel = self._open()
+
+    async def Report(  # noqa: N802 - the RPC's name.
+        self, reports: AsyncIterator[pb.UsageReport], /
+    ) -> AsyncIterator[pb.Allocations]:
+        """See `QuotaStub`. Its only caller has one stream at a time."""
+        if self._inner.generation != self._generation:
+            self._generation = self._inner.generation
+            await self._channel.close(None)
+            self._channel = self._open()
+        channel: object = self._channel
+        if self._inner.secret is not None:
+            channel = ProvingChannel(channel, lambda: self._inner.proof)
+        stub: QuotaStub = rpc.QuotaServiceStub(channel)  # type: ignore[no-untyped-call]
+        async for allocations in stub.Report(reports):
+            yield allocations
 
     async def close(self) -> None:
         """Closes the channel."""
         await self._channel.close(None)
+
+    def _open(self) -> grpc.aio.Channel:
+        return open_channel(self._address, credentials=client_credentials(self._inner.client_tls))
 
 
 def _share(one: pb.Allocation) -> ShareOfNode:

@@ -1,4 +1,4 @@
-"""The coordinator of one partition of `__consumer_offsets`, as pure state.
+"""The coordinator of one partition of a topic of groups, as pure state.
 
 Lifecycle: `replay` every committed record, `activate` once, then call the handlers. After each
 handler and each `expire` the owner takes `take_records` (to append, in order) and `take_replies`.
