@@ -94,7 +94,7 @@ class PartitionService:
         self.watch = ClusterWatch(endpoints, log=log)
         self.readiness.add("metadata", lambda: self.watch.image is not None)
         self._inner = Inner(config.inner, log)
-        self._quotas = NodeQuotas(config.quota_address, clock.monotonic_ms, log, self._inner)
+        self._quotas = NodeQuotas(config.quota_address, clock.monotonic_ms, log)
         self.plane = self._make_plane(loop)
         self.queries = OffsetQueries(self.plane, self._log_failed)
         self._endpoints = endpoints
@@ -327,6 +327,7 @@ class PartitionService:
             identity=self._identity,
             replicas=self.replicas,
             image=self.watch.image,
+            inner=self._inner,
             tasks=self._tasks,
             stack=stack,
         )

@@ -75,6 +75,15 @@ def test_below_the_second_one_replicas_of_the_directory_fetch_nothing_until_ther
     assert w.resumed == [one for one in w.replicas if one.log_dir == 1]
 
 
+def test_a_replica_that_moves_to_a_directory_with_space_fetches_again():
+    w = World()
+    w.take(1, 400)
+    w.replicas[1].log_dir = 0
+    w.take(0, 5_000)
+    assert w.held == [False, False, False, True]
+    assert w.resumed == [w.replicas[1]]
+
+
 def test_a_part_of_the_volume():
     w = World(mark=DiskMark(part=0.05))
     w.take(0, 4_999)

@@ -84,7 +84,8 @@ class Node:
         return [line for line in lines if line["event"] == name]
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(20):
+        # Long, because one test moves a log that grows as fast as the loop can write.
+        async with asyncio.timeout(60):
             while not condition():
                 assert self.errors == []
                 await asyncio.sleep(0.001)

@@ -140,6 +140,55 @@ async def test_older_answers_are_ignored(monkeypatch):
         assert set(meters.by_instance) == {ONE}
 
 
+async def test_the_storage_limit_comes_down_and_goes_up(monkeypatch):
+    service = Service()
+    async with reporting(service, monkeypatch) as meters:
+        answer = allocation(1, -1)
+        one = answer.allocations[0]
+        one.storage_limit_bytes, one.storage_left_bytes, one.storage_exhausted = 900, 0, True
+        await service.reports.get()
+        service.answers.put_nowait(answer)
+        await until(lambda: ONE in meters.by_instance)
+        assert "900 of 900 bytes" in meters.by_instance[ONE].refuses_produce()
+        second = await service.reports.get()
+        assert second.instances[0].storage_exhausted
+
+
+async def test_it_reports_soon_when_asked_and_says_how_long_ago_the_last_was(monkeypatch):
+    service = Service()
+    async with reporting(service, monkeypatch, tick_ms=60_000) as reporter:
+        await service.reports.get()
+        service.answers.put_nowait(allocation(1, 1000))
+        await reporter.informed.wait()
+        reporter.report_soon()
+        assert 0 < (await service.reports.get()).tick_ms < 10_000
+
+
+async def test_the_next_service_is_asked_when_the_first_is_gone_and_the_first_again_later(
+    monkeypatch,
+):
+    monkeypatch.setattr(module, "RETURN_S", 0.2)
+    first, second = Service(), Service()
+    first.answers.put_nowait(InProcessRpcError(grpc.StatusCode.UNAVAILABLE, "gone", ()))
+    async with reporting(first, monkeypatch, 20, second) as meters:
+        for generation in range(3):
+            second.answers.put_nowait(allocation(generation + 1, 1000))
+        await until(lambda: ONE in meters.by_instance)
+        assert (first.streams, second.streams) == (1, 1)
+        first.answers.put_nowait(allocation(1, 1000, instance=InstanceId("first")))
+        for generation in range(100):
+            second.answers.put_nowait(allocation(generation + 4, 1000))
+        await until(lambda: set(meters.by_instance) == {"first"})
+        assert first.streams == 2
+
+
+async def test_a_silent_service_is_left_for_the_next(monkeypatch):
+    first, second = Service(), Service()  # The first takes reports and does not answer.
+    second.answers.put_nowait(allocation(1, 1000))
+    async with reporting(first, monkeypatch, 20, second) as meters:
+        await until(lambda: ONE in meters.by_instance)
+
+
 class Renewed(Inner):
     """Whose certificates have changed as often as the test says."""
 
@@ -190,52 +239,3 @@ async def test_the_link_shows_the_secret_and_connects_anew_with_other_certificat
         await link.close()
         await stranger.close()
         await server.stop(drain_s=0)
-
-
-async def test_the_storage_limit_comes_down_and_goes_up(monkeypatch):
-    service = Service()
-    async with reporting(service, monkeypatch) as meters:
-        answer = allocation(1, -1)
-        one = answer.allocations[0]
-        one.storage_limit_bytes, one.storage_left_bytes, one.storage_exhausted = 900, 0, True
-        await service.reports.get()
-        service.answers.put_nowait(answer)
-        await until(lambda: ONE in meters.by_instance)
-        assert "900 of 900 bytes" in meters.by_instance[ONE].refuses_produce()
-        second = await service.reports.get()
-        assert second.instances[0].storage_exhausted
-
-
-async def test_it_reports_soon_when_asked_and_says_how_long_ago_the_last_was(monkeypatch):
-    service = Service()
-    async with reporting(service, monkeypatch, tick_ms=60_000) as reporter:
-        await service.reports.get()
-        service.answers.put_nowait(allocation(1, 1000))
-        await reporter.informed.wait()
-        reporter.report_soon()
-        assert 0 < (await service.reports.get()).tick_ms < 10_000
-
-
-async def test_the_next_service_is_asked_when_the_first_is_gone_and_the_first_again_later(
-    monkeypatch,
-):
-    monkeypatch.setattr(module, "RETURN_S", 0.2)
-    first, second = Service(), Service()
-    first.answers.put_nowait(InProcessRpcError(grpc.StatusCode.UNAVAILABLE, "gone", ()))
-    async with reporting(first, monkeypatch, 20, second) as meters:
-        for generation in range(3):
-            second.answers.put_nowait(allocation(generation + 1, 1000))
-        await until(lambda: ONE in meters.by_instance)
-        assert (first.streams, second.streams) == (1, 1)
-        first.answers.put_nowait(allocation(1, 1000, instance=InstanceId("first")))
-        for generation in range(100):
-            second.answers.put_nowait(allocation(generation + 4, 1000))
-        await until(lambda: set(meters.by_instance) == {"first"})
-        assert first.streams == 2
-
-
-async def test_a_silent_service_is_left_for_the_next(monkeypatch):
-    first, second = Service(), Service()  # The first takes reports and does not answer.
-    second.answers.put_nowait(allocation(1, 1000))
-    async with reporting(first, monkeypatch, 20, second) as meters:
-        await until(lambda: ONE in meters.by_instance)

@@ -46,6 +46,8 @@ class DiskGuard:
         self._resume = resume
         self._log = log
         self._space = space
+        self._holds = False
+        """Whether replicas are held."""
         self._states = dict.fromkeys(range(len(self._paths)), DiskState.OPEN)
 
     @property
@@ -97,13 +99,17 @@ class DiskGuard:
                 free_bytes=space.usable_bytes,
                 mark_bytes=mark,
             )
-        if DiskState.NOTHING in (state, before):
-            self._hold(index, state is DiskState.NOTHING)
+        self._hold()
 
-    def _hold(self, index: int, held: bool) -> None:
-        """Also replicas that have come since the last look."""
+    def _hold(self) -> None:
+        """Also replicas that have come since the last look, or have moved to another directory."""
+        if not self._holds and DiskState.NOTHING not in self._states.values():
+            return
+        self._holds = False
         for replica in list(self._replicas()):
-            if replica.log_dir == index and replica.fetches_nothing is not held:
+            held = self._states.get(replica.log_dir) is DiskState.NOTHING
+            self._holds = self._holds or held
+            if replica.fetches_nothing is not held:
                 replica.fetches_nothing = held
                 if not held:
                     self._resume(replica)

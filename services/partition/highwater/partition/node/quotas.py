@@ -21,16 +21,10 @@ FIRST_SHARES_TIMEOUT_S: Final = 1.0
 class NodeQuotas:
     """On the node's loop, as long as the node."""
 
-    def __init__(
-        self, addresses: str, now_ms: Callable[[], int], log: Logger, inner: Inner | None = None
-    ) -> None:
-        """`addresses` are those of quota services, the preferred one first, separated by commas.
-
-        `inner`: what they are shown and have to show; nothing without it.
-        """
+    def __init__(self, addresses: str, now_ms: Callable[[], int], log: Logger) -> None:
+        """`addresses` are those of quota services, the preferred one first, separated by commas."""
         self._addresses = [one.strip() for one in addresses.split(",") if one.strip()]
         self._log = log
-        self._inner = inner
         self.meters = NodeMeters(now_ms)
         self._stubs: list[QuotaStub] = []
         self._reporter: QuotaReporter | None = None
@@ -46,15 +40,17 @@ class NodeQuotas:
         identity: Callable[[], tuple[int, int]],
         replicas: Replicas,
         image: ClusterImage | None,
+        inner: Inner | None = None,
         tasks: TaskOwner,
         stack: AsyncExitStack,
     ) -> None:
         """Keeps in touch with the quota service, if there is one. If instances are limited it waits for
-        the node's shares a moment, so that a restart opens none that is at its storage limit.
+        the node's shares a moment, so that a restart opens none that is at its storage limit. `inner` is
+        what services show one another.
         """
         stubs = list(self._stubs)
         for address in [] if stubs else self._addresses:
-            link = QuotaServiceLink(address, self._inner)
+            link = QuotaServiceLink(address, inner)
             stack.push_async_callback(link.close)
             stubs.append(link)
         if not stubs:
