@@ -405,14 +405,15 @@ class PartitionService:
         self.replicas.registered(node_epoch)
         self.watch.repeat(self._image_changed)
 
-    def _image_changed(self, image: ClusterImage, _delta: ClusterDelta | None) -> Steps[None]:
+    def _image_changed(self, image: ClusterImage, delta: ClusterDelta | None) -> Steps[None]:
         membership = self.membership
         state = image.nodes.get(membership.node_id)
         if state is None or state.node_epoch != membership.node_epoch:
             return  # What it says of this node is about another incarnation.
         self.replication.image_changed(image)
         self._ranges.image_changed(image)
-        self.coordinators.before_image(image)
+        removed = frozenset[InstanceId]() if delta is None else delta.removed_instances
+        self.coordinators.before_image(image, removed)
         yield from self.replicas.applying(image, membership.node_id)
         if not self._strays_gone and image.revision >= membership.node_epoch:
             # Not older than the registration, so no topic that is meant for this node is missing.
