@@ -23,7 +23,6 @@ from highwater.gateway.service import GatewayService
 from highwater.gateway.sockets.listener import Listener
 from highwater.model.cluster import TopicState
 from highwater.model.ids import InstanceId
-from highwater.model.instances import InstanceState
 from highwater.runtime.logging import silent_logger
 from tests.support.controller import controller_config
 from tests.support.process import free_port_block, wait_until
@@ -104,7 +103,6 @@ class InstanceCluster:
         self._stack.push_async_callback(broker.stop)
         await broker.start()
         self._gateway = broker.gateway
-        await _create_instances(broker.controller)
 
     async def _start_combined(self) -> None:
         config = controller_config(
@@ -123,7 +121,6 @@ class InstanceCluster:
             async with asyncio.timeout(START_S):
                 while not self._knows_all(broker):
                     await asyncio.sleep(0.02)
-        await _create_instances(controller)
 
     def _knows_all(self, broker: CombinedBroker) -> bool:
         assert broker.gateway is not None
@@ -149,13 +146,6 @@ class InstanceCluster:
             },
         }
         return CombinedBroker(load_combined(None, settings), silent_logger())
-
-
-async def _create_instances(controller: ControllerService) -> None:
-    """Coordinators take no calls of others. After a restart they are there, and are refused."""
-    active = await controller.wait_active(START_S)
-    for name in INSTANCES:
-        await active.instances.create(InstanceState(instance=InstanceId(name)))
 
 
 def until(what: str, holds: Any) -> None:

@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.embed.clients.controller_session import converse, read_image
+from highwater.embed.commands.quota import controller_address
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.describe_transactions import DescribeTransactionsRequest
 from highwater.metadata.controller_client import ControllerClient
@@ -71,7 +72,8 @@ class Tenants:
 
     @property
     def address(self) -> str:
-        return (self.up.data_dir / "controller.address").read_text()
+        """With the secret that the controller asks for."""
+        return controller_address(None, self.up.data_dir)
 
     def create_topic(self, instance: str, name: str, partitions: int) -> tuple[int, str]:
         """By the controller's RPC: the code and the message."""

@@ -412,8 +412,7 @@ class PartitionService:
             return  # What it says of this node is about another incarnation.
         self.replication.image_changed(image)
         self._ranges.image_changed(image)
-        removed = frozenset[InstanceId]() if delta is None else delta.removed_instances
-        self.coordinators.before_image(image, removed)
+        self.coordinators.before_image(image, delta.removed_instances if delta else frozenset())
         yield from self.replicas.applying(image, membership.node_id)
         if not self._strays_gone and image.revision >= membership.node_epoch:
             # Not older than the registration, so no topic that is meant for this node is missing.
