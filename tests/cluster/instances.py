@@ -1,18 +1,17 @@
-"""Clusters on a loop in this process, whose further listeners stand for other instances than the default
-one.
-"""
+"""Clusters on a loop in this process, with two instances beside the default one."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-import pytest
-
+from highwater.api.controller.v1 import cluster_pb2 as pb
+from highwater.api.controller.v1.controller_service_pb2 import CreateInstanceRequest
 from highwater.controller.service import ControllerService
 from highwater.embed.combined.broker import CombinedBroker
 from highwater.embed.combined.settings import load_combined
@@ -20,9 +19,10 @@ from highwater.embed.embedded.broker import EmbeddedBroker
 from highwater.embed.embedded.run import broker_settings
 from highwater.embed.up.options import UpOptions
 from highwater.gateway.service import GatewayService
-from highwater.gateway.sockets.listener import Listener
+from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import TopicState
 from highwater.model.ids import InstanceId
+from highwater.model.listener_names import DEFAULT_LISTENER
 from highwater.runtime.logging import silent_logger
 from tests.support.controller import controller_config
 from tests.support.process import free_port_block, wait_until
@@ -32,18 +32,6 @@ T = TypeVar("T")
 HOST = "127.0.0.1"
 START_S = 60.0
 INSTANCES = ("red", "blue")
-"""Of the listeners with these names."""
-
-
-def listeners_stand_for_instances(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever comes by listener "red" belongs to instance "red"."""
-    make = Listener._factory
-
-    def factory(self: Listener, key: Any, loop: Any) -> Any:
-        name, instance, node = key
-        return make(self, (name, InstanceId(name) if name in INSTANCES else instance, node), loop)
-
-    monkeypatch.setattr(Listener, "_factory", factory)
 
 
 class InstanceCluster:
@@ -83,22 +71,41 @@ class InstanceCluster:
     def start(self) -> None:
         """Returns when clients can connect."""
         self._run(self._start_embedded() if self._nodes == 1 else self._start_combined())
+        self._run(self._make_instances())
+        for name in INSTANCES:
+            until(f"the ports of {name}", lambda name=name: self._listens(name))
 
     def stop(self) -> None:
         """In order; what is stored stays."""
         stack, self._stack = self._stack, AsyncExitStack()
         self._run(stack.aclose())
 
+    def _listens(self, instance: str) -> bool:
+        first = self._ports[instance]
+        numbers = range(first, first + 1 if self._nodes == 1 else first + self._nodes + 1)
+        try:
+            for port in numbers:
+                socket.create_connection((HOST, port), START_S).close()
+        except ConnectionRefusedError:
+            return False
+        return True
+
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(START_S)
 
+    async def _make_instances(self) -> None:
+        """Unless they are there, from before a restart."""
+        assert self._gateway is not None
+        for name in INSTANCES:
+            block = pb.InstanceListener(listener=DEFAULT_LISTENER, port=self._ports[name])
+            wanted = pb.InstanceState(instance=name, listeners=[block])
+            answer = await self._gateway.controller.create_instance(
+                CreateInstanceRequest(instance=wanted)
+            )
+            assert answer.error.error_code in {ErrorCode.NONE, ErrorCode.DUPLICATE_RESOURCE}
+
     async def _start_embedded(self) -> None:
-        assignments = tuple(
-            f"gateway.listeners.{name}.port={self._ports[name]}" for name in INSTANCES
-        )
-        options = UpOptions(
-            data_dir=self._directory, port=self._ports["default"], assignments=assignments
-        )
+        options = UpOptions(data_dir=self._directory, port=self._ports["default"])
         broker = EmbeddedBroker(broker_settings(options), silent_logger())
         self._stack.push_async_callback(broker.stop)
         await broker.start()
@@ -135,7 +142,6 @@ class InstanceCluster:
                 "host": HOST,
                 "port": self._ports["default"],
                 "drain_s": 0.2,
-                "listeners": {name: {"port": self._ports[name]} for name in INSTANCES},
             },
             "partition": {
                 "node_id": node,

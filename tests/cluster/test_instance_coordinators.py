@@ -45,7 +45,6 @@ from highwater.model.ids import DEFAULT_INSTANCE, SYSTEM_INSTANCE
 from tests.cluster.instances import (
     INSTANCES,
     InstanceCluster,
-    listeners_stand_for_instances,
     until,
 )
 from tests.support.log_batches import make_batch
@@ -59,10 +58,7 @@ PARTITIONS = {"default": 2, "red": 1, "blue": 3}
 
 
 @pytest.fixture(params=[1, 2], ids=["embedded", "combined"])
-def tenants(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[InstanceCluster]:
-    listeners_stand_for_instances(monkeypatch)
+def tenants(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[InstanceCluster]:
     with InstanceCluster(tmp_path, request.param) as made:
         for instance in ALL:
             create_topic(made, instance, TOPIC, PARTITIONS[instance])

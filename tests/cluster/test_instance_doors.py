@@ -35,7 +35,7 @@ from highwater.model.ids import InstanceId
 from highwater.model.instances import InstanceListener, InstanceState
 from tests.cluster.runner import HOST, Up
 from tests.conformance.topics import unique_name
-from tests.support.instances import set_instance
+from tests.support import instances
 from tests.support.process import free_port_block, wait_until
 from tests.support.wire import ConnectionEnded, RawConnection, only
 
@@ -52,11 +52,10 @@ class Doors:
     up: Up
     instances: dict[str, InstanceState] = field(default_factory=dict)
 
-    def make(self, **limits: object) -> str:
-        """A new instance with ports of its own; returns its name once it has the first one."""
+    def make(self, *, block: InstanceListener | None = None, **limits: object) -> str:
+        """A new instance with ports of its own; returns its name once these are open."""
         name = unique_name("tenant")
-        made = InstanceState(instance=InstanceId(name), listeners=(self.block(),))
-        self.set(name, made)
+        self.create(name, block or self.block())
         self.change(name, **limits)
         self.wait_open(name)
         return name
@@ -64,13 +63,19 @@ class Doors:
     def block(self) -> InstanceListener:
         return InstanceListener(port=free_port_block(self.up.node_count + 1))
 
-    def set(self, name: str, state: InstanceState) -> None:
+    def create(self, name: str, block: InstanceListener) -> None:
+        state = InstanceState(instance=InstanceId(name), listeners=(block,))
         self.instances[name] = state
-        set_instance(self.up.data_dir, state)
+        self.tell(name, instances.create)
 
     def change(self, name: str, **limits: object) -> None:
         if limits:
-            self.set(name, replace(self.instances[name], **limits))  # type: ignore[arg-type]
+            changed = replace(self.instances[name], **limits)  # type: ignore[arg-type]
+            self.instances[name] = changed
+            self.tell(name, instances.change)
+
+    def tell(self, name: str, call: instances.Call) -> None:
+        instances.at(self.up.data_dir, call, self.instances[name])
 
     def port(self, name: str) -> int:
         return self.instances[name].listeners[0].port
@@ -211,10 +216,10 @@ def test_a_deleted_instance_has_no_ports_until_it_is_restored(doors: Doors) -> N
     port = doors.port(name)
     with RawConnection(HOST, port) as client:
         client.ask(METADATA, 12)
-        doors.change(name, purge_at_ms=1 << 42)
+        doors.tell(name, instances.delete)
         client.wait_for_close()
     wait_until(lambda: not listens(port), timeout_s=PATIENCE_S, what="the end of its ports")
-    doors.change(name, purge_at_ms=None)
+    doors.tell(name, instances.restore)
     doors.wait_open(name)
     assert metadata(port) == doors.ports(name)
 
@@ -223,7 +228,7 @@ def test_a_port_that_somebody_has_is_taken_later(doors: Doors) -> None:
     block = doors.block()
     name = unique_name("late")
     with socket.create_server((HOST, block.port)):
-        doors.set(name, InstanceState(instance=InstanceId(name), listeners=(block,)))
+        doors.create(name, block)
         other = doors.make()
         assert metadata(doors.port(other)) == doors.ports(other), "the gateways go on"
         told = f"{HOST}:{block.port}"

@@ -72,7 +72,6 @@ class Tenants:
 
     @property
     def address(self) -> str:
-        """With the secret that the controller asks for."""
         return controller_address(None, self.up.data_dir)
 
     def create_topic(self, instance: str, name: str, partitions: int) -> tuple[int, str]:

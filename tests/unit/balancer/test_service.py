@@ -9,14 +9,15 @@ import pytest
 import uvloop
 from prometheus_client import CollectorRegistry
 
-from highwater.api.controller.v1 import cluster_pb2
-from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.balancer.config import BalancerConfig
 from highwater.balancer.service import BalancerService
 from highwater.metadata.controller_client import ControllerClient
 from highwater.model.errors import PortInUseError
+from highwater.model.ids import InstanceId
+from highwater.model.instances import InstanceListener, InstanceState
 from highwater.runtime.logging import silent_logger
 from highwater.runtime.proxy_protocol import ProxiedClient
+from tests.support import instances
 from tests.support.controller import endpoints_of, started
 from tests.unit.balancer.gateways import FakeGateway, free_block
 
@@ -286,23 +287,16 @@ async def test_ports_of_instances_are_published_while_it_runs(world):
     controller = await started(serve_grpc=True)
     endpoints = endpoints_of(controller)
     first = free_block(4)
-    state = cluster_pb2.InstanceState(
-        instance="tenant",
-        listeners=[
-            cluster_pb2.InstanceListener(
-                listener="default", port=world.port + 1, advertised_port=first
-            )
-        ],
-    )
+    block = InstanceListener(port=world.port + 1, advertised_port=first)
+    tenant = InstanceState(instance=InstanceId("tenant"), listeners=(block,))
     try:
         await world.start(controllers=(controller.address,))
         client = ControllerClient(endpoints)
-        await client.set_instance(pb.SetInstanceRequest(instance=state), timeout_s=5)
+        await instances.create(client, tenant)
         await until(lambda: world.metric("instance_ports") == 1)  # There is no node.
         world.port = first
         assert await world.served_by() in {"127.0.0.2", "127.0.0.3"}
-        state.purge_at_ms = 1 << 42
-        await client.set_instance(pb.SetInstanceRequest(instance=state), timeout_s=5)
+        await instances.delete(client, tenant)
         await until(lambda: world.metric("instance_ports") == 0)
         with pytest.raises(ConnectionRefusedError):
             await world.served_by()

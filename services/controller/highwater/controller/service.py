@@ -29,6 +29,7 @@ from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.model.ids import NO_TOPIC_ID, TopicId
 from highwater.model.time import Clock
 from highwater.rpc.grpcio_guard import GuardInterceptor, server_credentials
+from highwater.rpc.guard import IDLE_MS_MAX
 from highwater.rpc.inner import Inner
 from highwater.runtime.clock import SystemClock
 from highwater.runtime.grpc_server import GrpcServer
@@ -156,6 +157,7 @@ class ControllerService:
             self._config.host,
             self._config.port,
             interceptors=() if guard is None else (GuardInterceptor(guard),),
+            idle_ms_max=None if guard is None else IDLE_MS_MAX,
             credentials=server_credentials(self._inner.server_tls),
         )
         server.register(

@@ -17,6 +17,7 @@ from highwater.quota.rpc.quota_servicer import QuotaServicer
 from highwater.quota.sharing.ledger import Ledger
 from highwater.quota.sharing.metrics import QuotaMetrics
 from highwater.rpc.grpcio_guard import GuardInterceptor, server_credentials
+from highwater.rpc.guard import IDLE_MS_MAX
 from highwater.rpc.inner import Inner
 from highwater.runtime.grpc_server import GrpcServer
 from highwater.runtime.health import GrpcHealth, Readiness
@@ -123,6 +124,7 @@ class QuotaService:
             self._config.host,
             self._config.port,
             interceptors=() if guard is None else (GuardInterceptor(guard),),
+            idle_ms_max=None if guard is None else IDLE_MS_MAX,
             credentials=server_credentials(inner.server_tls),
         )
 

@@ -11,7 +11,7 @@ from highwater.http2.ports import Buffer
 from highwater.rpc.addresses import UnixAddress
 from highwater.rpc.grpcio_guard import GuardInterceptor, server_credentials
 from highwater.rpc.grpcio_messages import Outgoing, grpcio_code_of, metadata_of
-from highwater.rpc.guard import Guard
+from highwater.rpc.guard import IDLE_MS_MAX, Guard
 from highwater.rpc.metadata import Metadata
 from highwater.rpc.methods import Methods
 from highwater.rpc.ports import ServerCallbacks, StreamHandler
@@ -44,6 +44,7 @@ class GrpcioServer(grpc.GenericRpcHandler):
             port,
             message_bytes_max=message_bytes_max,
             interceptors=() if guard is None else (GuardInterceptor(guard),),
+            idle_ms_max=None if guard is None else IDLE_MS_MAX,
             credentials=server_credentials(tls),
         )
         self._server.register(lambda server: server.add_generic_rpc_handlers((self,)))

@@ -16,6 +16,9 @@ WRONG_SECRET: Final = "the call shows another secret than the cluster's"  # noqa
 
 PROOF_S: Final = 10.0
 """A connection has this long for its first call that shows the secret; our peers connect to call."""
+IDLE_MS_MAX: Final = 30_000
+"""On ports of grpcio: a connection without a call is closed, as refused calls do not close it. Those
+of our members have a stream, or a heartbeat each second."""
 REFUSALS_MAX: Final = 20
 """Refused calls that end their connection."""
 

@@ -138,6 +138,20 @@ async def test_another_process_may_have_the_bootstrap_port_but_not_the_node_s(w)
     await until(lambda: w.listener.open() == {None: P, 1: P + 1, 2: P + 2})
 
 
+async def test_a_node_s_port_that_nobody_gives_back_is_told_after_a_while(w, monkeypatch):
+    monkeypatch.setattr(port_block, "OWN_PORT_WAIT_S", 0.2)
+    made = w.ports(node_id=NodeId(2))
+    w.listener.taken.add(P + 2)
+    made.follow(image(tenant(P)), {})
+    await until(lambda: w.listener.open() == {None: P, 1: P + 1})
+    await asyncio.sleep(0.05)
+    assert w.errors == [], "as after a restart, when another process still serves it"
+    await until(lambda: made.missing == {A: 1})
+    assert [str(error) for _, error in w.errors] == [str(PortInUseError("h:20002"))]
+    w.listener.taken.clear()
+    await until(lambda: made.missing == {A: 0})
+
+
 async def test_a_port_that_is_taken_is_told_once_and_tried_again(w):
     made = w.ports()
     w.listener.taken.add(P + 2)
@@ -219,3 +233,13 @@ async def test_after_the_end_nothing_opens(w):
     w.listener.taken.clear()
     await asyncio.sleep(0.05)
     assert w.listener.ports == {}
+
+
+async def test_many_blocks_try_less_often(w, monkeypatch):
+    monkeypatch.setattr(port_block, "RETRY_S", 0.2)
+    few = await w.opened(image(*(tenant(P + 10 * n, name=InstanceId(f"t{n}")) for n in range(40))))
+    assert few.retry_s == 0.2
+    many = await w.opened(
+        image(*(tenant(P + 10 * n, name=InstanceId(f"t{n}")) for n in range(400)))
+    )
+    assert many.retry_s == 2.0

@@ -131,6 +131,22 @@ async def test_the_shard_depends_on_instance_and_id():
         assert answer.transaction_states[0].error_code == 0, "found without its partition"
 
 
+async def test_this_nodes_partitions_ask_the_shard_of_their_instance():
+    node = await SharedNode(partitions=2).lead(0, 1)
+    instances = [InstanceId(f"i{number}") for number in range(4)]
+    for instance in instances:
+        place = coordinator_place(instance, "tx", 2)
+        me = producer_of(await node.ask(init(), 5, instance=instance, partition=place))
+        told: list = []
+        question = Question(
+            TransactionKey(instance, "tx"), ProducerIdAndEpoch(*me), frozenset({T0}), True
+        )
+        node.coordinator.ask(question, lambda *answer, told=told: told.append(answer))
+        await until(lambda told=told: bool(told))
+        assert told == [(0, {T0: 0})]
+    assert {coordinator_place(instance, "tx", 2) for instance in instances} == {0, 1}
+
+
 async def test_the_default_instance_is_not_served_here():
     node = await SharedNode().lead()
     refused = node.submit(init(), 5, instance=DEFAULT_INSTANCE)

@@ -8,7 +8,13 @@ import typer
 
 from highwater.embed.commands.instance_change import AllowOptions, InstanceChange, PortOptions
 from highwater.embed.commands.quantities import milliseconds_of
-from highwater.embed.commands.quota import ControllerAddress, DataDirectory, controller_address
+from highwater.embed.commands.quota import (
+    ControllerAddress,
+    DataDirectory,
+    SecretFile,
+    Tls,
+    controller_address,
+)
 from highwater.model.errors import UsageError
 from highwater.model.ids import InstanceId
 from highwater.model.instances import InstanceState
@@ -80,6 +86,8 @@ def create(
     delete_protection: Protection = None,
     controller: ControllerAddress = None,
     data_dir: DataDirectory = Path(".highwater"),
+    secret_file: SecretFile = None,
+    tls: Tls = None,
 ) -> None:
     """Create an instance. Clients that come by its ports see it alone; it has no limits but those named."""
     from highwater.embed.clients.instances import create_instance
@@ -104,7 +112,7 @@ def create(
         delete_protection=delete_protection,
     )
     wanted = change.of(InstanceState(instance=InstanceId(name)))
-    create_instance(controller_address(controller, data_dir), wanted)
+    create_instance(controller_address(controller, data_dir, secret_file, tls), wanted)
     typer.echo(f"{name}: created, port {port} on listener {listener}")
 
 
@@ -131,6 +139,8 @@ def set_values(
     delete_protection: Protection = None,
     controller: ControllerAddress = None,
     data_dir: DataDirectory = Path(".highwater"),
+    secret_file: SecretFile = None,
+    tls: Tls = None,
 ) -> None:
     """Change an instance, also "default"; what is not named stays, `none` means unlimited."""
     from highwater.embed.clients.instances import change_instance
@@ -157,7 +167,7 @@ def set_values(
     )
     if change == InstanceChange(limits=dict.fromkeys(change.limits)):
         raise UsageError("nothing to change: name an option")
-    change_instance(controller_address(controller, data_dir), name, change.of)
+    change_instance(controller_address(controller, data_dir, secret_file, tls), name, change.of)
     typer.echo(f"{name}: changed")
 
 
@@ -166,6 +176,8 @@ def list_all(
     as_json: Json = False,
     controller: ControllerAddress = None,
     data_dir: DataDirectory = Path(".highwater"),
+    secret_file: SecretFile = None,
+    tls: Tls = None,
 ) -> None:
     """Show all instances."""
     from rich.console import Console
@@ -174,7 +186,7 @@ def list_all(
     from highwater.embed.clients.instances import read_instances
     from highwater.embed.commands import instance_report
 
-    known = read_instances(controller_address(controller, data_dir))
+    known = read_instances(controller_address(controller, data_dir, secret_file, tls))
     if as_json:
         typer.echo(json.dumps([instance_report.as_json(one) for one in known], indent=2))
         return
@@ -192,6 +204,8 @@ def show(
     as_json: Json = False,
     controller: ControllerAddress = None,
     data_dir: DataDirectory = Path(".highwater"),
+    secret_file: SecretFile = None,
+    tls: Tls = None,
 ) -> None:
     """Show everything of one instance."""
     from rich.console import Console
@@ -200,7 +214,7 @@ def show(
     from highwater.embed.clients.instances import read_instance
     from highwater.embed.commands import instance_report
 
-    known = read_instance(controller_address(controller, data_dir), name)
+    known = read_instance(controller_address(controller, data_dir, secret_file, tls), name)
     if as_json:
         typer.echo(json.dumps(instance_report.as_json(known), indent=2))
         return
@@ -219,13 +233,15 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     controller: ControllerAddress = None,
     data_dir: DataDirectory = Path(".highwater"),
+    secret_file: SecretFile = None,
+    tls: Tls = None,
 ) -> None:
     """Delete an instance: its ports close now; later its topics, users and ACLs are removed for good."""
     from highwater.embed.clients.instances import delete_instance, read_instance
     from highwater.embed.commands.instance_report import moment
 
     purge_after_ms = milliseconds_of("--after", after)
-    address = controller_address(controller, data_dir)
+    address = controller_address(controller, data_dir, secret_file, tls)
     if not yes:
         known = read_instance(address, name)
         when = "for good, at once" if purge_after_ms == 0 else f"for good after {after}"
@@ -244,9 +260,11 @@ def restore(
     name: Name,
     controller: ControllerAddress = None,
     data_dir: DataDirectory = Path(".highwater"),
+    secret_file: SecretFile = None,
+    tls: Tls = None,
 ) -> None:
     """Take back `delete`, until the time that it has told."""
     from highwater.embed.clients.instances import restore_instance
 
-    restore_instance(controller_address(controller, data_dir), name)
+    restore_instance(controller_address(controller, data_dir, secret_file, tls), name)
     typer.echo(f"{name}: restored")

@@ -9,6 +9,7 @@ ended, at the latest after the time for a drain.
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from highwater.gateway.sockets import port_block
 from highwater.gateway.sockets.listener import Listener
 from highwater.gateway.sockets.port_block import PortBlock
 from highwater.model.block_overlaps import BlockOverlap
@@ -16,6 +17,10 @@ from highwater.model.cluster import ClusterImage
 from highwater.model.errors import UsageError
 from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, InstanceId, NodeId
 from highwater.runtime.tasks import TaskOwner
+
+TRIES_PER_S: Final = 200
+"""Of all blocks, to take ports that other processes have: each costs a tenth of a millisecond, and of nodes
+with gateways on one host all but one try the bootstrap port of every instance."""
 
 
 class BlockKey(NamedTuple):
@@ -62,6 +67,11 @@ class InstancePorts:
         for key, block in self._blocks.items():
             found[key.instance] = found.get(key.instance, 0) + block.missing
         return found
+
+    @property
+    def retry_s(self) -> float:
+        """The pause between two tries of a block."""
+        return max(port_block.RETRY_S, len(self._blocks) / TRIES_PER_S)
 
     def follow(self, image: ClusterImage, overlaps: Mapping[str, BlockOverlap]) -> None:
         """Applies a new image; `overlaps` are those of this gateway's own blocks, by listener.
@@ -110,6 +120,7 @@ class InstancePorts:
             tasks=self._tasks,
             node_id=self._node_id,
             single_port=self._single_port,
+            retry_s=lambda: self.retry_s,
             on_error=not_opened,
         )
         block.begin(image, overlap)

@@ -43,6 +43,10 @@ once, unless the machine is so busy that its loop waits for its turn. Long, beca
 OWN_PORT_LOOK_S: Final = 0.02
 
 
+def _retry_s() -> float:
+    return RETRY_S
+
+
 class PortBlock:
     """See the module. `reserve`, then `open`; from then on it follows the images."""
 
@@ -58,11 +62,12 @@ class PortBlock:
         node_id: NodeId = NO_NODE,
         single_port: bool = False,
         bootstrap_wait_s: float = 0,
+        retry_s: Callable[[], float] = _retry_s,
         on_error: Callable[[UsageError], None],
     ) -> None:
         """`name` is the listener's; `instance` is whose block it is; `node_id` is the node in this process; `single_port`: P serves
         everything. `host` is for error messages. `bootstrap_wait_s`: for how long from `share` on a
-        process with a node waits for another one to take P first.
+        process with a node waits for another one to take P first. `retry_s` is the pause between two tries.
 
         `on_error` gets why the port of a node cannot be opened. It is tried again, and the same error
         is not told twice until the port was opened. It also gets that another gateway's block begins in
@@ -78,6 +83,7 @@ class PortBlock:
         self._single_port = single_port
         self._has_node = node_id != NO_NODE and not single_port
         self._bootstrap_wait_s = bootstrap_wait_s if self._has_node else 0
+        self._retry_s = retry_s
         self._bootstrap_from_s = 0.0
         """From when on this process takes P if that is free."""
         self._image: ClusterImage | None = None
@@ -90,6 +96,8 @@ class PortBlock:
         self._on_error = on_error
         self._told: dict[NodeId, str] = {}
         """The errors that `on_error` got, by the nodes of ports that are still not open."""
+        self._own_missed_s: float | None = None
+        """When the node's own port was first found taken; None while it is not."""
         self._told_overlap: BlockOverlap | None = None
 
     @property
@@ -224,7 +232,7 @@ class PortBlock:
         while True:
             waits = self._retiring or not all(self._has(node) for node in self._wanted())
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(RETRY_S if waits else None):
+                async with asyncio.timeout(self._retry_s() if waits else None):
                     await self._changed.wait()
             self._changed.clear()
             away = self._listener.send_away
@@ -247,6 +255,8 @@ class PortBlock:
             except UsageError as error:
                 self._not_opened(node, error)
                 continue
+            if node == self._node_id:
+                self._own_missed_s = None
             self._told.pop(node or NO_NODE, None)
             self._retiring.discard(node or NO_NODE)
         self._give_back()  # Images may have come meanwhile.
@@ -264,11 +274,20 @@ class PortBlock:
         return True
 
     def _not_opened(self, node: NodeId | None, error: UsageError) -> None:
-        if self._has_node and node != self._node_id and isinstance(error, PortInUseError):
+        if self._has_node and isinstance(error, PortInUseError) and not self._misses_own(node):
             return  # Another process of the host serves it.
         if self._told.get(node or NO_NODE) != str(error):
             self._told[node or NO_NODE] = str(error)
             self._on_error(error)
+
+    def _misses_own(self, node: NodeId | None) -> bool:
+        """True if it is the node's own port, and no other process has given it back for long."""
+        if node != self._node_id:
+            return False
+        now_s = asyncio.get_running_loop().time()
+        if self._own_missed_s is None:
+            self._own_missed_s = now_s
+        return now_s - self._own_missed_s >= OWN_PORT_WAIT_S
 
     def _tell_overlap(self) -> None:
         if self._instance != DEFAULT_INSTANCE:
