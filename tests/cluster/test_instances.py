@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.embed.clients.controller_session import converse, read_image
 from highwater.embed.commands.quota import controller_address
 from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.describe_transactions import DescribeTransactionsRequest
 from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.model.cluster import ClusterImage
@@ -22,6 +24,7 @@ from highwater.model.ids import InstanceId
 from highwater.partition.storage.names import partition_directory
 from tests.cluster.runner import MODES, Up, run
 from tests.support.process import free_port_block, wait_until
+from tests.support.wire import RawConnection
 
 PATIENCE_S = 30.0
 
@@ -209,3 +212,95 @@ def test_a_purge_survives_a_restart(tenants: Tenants) -> None:
     tenants.up.start()
     wait_until(lambda: "late" not in tenants.names(), timeout_s=PATIENCE_S, what="the purge")
     assert all(topic.instance == "default" for topic in tenants.image().topics.values())
+
+
+class Client:
+    """Clients of an instance with one topic, by its port."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self.settings = {"bootstrap.servers": bootstrap}
+
+    def groups(self) -> set[str]:
+        admin = AdminClient(self.settings)
+        listed = admin.list_consumer_groups().result(PATIENCE_S)
+        assert not listed.errors
+        return {group.group_id for group in listed.valid}
+
+    def consumer(self, group: str, protocol: str = "classic") -> Consumer:
+        return Consumer({**self.settings, "group.id": group, "group.protocol": protocol})
+
+    def commit(self, protocol: str) -> None:
+        """As the only member of a group that is named like the protocol."""
+        member = self.consumer(protocol, protocol)
+        member.subscribe(["ledger"])
+
+        def has_partition() -> bool:
+            member.poll(0.1)
+            return bool(member.assignment())
+
+        wait_until(has_partition, timeout_s=PATIENCE_S, what=f"a {protocol} member")
+        member.commit(offsets=[TopicPartition("ledger", 0, 7)], asynchronous=False)
+        member.close()
+
+    def committed(self, group: str) -> int:
+        member = self.consumer(group)
+        (found,) = member.committed([TopicPartition("ledger", 0)], timeout=PATIENCE_S)
+        member.close()
+        return int(found.offset)
+
+    def transaction(self) -> tuple[int, str, int, int]:
+        """Of the id "payments": error code, state, producer id and epoch."""
+        with RawConnection.to(self.bootstrap) as connection:
+            request = DescribeTransactionsRequest(transactional_ids=["payments"])
+            (found,) = connection.ask(request, 0).transaction_states
+        return found.error_code, found.transaction_state, found.producer_id, found.producer_epoch
+
+    def begin(self) -> Producer:
+        """A producer whose transaction has a record and a group's offsets, and stays open."""
+        producer = Producer({**self.settings, "transactional.id": "payments"})
+        producer.init_transactions(PATIENCE_S)
+        producer.begin_transaction()
+        producer.produce("ledger", b"open", partition=0)
+        member = self.consumer("classic")
+        producer.send_offsets_to_transaction(
+            [TopicPartition("ledger", 0, 9)], member.consumer_group_metadata(), PATIENCE_S
+        )
+        member.close()
+        assert producer.flush(PATIENCE_S) == 0
+        return producer
+
+
+def test_a_new_instance_of_the_same_id_has_nothing_of_the_former_one(tenants: Tenants) -> None:
+    port = tenants.port()
+    client = Client(f"127.0.0.1:{port}")
+
+    def create() -> None:
+        tenants.done("create", "phoenix", "--port", str(port))
+        admin = AdminClient(client.settings)
+        admin.create_topics([NewTopic("ledger", 1)])["ledger"].result(PATIENCE_S)
+
+    create()
+    for protocol in ("classic", "consumer"):
+        client.commit(protocol)
+        assert client.committed(protocol) == 7
+    producer = client.begin()
+    assert client.groups() == {"classic", "consumer"}
+    code, state, former_id, _ = client.transaction()
+    assert (code, state) == (0, "Ongoing")
+
+    tenants.done("delete", "phoenix", "--yes", "--after", "0")
+    wait_until(lambda: "phoenix" not in tenants.names(), timeout_s=PATIENCE_S, what="the purge")
+    producer.purge()
+    del producer
+    create()
+    assert client.groups() == set()
+    for group in ("classic", "consumer"):
+        assert client.committed(group) == -1001
+    assert client.transaction()[0] == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    producer = client.begin()
+    code, state, later_id, epoch = client.transaction()
+    assert (code, state, epoch) == (0, "Ongoing", 0)
+    assert later_id != former_id
+    producer.abort_transaction(PATIENCE_S)
+    tenants.done("delete", "phoenix", "--yes", "--after", "0")

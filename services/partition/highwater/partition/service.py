@@ -403,14 +403,14 @@ class PartitionService:
         self.replicas.registered(node_epoch)
         self.watch.repeat(self._image_changed)
 
-    def _image_changed(self, image: ClusterImage, _delta: ClusterDelta | None) -> Steps[None]:
+    def _image_changed(self, image: ClusterImage, delta: ClusterDelta | None) -> Steps[None]:
         membership = self.membership
         state = image.nodes.get(membership.node_id)
         if state is None or state.node_epoch != membership.node_epoch:
             return  # What it says of this node is about another incarnation.
         self.replication.image_changed(image)
         self._ranges.image_changed(image)
-        self.coordinators.before_image(image)
+        self.coordinators.before_image(image, delta.removed_instances if delta else frozenset())
         yield from self.replicas.applying(image, membership.node_id)
         self._quotas.image_applied(self.replicas.leader_count)
         if not self._strays_gone and image.revision >= membership.node_epoch:

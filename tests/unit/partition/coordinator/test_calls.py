@@ -6,6 +6,7 @@ from highwater.hop.coordinator import BODY_BYTES_MAX
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.coordinator_topics import coordinator_place
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
+from highwater.partition.coordinator.calls import ShardCalls
 from tests.unit.partition.coordinator.counter import (
     ADD,
     BUG,
@@ -62,6 +63,25 @@ async def test_calls_that_are_not_admitted():
     sent = counters.submit(ADD, "a 1", instance=InstanceId("tenant"))
     assert sent.answer == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert counters.submit(ADD, " " * (BODY_BYTES_MAX + 1)).answer == ErrorCode.INVALID_REQUEST
+
+
+async def test_calls_of_instances_that_are_not_there():
+    """Of the default instance nobody asks whether it is there."""
+    counters = await Counters().lead()
+    there = {InstanceId("tenant")}
+    parts = {"partition_of": lambda *_: 0, "admits_instance": there.__contains__}
+    counters.calls = ShardCalls(counters.hosts, **parts, of_default_instance=False)
+    assert counters.submit(PEEK, "a", instance=InstanceId("tenant")).answer == "0"
+    sent = counters.submit(PEEK, "a", instance=InstanceId("gone"))
+    assert sent.answer == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    told = []
+    for name in ("gone", "tenant"):
+        counters.calls.in_process(
+            InstanceId(name), "a", "a test", lambda *_: "done", lambda *answer: told.append(answer)
+        )
+    assert told == [(ErrorCode.COORDINATOR_NOT_AVAILABLE, None), (0, "done")]
+    counters.calls = ShardCalls(counters.hosts, **parts)
+    assert counters.submit(PEEK, "a", instance=DEFAULT_INSTANCE).answer == "0"
 
 
 async def test_while_the_log_refuses_appends_calls_that_write_are_refused():

@@ -17,6 +17,7 @@ from highwater.model.ids import (
     TRANSACTION_STATE_TOPIC,
     InstanceId,
 )
+from highwater.model.instances import InstanceState
 from highwater.model.partitioning import coordinator_partition
 from highwater.partition.config import PartitionConfig
 from highwater.partition.node.coordinators import NodeCoordinators
@@ -132,3 +133,24 @@ async def test_an_image_tells_which_partitions_exist(node):
     node.after_image()
     assert find(TopicPartition("t", 0)).node == 1
     assert find(TopicPartition("t", 1)) is None
+
+
+async def test_both_shared_coordinators_follow_the_instances_of_images(node):
+    image = replace(image_of([node_state(1)], []), instances={TEAM: InstanceState(instance=TEAM)})
+    default, others = node.pairs
+    node.before_image(image)
+    for each in (others.groups, others.transactions):
+        assert each.purge.admits(TEAM), "there was no image before"
+    node.after_image()
+    gone = InstanceId("gone")
+    for each in (others.groups, others.transactions):
+        assert each.purge.admits(TEAM)
+        assert not each.purge.admits(gone)
+    node.before_image(image, frozenset({TEAM}))
+    for each in (others.groups, others.transactions):
+        assert not each.purge.admits(TEAM), "another one, of which the roles are not taken"
+    node.after_image()
+    for each in (others.groups, others.transactions):
+        assert each.purge.admits(TEAM)
+    for each in (default.groups, default.transactions):
+        assert each.purge.admits(gone), "not told of instances"

@@ -151,3 +151,64 @@ async def test_the_default_instance_is_not_served_here():
     node = await SharedNode().lead()
     refused = node.submit(init(), 5, instance=DEFAULT_INSTANCE)
     assert refused.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def image(node, *instances):
+    """The node has taken its roles in an image with these instances."""
+    node.coordinator.purge.follow(instances, frozenset())
+    node.coordinator.purge.applied()
+
+
+def whose(node):
+    """The instances that have transactional ids here."""
+    (shard,) = node.coordinator._hosts.shards()
+    return {key.instance for key in shard.images}
+
+
+@pytest.mark.parametrize("fails_over", [False, True])
+async def test_the_ids_of_a_purged_instance_go_with_their_open_transactions(fails_over):
+    """The topics are gone, but not the one that has the groups: its transaction is aborted."""
+    node = SharedNode()
+    image(node, RED, BLUE)
+    await node.lead()
+    red, _ = await two_open(node)
+    assert (await node.ask(offsets(red), 4, instance=RED)).error_code == 0
+    if fails_over:
+        node = SharedNode(node.log, node.snapshots, ids=node.ids)
+        image(node, RED, BLUE)
+        await node.lead(epoch=2)
+    del node.markers.leaders[T0]
+    image(node, BLUE)
+    refused = node.submit(init(), 5, instance=RED)
+    assert refused.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    await until(lambda: whose(node) == {BLUE})
+    ((name, marker),) = node.markers.written
+    assert (name, marker.producer_id, marker.committed) == (GROUP_PARTITION, red[0], False)
+    assert is_told(await described(node, BLUE)) == ("Ongoing", 1001, {("t", 1)})
+    image(node, RED, BLUE)
+    assert producer_of(await node.ask(init(), 5, instance=RED)) == (1002, 0)
+
+
+async def test_ids_that_were_purged_before_the_shard_was_loaded():
+    node = SharedNode()
+    image(node, RED, BLUE)
+    await node.lead()
+    await two_open(node)
+    heir = SharedNode(node.log, node.snapshots, ids=node.ids)
+    image(heir, BLUE)
+    await heir.lead(epoch=2)
+    await until(lambda: whose(heir) == {BLUE})
+
+
+async def test_a_question_of_a_purged_instances_partition_is_refused():
+    node = SharedNode()
+    image(node, RED)
+    await node.lead()
+    red = producer_of(await node.ask(init(), 5, instance=RED))
+    image(node)
+    told = []
+    question = Question(
+        TransactionKey(RED, "tx"), ProducerIdAndEpoch(*red), frozenset({T0}), adds_partitions=True
+    )
+    node.coordinator.ask(question, lambda *answer: told.append(answer))
+    assert told == [(ErrorCode.COORDINATOR_NOT_AVAILABLE, None)]

@@ -35,8 +35,11 @@ class ShardCalls(Generic[ShardT, RecordT, ResponseT]):
         *,
         partition_of: PartitionOf,
         of_default_instance: bool = True,
+        admits_instance: Callable[[InstanceId], bool] | None = None,
     ) -> None:
-        """Takes the calls of the default instance, or those of all other instances."""
+        """Takes the calls of the default instance, or those of all other instances; of these only while
+        `admits_instance` says so.
+        """
         self._hosts = hosts
         self._by_partition = hosts.by_partition
         self._monotonic_ms = hosts.clock.monotonic_ms
@@ -45,10 +48,14 @@ class ShardCalls(Generic[ShardT, RecordT, ResponseT]):
         self._error_for = hosts.replies.error_for
         self._partition_of = partition_of
         self._of_default_instance = of_default_instance
+        self._admits_instance = None if of_default_instance else admits_instance
 
     def admits(self, call: CoordinatorCall) -> bool:
         """Whether the call may be handled at all; otherwise it is answered here."""
         if (call.instance == DEFAULT_INSTANCE) is not self._of_default_instance:
+            self._deliver(call, b"", ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        elif self._admits_instance is not None and not self._admits_instance(call.instance):
+            # Not created yet for this node, or purged.
             self._deliver(call, b"", ErrorCode.COORDINATOR_NOT_AVAILABLE)
         elif len(call.body) > BODY_BYTES_MAX:
             self._deliver(call, b"", ErrorCode.INVALID_REQUEST)
@@ -170,6 +177,9 @@ class ShardCalls(Generic[ShardT, RecordT, ResponseT]):
         `done` is called once, with 0 and what was decided when all that it tells of is committed, or
         with Kafka's error code. `name` is for the log.
         """
+        if self._admits_instance is not None and not self._admits_instance(instance):
+            done(ErrorCode.COORDINATOR_NOT_AVAILABLE, None)
+            return
         host = self._by_partition.get(self._partition_of(instance, key))
         if host is None:
             done(ErrorCode.NOT_COORDINATOR, None)

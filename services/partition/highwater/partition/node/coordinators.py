@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Final
 
@@ -163,15 +164,24 @@ class NodeCoordinators:
 
     # -- for the rest of the node -------------------------------------------------------------
 
-    def before_image(self, image: ClusterImage) -> None:
-        """Before the node takes its roles in an image: what these may need to know of it."""
+    def before_image(
+        self, image: ClusterImage, removed_instances: AbstractSet[InstanceId] = frozenset()
+    ) -> None:
+        """Before the node takes its roles in an image: what these may need to know of it.
+
+        `removed_instances` were purged since the image before. They may be there again.
+        """
         self._image = image
+        for each in (self._of_others.groups, self._of_others.transactions):
+            each.purge.follow(image.instances, removed_instances)
         self.calls.image_changed(image)
         self._markers.image_changed(image)
         self._verifier_link.image_changed(image)
 
     def after_image(self) -> None:
-        """The node has its roles: what waits for leaders of partitions goes on."""
+        """The node has its roles: what waits for leaders of partitions goes on, and new instances may call."""
+        for each in (self._of_others.groups, self._of_others.transactions):
+            each.purge.applied()
         for pair in self.pairs:
             pair.transactions.image_changed()
 

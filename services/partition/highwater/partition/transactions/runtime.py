@@ -20,6 +20,7 @@ from highwater.model.transactions import TransactionMarker
 from highwater.partition.coordinator.calls import ShardCalls, ShardOf
 from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.coordinator.hosts import ShardHosts
+from highwater.partition.coordinator.instance_purge import InstancePurge
 from highwater.partition.coordinator.kind import FollowUp
 from highwater.partition.coordinator.log_port import CoordinatorLog
 from highwater.partition.coordinator.shard_host import HostSettings
@@ -112,6 +113,7 @@ class TransactionCoordinator:
                 new_producer_id,
                 transaction_version,
                 self._follow_ups,
+                lambda shard: self.purge.activated(shard),  # noqa: PLW0108 - made below.
             ),
             log=log,
             snapshots=snapshots,
@@ -119,10 +121,17 @@ class TransactionCoordinator:
             logger=logger,
             settings=settings,
         )
+        self.purge = InstancePurge(
+            self._hosts,
+            forgetting_of=lambda shard: shard.forgetting,
+            call_later=loop.call_later,
+        )
+        """Of instances; it is told of them if others than the default one are served."""
         self._calls = ShardCalls(
             self._hosts,
             partition_of=topics.of_transaction,
             of_default_instance=of_default_instance,
+            admits_instance=self.purge.admits,
         )
 
     # -- roles --------------------------------------------------------------------------------

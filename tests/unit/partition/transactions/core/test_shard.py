@@ -5,6 +5,7 @@ import pytest
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.partition.transactions.core.config import TransactionConfig
+from highwater.partition.transactions.core.image import TransactionRecord
 from highwater.partition.transactions.core.state import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
@@ -259,3 +260,59 @@ def test_states_of_the_durable_copy_are_those_of_the_shard():
     (record,) = d.shard.capture().records()
     assert record.value.state is COMPLETE_COMMIT is TransactionState("CompleteCommit")
     assert record.value.update_ms == WALL_MS
+
+
+class Purged(Dialogue):
+    """The default instance is purged, as if it could be."""
+
+    def begin_purge(self):
+        self.shard.forgetting.begin({DEFAULT_INSTANCE})
+
+    def step(self):
+        self.shard.forgetting.step(self.now)
+        self.settle()
+        return len(self.shard.forgetting)
+
+
+def test_the_ids_of_a_purged_instance_go():
+    talk = Purged()
+    talk.begin()
+    other = key(instance=InstanceId("other"))
+    talk.shard.initialize(other, 60_000, None, talk.now)
+    talk.settle()
+    talk.begin_purge()
+    assert talk.step() == 0
+    assert talk.written[-1] == TransactionRecord(key(), None)
+    talk.reload()
+    assert list(talk.shard.images) == [other]
+    first = talk.shard.images[other].producer_id
+    assert talk.begin().producer_id not in (first, 1000), "it begins with another producer id"
+
+
+@pytest.mark.parametrize("reloads", [False, True])
+def test_an_open_transaction_of_a_purged_instance_is_aborted_first(reloads):
+    talk = Purged()
+    talk.add(talk.begin(), T0, T1)
+    talk.begin_purge()
+    assert talk.step() == 1
+    assert talk.image().state is PREPARE_ABORT
+    if reloads:
+        talk.reload()
+        talk.begin_purge()
+    assert talk.step() == 1, "its markers are on the way"
+    talk.complete()
+    assert talk.step() == 0
+    assert not talk.shard.images
+    assert talk.written[-1] == TransactionRecord(key(), None)
+
+
+def test_without_another_producer_id_the_abort_is_tried_again():
+    talk = Purged()
+    talk.put(image(state=ONGOING, partitions=frozenset({T0}), producer_epoch=LAST_EPOCH))
+    talk.has_ids = False
+    talk.begin_purge()
+    assert talk.step() == 1
+    assert talk.image().state is ONGOING
+    talk.has_ids = True
+    assert talk.step() == 1
+    assert talk.image().state is PREPARE_ABORT

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId
+from highwater.partition.coordinator.core.forgetting import Forgetting
 from highwater.partition.coordinator.core.timers import Timer, TimerHeap
 from highwater.partition.coordinator.core.values import Moment, Reply
 from highwater.partition.transactions.core import adding, ending, initializing, transitions
@@ -73,6 +74,12 @@ class TransactionShard:
             keys=lambda: self._state.images,
             look=self._expire_if_old,
         )
+        self.forgetting: Forgetting[TransactionKey] = Forgetting(
+            keys=lambda: self._state.images,
+            forget=self._forget,
+            written=lambda: len(self._records),
+        )
+        """The ids of purged instances."""
         self._active = False
 
     # -- loading ------------------------------------------------------------------------------
@@ -227,6 +234,24 @@ class TransactionShard:
         if image.update_ms <= now.wall_ms - self._config.id_expiration_ms:
             check_state(image.state, DEAD)
             self._apply(key, None)
+
+    def _forget(self, key: TransactionKey, now: Moment) -> bool:
+        """Drop the id of a purged instance; False until its transaction has ended.
+
+        That is aborted. Its topics are gone and need no marker, but the topic of groups is there, and
+        would have an open transaction for ever.
+        """
+        image = self._state.images.get(key)
+        if image is None:
+            return True
+        if image.state is ONGOING:
+            self._carry_out(key, ending.fence(image, self._version(), self._new_id, now.wall_ms))
+            return False
+        if image.state in PREPARED:
+            return False
+        check_state(image.state, DEAD)
+        self._apply(key, None)
+        return True
 
     # -- for the owner ------------------------------------------------------------------------
 
