@@ -126,15 +126,7 @@ class PartitionService:
             prefer=self.logs.manager.preferred.remember,
             moves=self.logs.moves,
         )
-        self.disk_guard = DiskGuard(
-            config.log_dirs,
-            DiskMark.parse(config.storage.disk_free_min),
-            full=self.plane.full_directories,
-            replicas=self.plane.replicas.values,
-            is_online=self.logs.is_online,
-            resume=self.replication.resume,
-            log=log,
-        )
+        self.disk_guard = self._make_disk_guard()
         self.loggers = LoggerQueries(log)
         self._asked_hand_overs = self._make_asked_hand_overs()
         self._membership: Membership | None = None
@@ -178,6 +170,17 @@ class PartitionService:
             log=self._log,
             channels=self._channels,
             reads_files=self._config.replica_reads_files,
+        )
+
+    def _make_disk_guard(self) -> DiskGuard:
+        return DiskGuard(
+            self._config.log_dirs,
+            DiskMark.parse(self._config.storage.disk_free_min),
+            full=self.plane.full_directories,
+            replicas=self.plane.replicas.values,
+            is_online=self.logs.is_online,
+            resume=self.replication.resume,
+            log=self._log,
         )
 
     def _make_coordinators(self) -> NodeCoordinators:
