@@ -183,6 +183,17 @@ class PartitionService:
             reads_files=self._config.replica_reads_files,
         )
 
+    def _make_disk_guard(self) -> DiskGuard:
+        return DiskGuard(
+            self._config.log_dirs,
+            DiskMark.parse(self._config.storage.disk_free_min),
+            full=self.plane.full_directories,
+            replicas=self.plane.replicas.values,
+            is_online=self.logs.is_online,
+            resume=self.replication.resume,
+            log=self._log,
+        )
+
     def _make_coordinators(self) -> NodeCoordinators:
         return NodeCoordinators(
             self._config,
