@@ -134,17 +134,6 @@ class PartitionService:
         self._strays_gone = False
         """Whether logs without a topic were looked for since the start."""
 
-    def _make_disk_guard(self) -> DiskGuard:
-        return DiskGuard(
-            self._config.log_dirs,
-            DiskMark.parse(self._config.storage.disk_free_min),
-            full=self.plane.full_directories,
-            replicas=self.plane.replicas.values,
-            is_online=self.logs.is_online,
-            resume=self.replication.resume,
-            log=self._log,
-        )
-
     def _make_plane(self, loop: asyncio.AbstractEventLoop) -> DataPlane:
         return DataPlane(
             loop.call_later,
