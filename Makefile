@@ -156,6 +156,10 @@ ready: $(STAMPS)/spark
 check: static ## under 3 minutes: lint, generated code, style rules, unit tests
 	$(PYTEST) tests/tidy tests/unit tests/sim -q -n 2 -m "not full and not slow and not etcd and not java" $(ARGS)
 
+.PHONY: audit-dependencies
+audit-dependencies: $(STAMPS)/python ## are there known holes in what uv.lock names? Asks the network, so no other target runs it
+	$(BIN)/uv audit --frozen --preview-features audit-command $(ARGS)
+
 .PHONY: test
 test: ready ## some 35 minutes: at least one case of everything
 	$(PYTEST) $(QUICK) -n 2 --dist worksteal -q -m "not full and not bench" $(ARGS) $(OR_NOTHING)
