@@ -144,24 +144,24 @@ class QuotaCluster:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[QuotaCluster]:
+def services(tmp_path: Path) -> Iterator[QuotaCluster]:
     with QuotaCluster(tmp_path) as made:
         yield made
 
 
 @pytest.mark.full
 @pytest.mark.timeout(300)
-def test_the_limit_holds_while_one_dies_and_comes_back(cluster: QuotaCluster) -> None:
-    client = AdminClient({"bootstrap.servers": cluster.bootstrap})
+def test_the_limit_holds_while_one_dies_and_comes_back(services: QuotaCluster) -> None:
+    client = AdminClient({"bootstrap.servers": services.bootstrap})
     client.create_topics([NewTopic("hot", NODES, 1)])["hot"].result(START_S)
-    wanted = ("--produce-bytes-per-second", str(RATE_LIMIT), "--controller", cluster.controller)
+    wanted = ("--produce-bytes-per-second", str(RATE_LIMIT), "--controller", services.controller)
     done = run("quota", "set", *wanted)
     assert done.returncode == 0, done.stderr
-    cluster.wait_for_streams(NODES, 0, START_S)
+    services.wait_for_streams(NODES, 0, START_S)
 
     loads = [
         Load(
-            cluster.bootstrap,
+            services.bootstrap,
             "hot",
             partition=partition,
             clients=3 - 2 * partition,
@@ -173,11 +173,11 @@ def test_the_limit_holds_while_one_dies_and_comes_back(cluster: QuotaCluster) ->
     with loads[0], loads[1]:
         time.sleep(WARM_UP_S)
         measured_s = time.monotonic()
-        cluster.quotas[0].kill()
-        cluster.wait_for_streams(-1, NODES, START_S)
+        services.quotas[0].kill()
+        services.wait_for_streams(-1, NODES, START_S)
         time.sleep(WINDOW_S / 2)
-        cluster.quotas[0].start()
-        cluster.wait_for_streams(NODES, 0, RETURN_S)
+        services.quotas[0].start()
+        services.wait_for_streams(NODES, 0, RETURN_S)
         time.sleep(WINDOW_S / 2)
         ended_s = time.monotonic()
     assert [load.errors for load in loads] == [[], []]
