@@ -213,6 +213,11 @@ bench-nodes: $(STAMPS)/python ## the same load on one, two and three nodes of th
 bench-control: $(STAMPS)/python ## what the death of a node costs controller and gateways with 100 000 partitions
 	@$(BIN)/python -m tests.bench.control_plane $(ARGS)
 
+.PHONY: bench-tenants
+bench-tenants: $(STAMPS)/python ## what a noisy neighbour, many instances and logins cost a tenant
+	@sh tools/setup/system.sh gcc
+	@$(BIN)/python -m tests.bench.tenants $(ARGS)
+
 .PHONY: bench-spark
 bench-spark: $(STAMPS)/spark ## Spark's batch read of 5 GB from us beside the same from Apache Kafka
 	@sh tools/setup/system.sh gcc
