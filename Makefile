@@ -159,6 +159,10 @@ ready: $(STAMPS)/spark
 check: static ## under 3 minutes: lint, generated code, style rules, unit tests
 	$(PYTEST) tests/tidy tests/unit tests/sim -q -n 2 -m "not full and not slow and not etcd and not java" $(ARGS)
 
+.PHONY: audit-dependencies
+audit-dependencies: $(STAMPS)/python ## are there known holes in what uv.lock names? Asks the network, so no other target runs it
+	$(BIN)/uv audit --frozen --preview-features audit-command $(ARGS)
+
 .PHONY: test
 test: ready ## some 35 minutes: at least one case of everything
 	$(PYTEST) $(QUICK) -n 2 --dist worksteal -q -m "not full and not bench" $(ARGS) $(OR_NOTHING)
@@ -211,6 +215,11 @@ bench-nodes: $(STAMPS)/python ## the same load on one, two and three nodes of th
 .PHONY: bench-control
 bench-control: $(STAMPS)/python ## what the death of a node costs controller and gateways with 100 000 partitions
 	@$(BIN)/python -m tests.bench.control_plane $(ARGS)
+
+.PHONY: bench-tenants
+bench-tenants: $(STAMPS)/python ## what a noisy neighbour, many instances and logins cost a tenant
+	@sh tools/setup/system.sh gcc
+	@$(BIN)/python -m tests.bench.tenants $(ARGS)
 
 .PHONY: bench-spark
 bench-spark: $(STAMPS)/spark ## Spark's batch read of 5 GB from us beside the same from Apache Kafka

@@ -70,17 +70,21 @@ class LoadResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The target of a run: a bootstrap address and a topic; see the generator's --no-metadata."""
+    """The target of a run: a bootstrap address and a topic; see the generator's --no-metadata, and
+    --sasl-plain for `login`.
+    """
 
     bootstrap: str
     topic: str
     no_metadata: bool = False
+    login: str = ""
 
     @property
     def arguments(self) -> list[str]:
         """The generator's options for this target, without the partition count."""
         first = self.bootstrap.split(",")[0]
-        return ["--bootstrap", first, "--topic", self.topic]
+        login = ["--sasl-plain", self.login] if self.login else []
+        return ["--bootstrap", first, "--topic", self.topic, *login]
 
 
 def build() -> Path:

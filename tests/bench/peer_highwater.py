@@ -52,8 +52,10 @@ class Highwater(BreakablePeer):
     it, `hold` pauses the supervisor, which handles no data.
     """
 
-    def __init__(self, mode: str) -> None:
+    def __init__(self, mode: str, environment: Mapping[str, str] | None = None) -> None:
+        """`environment` has further settings."""
         self.name = mode
+        self._environment = {**HIGHWATER_ENVIRONMENT, **(environment or {})}
         self.nodes = HIGHWATER_NODES[mode]
         self._root: Path | None = None
         self._port = 0
@@ -67,12 +69,12 @@ class Highwater(BreakablePeer):
     def launch(self) -> None:
         assert self._root is not None
         words = HIGHWATER_COMMANDS[self.name]
-        command = [word.format(port=self._port, data=self._data_dir) for word in words]
+        command = [word.format(port=self._port, data=self.data_dir) for word in words]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [str(HIGHWATER), *command],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._root,
-                env={**os.environ, **HIGHWATER_ENVIRONMENT},
+                env={**os.environ, **self._environment},
             )  # fmt: skip
 
     def wait_ready(self) -> None:
@@ -116,7 +118,7 @@ class Highwater(BreakablePeer):
         if self.name == EMBEDDED:
             return self._process.pid
         try:
-            pids: dict[str, int] = json.loads((self._data_dir / _PIDS_FILE).read_text())
+            pids: dict[str, int] = json.loads((self.data_dir / _PIDS_FILE).read_text())
             return pids[f"{self._node_name}-{node_id}"]
         except (OSError, KeyError) as error:
             raise RuntimeError(f"node {node_id} of {self.name} does not run: {error}") from None
@@ -154,7 +156,8 @@ class Highwater(BreakablePeer):
         return "node" if self.name.startswith("combined") else "partition"
 
     @property
-    def _data_dir(self) -> Path:
+    def data_dir(self) -> Path:
+        """Where commands find the cluster, while it runs."""
         assert self._root is not None
         return self._root / "data"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import struct
 import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 
 from tests.bench import load
 from tests.bench.fake_broker import FakeBroker, metadata_of
+from tests.bench.frame_server import FrameServer
 from tests.bench.workloads import Batch, Metric, Workload, all_workloads, select
 from tests.support.kafka_peer import KafkaPeer
 
@@ -201,3 +203,33 @@ def test_a_reader_sees_every_record_once_per_round(
     assert found["requests"] == 990
     assert found["records"] == 9900
     assert found["empty"] == 0
+
+
+def test_it_logs_in_on_each_connection_before_anything_else() -> None:
+    seen: dict[int, list[tuple[int, int, bytes]]] = defaultdict(list)
+
+    def answer(frame: bytes, connection: int) -> bytes:
+        key, version, correlation = struct.unpack_from(">hhi", frame)
+        seen[connection].append((key, version, frame[17:] if key in {17, 36} else b""))
+        if key == 17:
+            return struct.pack(">iihi", 10, correlation, 0, 0)
+        if key == 36:
+            return struct.pack(">iihhi", 12, correlation, 0, -1, 0)
+        return broker._answer(frame, connection)
+
+    with FakeBroker() as broker, FrameServer(answer) as server:
+        options = ("--partitions", "2", "--connections", "2", "--requests", "4")
+        done = generate(server.address, *PRODUCE, *options, "--sasl-plain", "me:a:b")
+    assert done.returncode == 0, done.stderr
+    assert broker.problems == []
+    handshake, login = (17, 1, b"\x00\x05PLAIN"), (36, 0, b"\x00\x00\x00\x07\x00me\x00a:b")
+    assert len(seen) == 2
+    for each in seen.values():
+        assert each == [handshake, login, (0, 9, b""), (0, 9, b"")]
+
+
+def test_a_refused_login_ends_it() -> None:
+    with FrameServer(lambda frame, _: struct.pack(">i4shi", 10, frame[4:8], 33, 0)) as server:
+        done = generate(server.address, *PRODUCE, "--partitions", "1", "--sasl-plain", "me:x")
+    assert done.returncode == 1
+    assert "SaslHandshake: error 33" in done.stderr

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Self
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.cluster.produce_load import RECORD, Load
 from tests.cluster.runner import MODES, Up, run
 from tests.conformance.topics import unique_name
 
 PATIENCE_S = 30.0
 MIB = 1 << 20
 STORAGE_LIMIT = 4 * MIB
-RECORD = b"x" * 10_000
 RATE_LIMIT = 3_000_000
 WARM_UP_S = 6.0
 MEASURED_S = 6.0
@@ -98,7 +96,7 @@ def test_produce_limit_of_a_cluster_with_one_busy_partition(up: Up) -> None:
     """
     topic = _create_topic(up, partitions=3, copies=1)
     _set_limits(up, "--produce-bytes-per-second", str(RATE_LIMIT))
-    with Load(up, topic, partition=0) as load:
+    with Load(up.bootstrap, topic, partition=0) as load:
         time.sleep(WARM_UP_S)
         rate = load.rate(MEASURED_S)
         assert 0.9 * RATE_LIMIT <= rate <= 1.05 * RATE_LIMIT
@@ -114,65 +112,11 @@ def test_the_limit_follows_the_busy_partition(up: Up) -> None:
     topic = _create_topic(up, partitions=3, copies=1)
     _set_limits(up, "--produce-bytes-per-second", str(RATE_LIMIT))
     for partition in range(3):
-        with Load(up, topic, partition=partition) as load:
+        with Load(up.bootstrap, topic, partition=partition) as load:
             time.sleep(WARM_UP_S)
             rate = load.rate(2 * MEASURED_S)
             assert 0.95 * RATE_LIMIT <= rate <= 1.02 * RATE_LIMIT
         assert load.errors == []
-
-
-class Load:
-    """Clients that produce to one partition as fast as they may, in threads."""
-
-    def __init__(self, up: Up, topic: str, *, partition: int, clients: int = 2) -> None:
-        self.errors: list[KafkaError] = []
-        self._delivered = 0
-        self._lock = threading.Lock()
-        self._over = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._produce, args=(up.bootstrap, topic, partition))
-            for _ in range(clients)
-        ]
-
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        for thread in self._threads:
-            thread.join()
-
-    def rate(self, seconds: float) -> float:
-        """Bytes per second that are acknowledged from now on."""
-        began, before = time.monotonic(), self._delivered
-        time.sleep(seconds)
-        return (self._delivered - before) / (time.monotonic() - began)
-
-    def _produce(self, bootstrap: str, topic: str, partition: int) -> None:
-        settings = {
-            "bootstrap.servers": bootstrap,
-            "linger.ms": 5,
-            "batch.size": 65_536,
-            "queue.buffering.max.kbytes": 4_096,
-            "max.in.flight": 5,  # Java's default. All of it passes before a client hears that it has to wait.
-        }
-        producer = Producer(settings)
-        while not self._over.is_set():
-            try:
-                producer.produce(topic, RECORD, partition=partition, on_delivery=self._done)
-            except BufferError:
-                producer.poll(0.02)
-            producer.poll(0)
-        producer.flush(PATIENCE_S)
-
-    def _done(self, error: KafkaError | None, message: Message) -> None:
-        with self._lock:
-            if error is None:
-                self._delivered += len(message)
-            else:
-                self.errors.append(error)
 
 
 def _create_topic(

@@ -21,6 +21,8 @@ INTERNAL_PORT = 19092
 """Below the ports that `free_ports` gives, so that the two blocks are apart."""
 GATEWAYS = {"compose.yaml": "gateway", "compose.nodes.yaml": "node"}
 """The service whose containers are gateways, by file."""
+MAKES_THE_SECRET = "secret"
+"""The service that ends when it has."""
 OFTEN = ROOT / "tests" / "docker" / "often.yaml"
 COMPOSE_S = 240
 HEALTHY_S = 180
@@ -95,11 +97,14 @@ class Stack:
         self._compose("down", "--volumes", "--remove-orphans", "--timeout", "5")
 
     def containers(self, service: str | None = None) -> list[Container]:
-        """All of the project's, or a service's, by number, running or not."""
+        """All of the project's that shall run, or a service's, by number, running or not."""
         labels = [f"com.docker.compose.project={self.project}"]
         if service is not None:
             labels.append(f"com.docker.compose.service={service}")
         found = self.client.containers.list(all=True, filters={"label": labels})
+        if service is None:
+            ends = f"{self.project}_{MAKES_THE_SECRET}_", f"{self.project}-{MAKES_THE_SECRET}-"
+            found = [one for one in found if not one.name.startswith(ends)]
         return sorted(found, key=lambda one: one.name)
 
     def metric(self, container: Container, name: str) -> float:

@@ -29,6 +29,18 @@ PARTITIONS = 6
 OVERLAY = ("compose.shared-reads.yaml",)
 
 
+STRANGER = """
+import sys, grpc
+address, method = sys.argv[1:]
+with grpc.insecure_channel(address) as channel:
+    try:
+        channel.unary_unary(f"/highwater.api.{method}")(b"", timeout=30)
+    except grpc.RpcError as error:
+        print(error.code().name)
+"""
+"""Calls a service without the secret, and prints the code."""
+
+
 @pytest.fixture
 def topic(stack):
     return make_topic(stack.bootstrap, PARTITIONS)
@@ -58,6 +70,30 @@ def test_nobody_runs_as_root_and_images_are_sealed(stack):
         assert (code, int(output) > 0) == (0, True), container.name
         code, _ = container.exec_run(["touch", "/opt/changed"])
         assert code != 0, container.name
+
+
+def test_inner_ports_refuse_who_does_not_show_the_secret(stack):
+    (made,) = stack.containers("secret")
+    assert (made.status, made.attrs["State"]["ExitCode"]) == ("exited", 0)
+    gateway, node = stack.containers("gateway")[0], stack.containers("partition")[0]
+    code, found = gateway.exec_run(["stat", "--format", "%a %u", "/secret/inner"])
+    assert (code, found.decode().split()) == (0, ["600", "10001"])
+    code, _ = gateway.exec_run(["touch", "/secret/inner"])
+    assert code != 0, "read-only"
+    for address, method in (
+        ("controller-1:9300", "controller.v1.ControllerService/Heartbeat"),
+        ("quota:9400", "quota.v1.QuotaService/Report"),
+        (f"{node.id[:12]}:9500", "partition.v1.PartitionService/ListOffsets"),
+    ):
+        code, told = gateway.exec_run(["python3", "-c", STRANGER, address, method])
+        assert (code, told.decode().split()) == (0, ["UNAUTHENTICATED"]), (address, told)
+
+    listing = ["highwater", "instance", "list", "--controller", "controller-1:9300"]
+    controller = stack.containers("controller-1")[0]
+    code, told = controller.exec_run(listing)
+    assert code == 0, told
+    code, told = controller.exec_run(listing, environment={"HIGHWATER_SECRET_FILE": ""})
+    assert code != 0, told
 
 
 def test_what_is_produced_outside_is_consumed_outside(stack, topic):

@@ -1,4 +1,4 @@
-/* The few blocking calls made before the load: connect, Metadata v1-v9, InitProducerId v1. */
+/* The few blocking calls made before the load: connect, SASL PLAIN, Metadata v1-v9, InitProducerId v1. */
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -15,8 +15,10 @@
 
 enum { SETUP_TIMEOUT_SECONDS = 20, RETRIES_MAX = 2000, RETRY_PAUSE_MS = 10 };
 enum { RESPONSE_BYTES_MAX = 64 << 20 };
-enum { API_METADATA = 3, API_INIT_PRODUCER_ID = 22 };
+enum { API_METADATA = 3, API_SASL_HANDSHAKE = 17, API_INIT_PRODUCER_ID = 22, API_SASL_AUTHENTICATE = 36 };
 enum { ERROR_UNKNOWN_TOPIC = 3, ERROR_LEADER_NOT_AVAILABLE = 5 };
+
+static void log_in(int fd);
 
 int cluster_connect(const char *host, int port) {
   char service[8];
@@ -40,6 +42,7 @@ int cluster_connect(const char *host, int port) {
   if (fd < 0) die("cannot connect to %s:%d: %s", host, port, strerror(errno));
   int on = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (state.options.user) log_in(fd);
   return fd;
 }
 
@@ -68,6 +71,29 @@ uint8_t *cluster_call(int fd, uint8_t *frame, uint8_t *end, struct reader *respo
   if (load32(bytes) != correlation) die("wrong correlation id during set-up");
   *response = (struct reader){.at = bytes + 4, .end = bytes + size};
   return bytes;
+}
+
+static void login_step(int fd, uint8_t *frame, uint8_t *end, const char *what) {
+  struct reader r;
+  uint8_t *bytes = cluster_call(fd, frame, end, &r);
+  int16_t error = get16(&r);
+  if (r.short_read) die("cannot parse %s", what);
+  if (error) die("%s: error %d", what, error);
+  free(bytes);
+}
+
+/* SaslHandshake v1 and SaslAuthenticate v0, with PLAIN (RFC 4616). */
+static void log_in(int fd) {
+  const char *user = state.options.user, *password = state.options.password;
+  const size_t users = strlen(user), passwords = strlen(password);
+  uint8_t frame[1024], *p = put_request_header(frame, API_SASL_HANDSHAKE, 1, false);
+  login_step(fd, frame, put_string(p, "PLAIN", false), "SaslHandshake");
+  p = put_request_header(frame, API_SASL_AUTHENTICATE, 0, false);
+  p = put32(p, (int32_t)(users + passwords + 2));
+  *p++ = 0; /* who it acts as: itself */
+  memcpy(p, user, users + 1);
+  memcpy(p + users + 1, password, passwords);
+  login_step(fd, frame, p + users + 1 + passwords, "SaslAuthenticate");
 }
 
 void cluster_retry(int attempt, const char *what, int16_t error) {

@@ -15,7 +15,7 @@
 #include "batch.h"
 #include "histogram.h"
 
-enum { MAX_BROKERS = 64, MAX_TOPIC_BYTES = 249, SECONDS_MAX = 3600 };
+enum { MAX_BROKERS = 64, MAX_TOPIC_BYTES = 249, MAX_LOGIN_BYTES = 200, SECONDS_MAX = 3600 };
 enum mode { PRODUCE, FETCH, TRANSACT };
 /* Kafka's error codes that are not the end of a request. */
 enum {
@@ -28,6 +28,7 @@ enum {
 
 struct options {
   const char *host, *topic, *batch_file, *client_id;
+  const char *user, *password; /* of SASL PLAIN; null: no login */
   int port;
   enum mode mode;
   bool idempotent, discard, no_metadata, auto_create, read_committed;
@@ -135,7 +136,7 @@ void count_request(uint64_t start, uint64_t now, uint64_t bytes, uint64_t record
 void complete_request(struct connection *c, uint64_t now, uint64_t bytes, uint64_t records);
 bool check_correlation(struct connection *c, int32_t correlation);
 
-/* cluster.c: blocking, used before the load starts */
+/* cluster.c: blocking, used before the load starts; a connection has logged in, if it has to */
 struct reader;
 /* Sends the frame that ends at `end`; the caller frees the returned response. */
 uint8_t *cluster_call(int fd, uint8_t *frame, uint8_t *end, struct reader *response);

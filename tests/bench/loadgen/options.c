@@ -17,6 +17,7 @@ static const char USAGE[] =
     "                          request should have been sent (closed loop when absent)\n"
     "  --no-metadata --partitions P   send everything to the bootstrap address\n"
     "  --metadata-version N    1-9 (4)   --client-id NAME (loadgen)\n"
+    "  --sasl-plain USER:PASSWORD  log in on each connection\n"
     "  --auto-create           let Metadata create the topic, as ordinary producers do\n"
     "produce:\n"
     "  --acks -1|0|1 (1)  --partitions-per-request K (1)\n"
@@ -65,11 +66,20 @@ static void parse_bootstrap(struct options *o, char *text) {
   o->port = (int)integer(colon + 1, 1, 65535);
 }
 
+static void parse_login(struct options *o, char *text) {
+  char *colon = strchr(text, ':');
+  if (!colon || colon == text || strlen(text) > MAX_LOGIN_BYTES)
+    usage_error("--sasl-plain wants USER:PASSWORD", NULL);
+  *colon = 0;
+  o->user = text;
+  o->password = colon + 1;
+}
+
 enum option_id {
   MODE = 256, BOOTSTRAP, TOPIC, VERSION, CONNECTIONS, IN_FLIGHT, SECONDS, WARMUP, REQUESTS, RATE,
   NO_METADATA, PARTITIONS, METADATA_VERSION, CLIENT_ID, ACKS, PER_REQUEST, BATCH_BYTES, RECORDS,
   AUTO_CREATE, BATCH_FILE, IDEMPOTENT, PRODUCER_ID, MAX_BYTES, MIN_BYTES, MAX_WAIT, DISCARD, HELP,
-  READ_COMMITTED, TRANSACTION_RECORDS, RECORD_BYTES, ABORT_EVERY, RETRY_BACKOFF,
+  READ_COMMITTED, TRANSACTION_RECORDS, RECORD_BYTES, ABORT_EVERY, RETRY_BACKOFF, SASL_PLAIN,
 };
 
 static const struct option OPTIONS[] = {
@@ -86,7 +96,7 @@ static const struct option OPTIONS[] = {
     {"min-bytes", 1, 0, MIN_BYTES}, {"max-wait-ms", 1, 0, MAX_WAIT},
     {"read-committed", 0, 0, READ_COMMITTED}, {"transaction-records", 1, 0, TRANSACTION_RECORDS},
     {"record-bytes", 1, 0, RECORD_BYTES}, {"abort-every", 1, 0, ABORT_EVERY},
-    {"retry-backoff-ms", 1, 0, RETRY_BACKOFF},
+    {"retry-backoff-ms", 1, 0, RETRY_BACKOFF}, {"sasl-plain", 1, 0, SASL_PLAIN},
     {"auto-create", 0, 0, AUTO_CREATE}, {"discard", 0, 0, DISCARD}, {"help", 0, 0, HELP}, {0, 0, 0, 0},
 };
 
@@ -130,6 +140,7 @@ static void set_option(struct options *o, int id, char *value) {
     case RECORD_BYTES: o->record_bytes = integer(value, 0, 1L << 20); break;
     case ABORT_EVERY: o->abort_every = (uint64_t)integer(value, 1, 1L << 50); break;
     case RETRY_BACKOFF: o->retry_backoff_ms = integer(value, 0, 60000); break;
+    case SASL_PLAIN: parse_login(o, value); break;
     case HELP: fputs(USAGE, stdout); exit(0);
   }
 }

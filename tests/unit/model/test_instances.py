@@ -50,3 +50,7 @@ def test_limits_that_nodes_meter():
     assert not InstanceState(instance=InstanceId("a"), partitions_max=1).has_traffic_limits
     for limit in ("produce_bytes_per_second", "consume_bytes_per_second", "storage_bytes"):
         assert InstanceState(instance=InstanceId("a"), **{limit: 0}).has_traffic_limits
+        assert InstanceState(instance=InstanceId("a"), **{limit: 0}).has_reported_limits
+    counted = InstanceState(instance=InstanceId("a"), groups_max=0)
+    assert counted.has_reported_limits
+    assert not counted.has_traffic_limits

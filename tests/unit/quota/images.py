@@ -31,6 +31,7 @@ def image(topics, *instances, revision=1):
         revision=revision,
         cluster_id="c",
         topics={one.topic_id: one for one in topics},
+        topic_ids={(one.instance, one.name): one.topic_id for one in topics},
         instances={one.instance: one for one in instances},
     )
 

@@ -94,7 +94,7 @@ class PartitionService:
         self.watch = ClusterWatch(endpoints, log=log)
         self.readiness.add("metadata", lambda: self.watch.image is not None)
         self._inner = Inner(config.inner, log)
-        self._quotas = NodeQuotas(config.quota_address, clock.monotonic_ms, log)
+        self._quotas = NodeQuotas(config.quota_address, clock.monotonic_ms, log, self._inner)
         self.plane = self._make_plane(loop)
         self.queries = OffsetQueries(self.plane, self._log_failed)
         self._endpoints = endpoints
@@ -191,6 +191,7 @@ class PartitionService:
             find_target=partial(find_target, self.plane),
             channels=self._channels,
             allocator=self._client,
+            room=self._quotas.groups.refusal,
             tasks=self._tasks,
             clock=self._clock,
             log=self._log,
@@ -326,8 +327,8 @@ class PartitionService:
         await self._quotas.start(
             identity=self._identity,
             replicas=self.replicas,
+            groups=self.coordinators,
             image=self.watch.image,
-            inner=self._inner,
             tasks=self._tasks,
             stack=stack,
         )
@@ -412,7 +413,7 @@ class PartitionService:
         self._ranges.image_changed(image)
         self.coordinators.before_image(image, delta.removed_instances if delta else frozenset())
         yield from self.replicas.applying(image, membership.node_id)
-        self._quotas.image_applied(self.replicas.leader_count)
+        self._quotas.image_applied(image, self.replicas.leader_count)
         if not self._strays_gone and image.revision >= membership.node_epoch:
             # Not older than the registration, so no topic that is meant for this node is missing.
             self._strays_gone = True

@@ -67,6 +67,11 @@ class InstanceState:
             or self.storage_bytes is not None
         )
 
+    @property
+    def has_reported_limits(self) -> bool:
+        """True if nodes tell the quota service what it uses: to be metered, or for its limit of groups."""
+        return self.has_traffic_limits or self.groups_max is not None
+
     def listener(self, name: str) -> InstanceListener | None:
         """Its block on a gateway's listener of that name, or None."""
         for each in self.listeners:

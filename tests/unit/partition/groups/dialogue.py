@@ -13,6 +13,7 @@ from highwater.partition.groups.consumer_core.shard import ConsumerShard
 from highwater.partition.groups.core import invariants
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.core.durable import Record
+from highwater.partition.groups.core.group_limit import GroupLimit, no_limit
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
 from highwater.partition.groups.core.values import (
     CommitRequest,
@@ -68,7 +69,9 @@ class Dialogue:
         config: GroupConfig = NO_DELAY,
         log: list[Record] | None = None,
         topics: FakeTopics | None = None,
+        limit: GroupLimit = no_limit,
     ) -> None:
+        self.limit = limit
         self.config = config
         self.topics = topics or FakeTopics()
         self.configs = ImageGroupConfigs(config.consumer_bounds)
@@ -86,6 +89,7 @@ class Dialogue:
             self.config,
             lambda: f"id{next(self._ids)}",
             lambda state: ConsumerShard(state, self.topics, ASSIGNORS, self.configs.of),
+            self.limit,
         )
         for record in log:
             shard.replay(record)

@@ -14,7 +14,7 @@ from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.model.transactions import PartitionWriter
 from highwater.partition.coordinator.shard_host import HostSettings, HostState
 from highwater.partition.groups.core.config import GroupConfig
-from highwater.partition.groups.runtime import GroupCoordinator
+from highwater.partition.groups.runtime import GroupCoordinator, GroupRoom, always_room
 from highwater.runtime.clock import SystemClock
 from highwater.runtime.logging import silent_logger
 from tests.unit.partition.coordinator.memory_log import MemoryLog, MemorySnapshots
@@ -84,6 +84,7 @@ class Node:
         clock: Any = None,
         of_default_instance: bool = True,
         logger: Any = None,
+        room: GroupRoom = always_room,
     ) -> None:
         self.log = log or MemoryLog()
         self.snapshots = snapshots or MemorySnapshots()
@@ -100,6 +101,7 @@ class Node:
             settings=settings,
             new_id=lambda: f"id{next(ids)}",
             of_default_instance=of_default_instance,
+            room=room,
         )
 
     async def lead(self, *partitions: int, epoch: int = 1) -> Node:

@@ -72,6 +72,23 @@ async def test_only_the_own_groups_are_listed_described_and_deleted():
     assert committed(await node.ask(fetch_all(), 7, instance=BLUE)) == {}
 
 
+async def test_a_new_group_needs_room_for_its_instance_over_all_partitions():
+    def room(instance, count):
+        assert instance == RED
+        return "full" if count >= 2 else ""
+
+    node = await SharedNode(partitions=2, room=room).lead(0, 1)
+    for number, code in ((0, 0), (1, 0), (2, ErrorCode.POLICY_VIOLATION)):
+        group, partition = f"g{number}", number % 2
+        answer = await node.ask(commit(1, group=group), 8, instance=RED, partition=partition)
+        assert {p.error_code for t in answer.topics for p in t.partitions} == {code}
+    assert node.coordinator.count(RED) == 2
+    assert node.coordinator.count(BLUE) == 0
+    assert node.coordinator.shards_active == 2
+    node.coordinator.resign(1)
+    assert (node.coordinator.count(RED), node.coordinator.shards_active) == (1, 1)
+
+
 @pytest.mark.parametrize("stops", [False, True])
 async def test_the_next_coordinator_has_both(stops):
     """From the log, or from the snapshot of a clean stop."""

@@ -41,6 +41,7 @@ async def node():
         find_target=lambda _topic_id, _partition: None,
         channels=None,
         allocator=FakeBackend().controller,
+        room=lambda _instance, _count: "",
         tasks=tasks,
         clock=SystemClock(),
         log=silent_logger(),

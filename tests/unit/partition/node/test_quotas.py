@@ -53,6 +53,7 @@ async def start(quotas, tasks, stack, **limits):
     await quotas.start(
         identity=lambda: (1, 1),
         replicas=replicas(),
+        groups=SimpleNamespace(count_groups=lambda _: 5, count_group_shards=lambda: 50),
         image=image(**limits),
         tasks=tasks,
         stack=stack,
@@ -92,7 +93,9 @@ async def test_it_does_not_wait_for_a_service_that_is_silent(quotas, tasks, monk
 async def test_without_a_service_there_is_nothing_to_start(quotas, tasks):
     async with AsyncExitStack() as stack:
         await start(quotas, tasks, stack, storage_bytes=7)
-    quotas.image_applied(3)
+    quotas.image_applied(image(groups_max=5), 3)
+    assert quotas.groups.refusal(SHOP, 5)
+    assert not quotas.groups.refusal(SHOP, 4)
     assert not quotas.meters.by_instance
 
 
@@ -101,6 +104,8 @@ async def test_it_reports_soon_when_it_leads_more(quotas, tasks):
     quotas.connect(service)
     async with AsyncExitStack() as stack, asyncio.timeout(0.9):  # Less than a tick.
         await start(quotas, tasks, stack, storage_bytes=7)
-        quotas.image_applied(1)
+        quotas.image_applied(image(groups_max=9), 1)
         while len(service.reports) < 2:
             await asyncio.sleep(0.01)
+    (told,) = service.reports[1].instances
+    assert (told.groups, service.reports[1].group_shards) == (5, 50)

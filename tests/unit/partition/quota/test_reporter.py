@@ -1,5 +1,6 @@
 import asyncio
 from contextlib import asynccontextmanager, suppress
+from types import SimpleNamespace
 
 import grpc
 import pytest
@@ -7,8 +8,11 @@ import pytest
 from highwater.api.quota.v1 import quota_service_pb2 as pb
 from highwater.api.quota.v1 import quota_service_pb2_grpc as rpc
 from highwater.metadata.status import InProcessRpcError
+from highwater.model.cluster import ClusterImage
 from highwater.model.ids import InstanceId
+from highwater.model.instances import InstanceState
 from highwater.partition.quota import reporter as module
+from highwater.partition.quota.group_limits import GroupLimits
 from highwater.partition.quota.meter import NodeMeters
 from highwater.partition.quota.reporter import QuotaReporter, QuotaServiceLink
 from highwater.rpc.grpcio_guard import GuardInterceptor
@@ -56,7 +60,7 @@ def allocation(generation, produce, consume=-1, instance=ONE):
 
 
 @asynccontextmanager
-async def reporting(service, monkeypatch, tick_ms=20, *others):
+async def reporting(service, monkeypatch, tick_ms=20, *others, limits=None):
     monkeypatch.setattr(module, "BACKOFF_S", (0.01, 0.02))
     meters = NodeMeters(lambda: 0)
     reporter = QuotaReporter(
@@ -64,6 +68,8 @@ async def reporting(service, monkeypatch, tick_ms=20, *others):
         meters,
         identity=lambda: (7, 3),
         leaders=lambda: {ONE: (2, 500)},
+        limits=limits or GroupLimits(silent_logger()),
+        groups=SimpleNamespace(count_groups=lambda _: 3, count_group_shards=lambda: 7),
         log=silent_logger(),
         tick_ms=tick_ms,
     )
@@ -152,6 +158,24 @@ async def test_the_storage_limit_comes_down_and_goes_up(monkeypatch):
         assert "900 of 900 bytes" in meters.by_instance[ONE].refuses_produce()
         second = await service.reports.get()
         assert second.instances[0].storage_exhausted
+
+
+async def test_groups_of_limited_instances_go_up_and_the_sum_comes_down(monkeypatch):
+    service, limits = Service(), GroupLimits(silent_logger())
+    limited = InstanceState(instance=ONE, groups_max=10)
+    limits.follow(ClusterImage(revision=1, cluster_id="c", instances={ONE: limited}))
+    async with reporting(service, monkeypatch, limits=limits):
+        first = await service.reports.get()
+        assert (first.group_shards, first.instances[0].groups) == (7, 3)
+        answer = allocation(1, -1)
+        answer.allocations[0].groups = 9
+        service.answers.put_nowait(answer)
+        await until(lambda: limits.refusal(ONE, 4))
+        assert not limits.refusal(ONE, 3)
+        service.answers.put_nowait(allocation(2, -1))  # Not known now.
+        await service.reports.get()
+        await service.reports.get()
+        assert limits.refusal(ONE, 4)
 
 
 async def test_it_reports_soon_when_asked_and_says_how_long_ago_the_last_was(monkeypatch):

@@ -20,6 +20,17 @@ def test_leaders_are_counted_for_limited_instances_only():
     assert limits.leaderless == {"default": 1}
 
 
+def test_partitions_of_both_topics_of_groups_are_counted_and_a_limit_of_groups_is_one():
+    homes = [
+        topic("__consumer_offsets", [2] * 50, internal=True),
+        topic("__instance_offsets", [1, -1], instance="_system", internal=True),
+    ]
+    limits = Limits.of(image(homes, limited(groups_max=0), limited("free")))
+    assert set(limits.instances) == {"default"}
+    assert limits.group_partitions == 52
+    assert Limits.of(image([])).group_partitions == 0
+
+
 def test_images_that_differ_elsewhere_have_equal_limits():
     one, two = (
         Limits.of(image([topic(name, [1, 2])], limited(storage_bytes=5), revision=revision))

@@ -23,9 +23,11 @@ def test_usage():
                 stored_bytes=6,
                 produce_bytes_per_second=0,
                 storage_exhausted=True,
+                groups=7,
             )
         ],
         applied_generation=8,
+        group_shards=10,
     )
     usage = usage_from_pb(message)
     assert (usage.node_id, usage.node_epoch, usage.tick_ms) == (3, 9, 1000)
@@ -40,9 +42,10 @@ def test_usage():
             produce_rate=0,
             consume_rate=None,
             storage_exhausted=True,
+            groups=7,
         )
     }
-    assert usage.applied_generation == 8
+    assert (usage.applied_generation, usage.group_shards) == (8, 10)
 
 
 @pytest.mark.parametrize(
@@ -51,6 +54,7 @@ def test_usage():
         pb.UsageReport(tick_ms=0),
         pb.UsageReport(tick_ms=TICK_MS_MAX + 1),
         pb.UsageReport(tick_ms=1, instances=[pb.InstanceUsage(instance="i", stored_bytes=-1)]),
+        pb.UsageReport(tick_ms=1, instances=[pb.InstanceUsage(instance="i", groups=-1)]),
     ],
 )
 def test_impossible_reports_are_refused(message):
@@ -70,6 +74,7 @@ def test_allocations():
                     consume=None,
                     storage_exhausted=True,
                     storage_limit=90,
+                    groups=4,
                 ),
             ),
         )
@@ -86,6 +91,7 @@ def test_allocations():
                 floor_consume_bytes_per_second=-1,
                 storage_exhausted=True,
                 storage_limit_bytes=90,
+                groups=4,
             )
         ],
     )

@@ -58,6 +58,19 @@ def test_a_direction_without_limit_stays_unlimited(ledger):
     assert told(ledger, 1, 0)["default"].consume is None
 
 
+def test_groups_are_told_where_they_are_limited(ledger):
+    home = topic("__consumer_offsets", [1, 2], internal=True)
+    states = limited(groups_max=9), limited("free", storage_bytes=1)
+    ledger.set_limits(Limits.of(image([home], *states)), 0)
+    ledger.report(replace(usage(1, groups=4), group_shards=1), 0)
+    assert told(ledger, 1, 0)["default"].groups is None
+    ledger.report(replace(usage(2, groups=3), group_shards=1), 0)
+    both = told(ledger, 1, 0)
+    assert (both["default"].groups, both["free"].groups) == (7, None)
+    ledger.forget(2, 0, 0)
+    assert told(ledger, 1, 0)["default"].groups is None
+
+
 def test_generations_grow(ledger):
     join(ledger, 1, 2)
     generations = [ledger.allocations_for(node, 0).generation for node in (1, 2, 1)]

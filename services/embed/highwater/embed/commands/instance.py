@@ -56,7 +56,7 @@ Groups = Annotated[
     str | None,
     typer.Option(
         metavar="N|none",
-        help="Groups with members or offsets; kept and shown, and not enforced yet.",
+        help="Groups with members or offsets, over all nodes.",
     ),
 ]
 MessageBytes = Annotated[

@@ -11,6 +11,7 @@ from highwater.partition.groups.consumer.topics import Topics
 from highwater.partition.groups.consumer_core.shard import ConsumerShard
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.core.durable import Record, TransactionEnd
+from highwater.partition.groups.core.group_limit import GroupLimit, no_limit
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
 from highwater.partition.groups.core.values import Response
 from highwater.partition.groups.records import batch_of, decode, encode, pending
@@ -37,12 +38,16 @@ def group_kind(
     assignors: Mapping[str, Assignor],
     config_of: ConfigOf,
     activated: Callable[[GroupCoordinatorShard], None] = nothing_more,
+    limit: GroupLimit = no_limit,
 ) -> GroupKind:
     """For the arguments see `GroupCoordinatorShard`, `ConsumerState` and `CoordinatorKind`."""
     return CoordinatorKind(
         name="group",
         new_shard=lambda: GroupCoordinatorShard(
-            config, new_id, lambda state: ConsumerShard(state, topics, assignors, config_of)
+            config,
+            new_id,
+            lambda state: ConsumerShard(state, topics, assignors, config_of),
+            limit,
         ),
         hosted=lambda shard: shard,
         codec=GROUP_RECORDS,

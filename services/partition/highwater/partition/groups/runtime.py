@@ -62,6 +62,15 @@ _HANDLERS: Final[dict[int, Handler[GroupCoordinatorShard]]] = {
 }
 """Of calls about one group."""
 
+GroupRoom = Callable[[InstanceId, int], str]
+"""(instance, its groups here) -> why it may have no further one in the cluster; empty if it may."""
+
+
+def always_room(_instance: InstanceId, _count: int) -> str:
+    """Of a node whose instances have no limits of groups."""
+    return ""
+
+
 _HEARTBEAT: Final = int(ApiKey.HEARTBEAT)
 
 
@@ -92,10 +101,11 @@ class GroupCoordinator:
         settings: HostSettings | None = None,
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
         of_default_instance: bool = True,
+        room: GroupRoom = always_room,
         verifier: TransactionVerifier,
     ) -> None:
         """`partition_of` finds the topic's partition for a group. For `of_default_instance` see
-        `ShardCalls`.
+        `ShardCalls`. `room` is asked before a new group is made.
         """
         self._clock = clock
         self._log = log
@@ -112,6 +122,7 @@ class GroupCoordinator:
                 assignors,
                 self._configs.of,
                 lambda shard: self.purge.activated(shard),  # noqa: PLW0108 - made below.
+                lambda instance: room(instance, self.count(instance)),
             ),
             log=log,
             snapshots=snapshots,
@@ -290,6 +301,15 @@ class GroupCoordinator:
             for key, offsets in shard.durable.offsets.items():
                 for (topic, partition), value in offsets.items():
                     yield key, topic, partition, value.offset
+
+    def count(self, instance: InstanceId) -> int:
+        """How many groups of the instance are coordinated here. O(shards)."""
+        return sum(shard.count(instance) for shard in self._hosts.shards())
+
+    @property
+    def shards_active(self) -> int:
+        """Partitions whose groups are loaded."""
+        return sum(1 for _ in self._hosts.shards())
 
     def stats(self) -> GroupStats:
         """Counts for metrics; takes time proportional to the number of groups."""

@@ -24,7 +24,7 @@ from highwater.partition.coordinator.coordinator_log import DataPlaneLog
 from highwater.partition.coordinator.snapshot import FileSnapshotStore
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.groups.kind import SNAPSHOT_FILE_NAME as GROUP_SNAPSHOT
-from highwater.partition.groups.runtime import GroupCoordinator
+from highwater.partition.groups.runtime import GroupCoordinator, GroupRoom
 from highwater.partition.node.coordinator_pair import CoordinatorPair
 from highwater.partition.node.group_settings import group_config
 from highwater.partition.node.marker_link import FindTarget, MarkerLink
@@ -63,11 +63,14 @@ class NodeCoordinators:
         find_target: FindTarget,
         channels: HopChannels,
         allocator: Allocator,
+        room: GroupRoom,
         tasks: TaskOwner,
         clock: Clock,
         log: Logger,
     ) -> None:
-        """`find_target` finds who takes markers of partitions that this node leads."""
+        """`find_target` finds who takes markers of partitions that this node leads. `room` knows the
+        instances' limits of groups.
+        """
         self._image: ClusterImage | None = None
         self.calls = NodeCalls(channels)
         """To other nodes."""
@@ -85,7 +88,7 @@ class NodeCoordinators:
         self._markers = MarkerLink(
             node_id=node_id, find_target=find_target, calls=self.calls, tasks=tasks
         )
-        make_pair = partial(self._make_pair, config, plane, clock, log)
+        make_pair = partial(self._make_pair, config, plane, room, clock, log)
         self._of_default = make_pair(of_default_instance=True)
         self._of_others = make_pair(of_default_instance=False)
         self.pairs = (self._of_default, self._of_others)
@@ -99,6 +102,7 @@ class NodeCoordinators:
         self,
         config: PartitionConfig,
         plane: DataPlane,
+        room: GroupRoom,
         clock: Clock,
         log: Logger,
         *,
@@ -113,6 +117,7 @@ class NodeCoordinators:
             logger=log,
             config=group_config(config),
             of_default_instance=of_default_instance,
+            room=room,
             verifier=self.verifier,
         )
         transactions = TransactionCoordinator(
@@ -161,6 +166,16 @@ class NodeCoordinators:
         image = self._image
         topic = None if image is None else image.coordinator_topic(name, instance)
         return default if topic is None else len(topic.partitions)
+
+    # -- CountedGroups ------------------------------------------------------------------------
+
+    def count_groups(self, instance: InstanceId) -> int:
+        """See `CountedGroups`."""
+        return self.of_instance(instance).groups.count(instance)
+
+    def count_group_shards(self) -> int:
+        """See `CountedGroups`."""
+        return sum(pair.groups.shards_active for pair in self.pairs)
 
     # -- for the rest of the node -------------------------------------------------------------
 

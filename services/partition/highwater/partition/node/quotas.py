@@ -8,6 +8,7 @@ from typing import Final
 from highwater.model.cluster import ClusterImage
 from highwater.model.ids import InstanceId
 from highwater.partition.node.replicas import Replicas
+from highwater.partition.quota.group_limits import CountedGroups, GroupLimits
 from highwater.partition.quota.meter import NodeMeters
 from highwater.partition.quota.reporter import QuotaReporter, QuotaServiceLink, QuotaStub
 from highwater.rpc.inner import Inner
@@ -21,11 +22,17 @@ FIRST_SHARES_TIMEOUT_S: Final = 1.0
 class NodeQuotas:
     """On the node's loop, as long as the node."""
 
-    def __init__(self, addresses: str, now_ms: Callable[[], int], log: Logger) -> None:
-        """`addresses` are those of quota services, the preferred one first, separated by commas."""
+    def __init__(
+        self, addresses: str, now_ms: Callable[[], int], log: Logger, inner: Inner | None = None
+    ) -> None:
+        """`addresses` are those of quota services, the preferred one first, separated by commas. `inner` is
+        what services show one another.
+        """
+        self._inner = inner
         self._addresses = [one.strip() for one in addresses.split(",") if one.strip()]
         self._log = log
         self.meters = NodeMeters(now_ms)
+        self.groups = GroupLimits(log)
         self._stubs: list[QuotaStub] = []
         self._reporter: QuotaReporter | None = None
         self._led = 0
@@ -39,18 +46,17 @@ class NodeQuotas:
         *,
         identity: Callable[[], tuple[int, int]],
         replicas: Replicas,
+        groups: CountedGroups,
         image: ClusterImage | None,
-        inner: Inner | None = None,
         tasks: TaskOwner,
         stack: AsyncExitStack,
     ) -> None:
         """Keeps in touch with the quota service, if there is one. If instances are limited it waits for
-        the node's shares a moment, so that a restart opens none that is at its storage limit. `inner` is
-        what services show one another.
+        the node's shares a moment, so that a restart opens none that is at its storage limit.
         """
         stubs = list(self._stubs)
         for address in [] if stubs else self._addresses:
-            link = QuotaServiceLink(address, inner)
+            link = QuotaServiceLink(address, self._inner)
             stack.push_async_callback(link.close)
             stubs.append(link)
         if not stubs:
@@ -60,10 +66,12 @@ class NodeQuotas:
             self.meters,
             identity=identity,
             leaders=lambda: _leaders_by_instance(replicas),
+            limits=self.groups,
+            groups=groups,
             log=self._log,
         )
         tasks.start(reporter.run(), name="quota-reports")
-        if image is None or not any(one.has_traffic_limits for one in image.instances.values()):
+        if image is None or not any(one.has_reported_limits for one in image.instances.values()):
             return
         try:
             async with asyncio.timeout(FIRST_SHARES_TIMEOUT_S):
@@ -71,8 +79,9 @@ class NodeQuotas:
         except TimeoutError:
             self._log.warning("no_shares_yet", timeout_s=FIRST_SHARES_TIMEOUT_S)
 
-    def image_applied(self, leader_count: int) -> None:
-        """Reports soon if this node leads more or less than before."""
+    def image_applied(self, image: ClusterImage, leader_count: int) -> None:
+        """Takes limits of groups; reports soon if this node leads more or less than before."""
+        self.groups.follow(image)
         if leader_count != self._led and self._reporter is not None:
             self._reporter.report_soon()
         self._led = leader_count

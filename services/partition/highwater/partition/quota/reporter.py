@@ -19,6 +19,7 @@ import grpc
 from highwater.api.quota.v1 import quota_service_pb2 as pb
 from highwater.api.quota.v1 import quota_service_pb2_grpc as rpc
 from highwater.model.ids import InstanceId
+from highwater.partition.quota.group_limits import CountedGroups, GroupLimits
 from highwater.partition.quota.meter import NodeMeters, ShareOfNode, Usage
 from highwater.rpc.grpcio_guard import ProvingChannel, client_credentials
 from highwater.rpc.inner import Inner
@@ -62,16 +63,20 @@ class QuotaReporter:
         *,
         identity: Callable[[], tuple[int, int]],
         leaders: Callable[[], Mapping[InstanceId, tuple[int, int]]],
+        limits: GroupLimits,
+        groups: CountedGroups,
         log: Logger,
         tick_ms: int = TICK_MS,
     ) -> None:
         """`stubs`: the first one is preferred. `identity` gives node id and node epoch; `leaders` gives, per instance, how many
-        partitions this node leads and how many bytes they store.
+        partitions this node leads and how many bytes they store; `groups` counts those it coordinates.
         """
         self._stubs = stubs
         self._meters = meters
         self._identity = identity
         self._leaders = leaders
+        self._limits = limits
+        self._groups = groups
         self._log = log
         self._tick_ms = tick_ms
         self._generation = 0
@@ -142,13 +147,15 @@ class QuotaReporter:
         node_id, node_epoch = self._identity()
         used = self._meters.take_usage()
         leaders = self._leaders()
+        groups = self._limits.report(self._groups)
         report = pb.UsageReport(
             node_id=node_id,
             node_epoch=node_epoch,
             tick_ms=self._passed_ms(),
             applied_generation=self._generation,
+            group_shards=self._groups.count_group_shards(),
         )
-        for instance in sorted({*used, *leaders}):
+        for instance in sorted({*used, *leaders, *groups}):
             usage = used.get(instance, _UNUSED)
             partitions, stored = leaders.get(instance, (0, 0))
             report.instances.add(
@@ -162,6 +169,7 @@ class QuotaReporter:
                 produce_bytes_per_second=_to_rate(usage.produce_rate),
                 consume_bytes_per_second=_to_rate(usage.consume_rate),
                 storage_exhausted=usage.storage_exhausted,
+                groups=groups.get(instance, 0),
             )
         return report
 
@@ -172,6 +180,9 @@ class QuotaReporter:
         self._meters.take(
             [_share(one) for one in allocations.allocations], allocations.expires_in_ms
         )
+        for one in allocations.allocations:
+            if one.HasField("groups"):
+                self._limits.take(InstanceId(one.instance), one.groups)
         self.informed.set()
 
 

@@ -28,6 +28,8 @@ class Allocation:
     storage_left: int | None = None
     """Bytes that the whole instance may still store; None if that is not known now, and the node
     goes on counting by itself."""
+    groups: int | None = None
+    """Groups of the whole instance; None if it has no limit of them, or they are not known now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from highwater.model.cluster import ClusterImage
-from highwater.model.ids import NO_NODE, InstanceId, NodeId
+from highwater.model.ids import (
+    DEFAULT_INSTANCE,
+    GROUP_METADATA_TOPIC,
+    NO_NODE,
+    SYSTEM_INSTANCE,
+    InstanceId,
+    NodeId,
+)
 from highwater.model.instances import InstanceState
 
 
@@ -19,6 +26,8 @@ class Limits:
     """Numbers of partitions that nodes lead, by instance and node, without internal topics."""
     leaderless: Mapping[InstanceId, int] = field(default_factory=dict)
     """Numbers of partitions that nobody leads now, of instances that have any."""
+    group_partitions: int = 0
+    """Of the topics of groups: the default instance's, and that of all others."""
 
     @staticmethod
     def of(image: ClusterImage) -> "Limits":
@@ -26,7 +35,7 @@ class Limits:
         limited = {
             instance: state
             for instance, state in image.instances.items()
-            if state.has_traffic_limits
+            if state.has_reported_limits
         }
         leaders: dict[InstanceId, Counter[NodeId]] = {instance: Counter() for instance in limited}
         leaderless: Counter[InstanceId] = Counter()
@@ -40,4 +49,13 @@ class Limits:
                     leaderless[topic.instance] += 1
                 else:
                     counts[partition.leader] += 1
-        return Limits(instances=limited, leaders=leaders, leaderless=leaderless)
+        homes = (
+            image.coordinator_topic(GROUP_METADATA_TOPIC, instance)
+            for instance in (DEFAULT_INSTANCE, SYSTEM_INSTANCE)
+        )
+        return Limits(
+            instances=limited,
+            leaders=leaders,
+            leaderless=leaderless,
+            group_partitions=sum(len(home.partitions) for home in homes if home is not None),
+        )

@@ -25,6 +25,8 @@ class InstanceUsage:
     consume_rate: int | None = None
     storage_exhausted: bool = False
     """Whether the node refuses produce because of the storage limit."""
+    groups: int = 0
+    """Groups that the node coordinates; counted only for instances with a limit of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,8 @@ class NodeUsage:
     instances: Mapping[InstanceId, InstanceUsage]
     applied_generation: int = 0
     """The allocations that the node goes by; 0 if its stream has brought none."""
+    group_shards: int = 0
+    """Partitions of the topics of groups that the node has loaded, and counted."""
 
     def produce_demand(self, instance: InstanceId) -> Demand | None:
         """Produce as a rate; None if the node led nothing of the instance, so that it says nothing."""

@@ -24,6 +24,7 @@ def usage_from_pb(message: pb.UsageReport) -> NodeUsage:
         tick_ms=message.tick_ms,
         instances={InstanceId(one.instance): _instance(one) for one in message.instances},
         applied_generation=message.applied_generation,
+        group_shards=message.group_shards,
     )
 
 
@@ -38,10 +39,11 @@ def _instance(message: pb.InstanceUsage) -> InstanceUsage:
         produce_rate=_optional(message, "produce_bytes_per_second"),
         consume_rate=_optional(message, "consume_bytes_per_second"),
         storage_exhausted=message.storage_exhausted,
+        groups=message.groups,
     )
     counts = (usage.produced, usage.consumed, usage.held_produce, usage.held_consume, usage.stored)
-    if min(*counts, usage.produce_rate or 0, usage.consume_rate or 0) < 0:
-        raise InvalidRequestError(f"negative bytes reported for instance {message.instance}")
+    if min(*counts, usage.groups, usage.produce_rate or 0, usage.consume_rate or 0) < 0:
+        raise InvalidRequestError(f"a negative number reported for instance {message.instance}")
     return usage
 
 
@@ -64,6 +66,7 @@ def _allocation(allocation: Allocation) -> pb.Allocation:
         storage_exhausted=allocation.storage_exhausted,
         storage_limit_bytes=allocation.storage_limit,
         storage_left_bytes=allocation.storage_left,
+        groups=allocation.groups,
     )
 
 

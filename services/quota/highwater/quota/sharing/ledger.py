@@ -20,6 +20,7 @@ from highwater.quota.core.policies.port import Demand, Policy, Sharing
 from highwater.quota.core.policies.static import StaticPolicy
 from highwater.quota.core.usage import NodeUsage
 from highwater.quota.sharing.grants import LEASE_TICKS, Grants, Rates
+from highwater.quota.sharing.group_use import GroupUse
 from highwater.quota.sharing.storage_use import StorageUse
 
 _NO_SHARE: Final = Share(rate=0, floor=0)
@@ -50,6 +51,7 @@ class Ledger:
         self._streams: dict[NodeId, int] = {}
         self._grants = Grants(tick_ms)
         self.storage = StorageUse(tick_ms)
+        self.groups = GroupUse(tick_ms)
         self._shared: dict[InstanceId, _Shared] = {}
         self._shared_until_ms = 0
 
@@ -71,6 +73,7 @@ class Ledger:
         self._limits = limits
         self._grants.set_leaders(limits.leaders)
         self.storage.set_limits(limits, now_ms)
+        self.groups.set_partitions(limits.group_partitions, now_ms)
         self._shared_until_ms = now_ms
         return True
 
@@ -94,6 +97,7 @@ class Ledger:
         else:
             self._grants.applied(node, usage.applied_generation)
         self._usage[node] = usage
+        self.groups.report(usage, now_ms)
         storage_changed = self.storage.report(usage, now_ms)
         return self._refresh(now_ms) or storage_changed
 
@@ -105,6 +109,7 @@ class Ledger:
             del self._usage[node_id], self._streams[node_id]
             self._grants.lost(node_id, now_ms)
             self.storage.forget(node_id)
+            self.groups.forget(node_id, now_ms)
 
     def allocations_for(self, node_id: NodeId, now_ms: int) -> NodeAllocations:
         """The allocations of a node that reports: decreases at once, increases as far as others
@@ -145,13 +150,15 @@ class Ledger:
         bound = self._grants.bound(node, instance)
         others = self._grants.taken_by_others(node, instance)
         complete = self._grants.complete(instance, now_ms)
+        state = self._limits.instances[instance]
         return Allocation(
             instance=instance,
             produce=_grant(shared.produce, node, bound.produce, others.produce, complete),
             consume=_grant(shared.consume, node, bound.consume, others.consume, complete),
             storage_exhausted=self.storage.exhausted(instance),
-            storage_limit=self._limits.instances[instance].storage_bytes,
+            storage_limit=state.storage_bytes,
             storage_left=self.storage.left(instance, now_ms),
+            groups=None if state.groups_max is None else self.groups.total(instance, now_ms),
         )
 
     def _refresh(self, now_ms: int) -> bool:

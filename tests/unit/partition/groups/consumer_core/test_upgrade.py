@@ -158,7 +158,8 @@ def test_too_many_groups_in_one_shard() -> None:
     Consumer(d, "a").join()
     fields = {"rebalance_timeout_ms": 1, "topic_names": frozenset({"t"}), "owned": NOTHING}
     refused = d.send("a", 0, group="other", **fields)
-    assert refused.error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert refused.error is ErrorCode.POLICY_VIOLATION
+    assert refused.message == "The coordinator has reached its maximum capacity."
     settle([Consumer(d, "b")], rounds=0)
     assert key("other") not in d.shard.durable.consumer_groups
 

@@ -224,7 +224,7 @@ def test_limit_of_pending_ids_and_of_parked_calls_and_of_groups():
     )
     first = d.join()
     assert d.join().error is ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert d.join(group="other").error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert d.join(group="other").error is ErrorCode.POLICY_VIOLATION
     assert d.join(first.join.member_id).parked
     assert d.join().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
 

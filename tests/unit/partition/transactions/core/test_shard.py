@@ -5,7 +5,7 @@ import pytest
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.partition.transactions.core.config import TransactionConfig
-from highwater.partition.transactions.core.image import TransactionRecord
+from highwater.partition.transactions.core.image import TransactionKey, TransactionRecord
 from highwater.partition.transactions.core.state import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
@@ -179,6 +179,22 @@ def test_the_number_of_ids_is_limited():
     d.begin("a")
     assert d.init(name="b").error == ErrorCode.POLICY_VIOLATION
     assert d.init(name="a").error == ErrorCode.NONE
+
+
+def test_instances_that_share_a_shard_get_as_many_ids_as_are_left():
+    d = Dialogue(config=TransactionConfig(ids_max=4))
+
+    def begins(instance, name):
+        me = TransactionKey(InstanceId(instance), name)
+        return d.shard.initialize(me, 1_000, None, d.now).error == ErrorCode.NONE
+
+    assert [begins("red", name) for name in "abc"] == [True, True, False]
+    assert begins("blue", "a")
+    assert not begins("blue", "b")
+    assert begins("late", "a")
+    assert not begins("later", "a")
+    assert begins("red", "a")
+    assert [d.shard.count(InstanceId(name)) for name in ("red", "blue", "later")] == [2, 1, 0]
 
 
 def test_an_empty_id_is_refused():

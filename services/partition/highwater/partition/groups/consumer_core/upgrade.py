@@ -38,6 +38,7 @@ from highwater.partition.groups.consumer_core import fencing
 from highwater.partition.groups.consumer_core.state import ConsumerState, Refusal
 from highwater.partition.groups.core.durable import GroupRecord
 from highwater.partition.groups.core.group import ClassicGroup, Member
+from highwater.partition.groups.core.group_limit import COORDINATOR_FULL
 from highwater.partition.groups.core.state import EMPTY
 from highwater.partition.groups.core.values import GroupKey
 
@@ -66,15 +67,12 @@ def check_room(state: ConsumerState, request: HeartbeatRequest) -> None:
             ErrorCode.GROUP_MAX_SIZE_REACHED,
             f"The consumer group has reached its maximum capacity of {limit} members.",
         )
-    too_many = len(state.shard.timers) >= config.members_max or (
-        group is None
-        and classic is None
-        and len(state.groups) + len(state.shard.groups) >= config.groups_max
-    )
-    if too_many and request.member_id not in members:
-        raise Refusal(
-            ErrorCode.GROUP_MAX_SIZE_REACHED, "The coordinator has reached its maximum capacity."
-        )
+    if len(state.shard.timers) >= config.members_max and request.member_id not in members:
+        raise Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, COORDINATOR_FULL)
+    if group is None and classic is None:
+        refused = state.shard.refuses_group(key.instance)
+        if refused:
+            raise Refusal(ErrorCode.POLICY_VIOLATION, refused)
 
 
 def group_to_join(state: ConsumerState, key: GroupKey, now: Moment) -> ConsumerGroup:
@@ -85,7 +83,7 @@ def group_to_join(state: ConsumerState, key: GroupKey, now: Moment) -> ConsumerG
     elif classic is not None:
         # An empty classic group gives way; its offsets stay.
         _forget_classic(state, classic, now)
-    return state.groups.setdefault(key, ConsumerGroup())
+    return state.shard.durable.consumer_group(key)
 
 
 def _forget_classic(state: ConsumerState, classic: ClassicGroup, now: Moment) -> None:

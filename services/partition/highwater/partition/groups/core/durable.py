@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from highwater.model.transactions import TransactionMarker
+from highwater.partition.coordinator.core.instance_counts import InstanceCounts
 from highwater.partition.coordinator.core.values import Producer
 from highwater.partition.groups.consumer import durable as consumer
+from highwater.partition.groups.consumer.group import ConsumerGroup
 from highwater.partition.groups.consumer.sizes import text_size
 from highwater.partition.groups.core.pending_offsets import PendingOffsets
 from highwater.partition.groups.core.values import GroupKey
@@ -106,12 +108,21 @@ Record = GroupRecord | OffsetRecord | PendingOffset | TransactionEnd | consumer.
 class DurableState:
     """Classic groups' images, consumer groups, and committed offsets of one shard."""
 
-    __slots__ = ("consumer_groups", "images", "offset_count", "offsets", "pending")
+    __slots__ = (
+        "consumer_counts",
+        "consumer_groups",
+        "images",
+        "offset_count",
+        "offsets",
+        "pending",
+    )
 
     def __init__(self) -> None:
         """Start empty."""
         self.images: dict[GroupKey, GroupImage] = {}
         self.consumer_groups: consumer.ConsumerGroups = {}
+        self.consumer_counts = InstanceCounts()
+        """Of the consumer groups; a copy (`capture`) has none."""
         self.offsets: dict[GroupKey, dict[tuple[str, int], CommittedOffset]] = {}
         self.offset_count = 0
         self.pending: PendingOffsets[CommittedOffset] = PendingOffsets()
@@ -137,10 +148,20 @@ class DurableState:
                 self._replay_offset(OffsetRecord(key, *slot, value))
             return
         if not isinstance(record, OffsetRecord):
+            before = len(self.consumer_groups)
             consumer.replay(self.consumer_groups, record)
+            self.consumer_counts.add(record.key.instance, len(self.consumer_groups) - before)
             return
         self.pending.supersede(record.key, (record.topic, record.partition))
         self._replay_offset(record)
+
+    def consumer_group(self, key: GroupKey) -> ConsumerGroup:
+        """The consumer group. The caller at once writes a record of one that was not there."""
+        group = self.consumer_groups.get(key)
+        if group is None:
+            group = self.consumer_groups[key] = ConsumerGroup()
+            self.consumer_counts.add(key.instance, 1)
+        return group
 
     def _replay_offset(self, record: OffsetRecord) -> None:
         slot = (record.topic, record.partition)

@@ -1,7 +1,9 @@
 """What must hold after every step of a shard; tests check it."""
 
 from collections import Counter
+from collections.abc import Iterable
 
+from highwater.model.ids import InstanceId
 from highwater.partition.groups.consumer import invariants as consumer_invariants
 from highwater.partition.groups.consumer.sizes import member_memory, regex_memory
 from highwater.partition.groups.core.group import ClassicGroup
@@ -12,6 +14,7 @@ from highwater.partition.groups.core.state import (
     PREPARING_REBALANCE,
     STABLE,
 )
+from highwater.partition.groups.key import GroupKey
 
 
 def check(shard: GroupCoordinatorShard) -> None:
@@ -45,7 +48,14 @@ def check(shard: GroupCoordinatorShard) -> None:
     for key, slot in slots:
         assert durable.pending.is_unstable(key, slot)
     assert durable.consumer_groups.keys().isdisjoint(shard.groups), "a group of both types"
+    counts = _by_instance((*shard.groups, *durable.consumer_groups))
+    assert counts == {instance: shard.count(instance) for instance in counts}
+    assert _by_instance(durable.consumer_groups) == dict(durable.consumer_counts.items())
     consumer_invariants.check(durable.consumer_groups)
+
+
+def _by_instance(keys: Iterable[GroupKey]) -> Counter[InstanceId]:
+    return Counter(key.instance for key in keys)
 
 
 def _check_members(group: ClassicGroup) -> None:

@@ -52,8 +52,8 @@ def join_group(state: ShardState, request: JoinRequest, token: object, now: Mome
     if group is None:
         if request.member_id:
             return _refuse(state, token, ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
-        if len(state.groups) >= config.groups_max:
-            return _refuse(state, token, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+        if state.refuses_group(request.key.instance):
+            return _refuse(state, token, ErrorCode.POLICY_VIOLATION, "")
         group = rebalance.create_group(state, request.key, now.wall_ms)
     if len({name for name, _ in request.protocols}) != len(request.protocols):
         first = dict(reversed(request.protocols))

@@ -90,8 +90,8 @@ def _validate_classic(
             if request.knows_member_epochs:
                 return ErrorCode.GROUP_ID_NOT_FOUND
             return ErrorCode.ILLEGAL_GENERATION
-        full = len(state.groups) >= state.config.groups_max
-        return ErrorCode.POLICY_VIOLATION if full else ErrorCode.NONE
+        refused = state.refuses_group(request.key.instance)
+        return ErrorCode.POLICY_VIOLATION if refused else ErrorCode.NONE
     if request.generation < 0 and group.state is EMPTY:
         return ErrorCode.NONE
     if request.generation < 0 and not request.member_id and request.instance_id is None:

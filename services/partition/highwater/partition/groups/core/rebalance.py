@@ -27,14 +27,13 @@ from highwater.partition.groups.core.values import (
 
 def create_group(state: ShardState, key: GroupKey, wall_ms: int) -> ClassicGroup:
     """Create an empty group; it is only in memory until a record of it is written."""
-    assert key not in state.groups
     group = ClassicGroup(
         key,
         join_timer=state.new_timer(lambda now: complete_join(state, group, now)),
         sync_timer=state.new_timer(lambda now: expire_sync(state, group, now)),
         wall_ms=wall_ms,
     )
-    state.groups[key] = group
+    state.add_group(group)
     return group
 
 

@@ -38,6 +38,7 @@ from highwater.partition.groups.core.durable import (
     Record,
 )
 from highwater.partition.groups.core.group import ClassicGroup
+from highwater.partition.groups.core.group_limit import GroupLimit, no_limit
 from highwater.partition.groups.core.shard_state import ShardState
 from highwater.partition.groups.core.values import (
     CommitRequest,
@@ -62,12 +63,13 @@ class GroupCoordinatorShard:
         config: GroupConfig,
         new_id: Callable[[], str],
         new_consumer: Callable[[ShardState], ConsumerPort],
+        limit: GroupLimit = no_limit,
     ) -> None:
         """`new_id` returns another unique string at each call, for member ids (Kafka: UUIDs).
 
-        `new_consumer` makes what handles consumer groups.
+        `new_consumer` makes what handles consumer groups. `limit` knows the instances' limits.
         """
-        self._state = ShardState(config, new_id)
+        self._state = ShardState(config, new_id, limit)
         self._consumer_groups = self._state.durable.consumer_groups
         self._consumer = new_consumer(self._state)
         self.forgetting: Forgetting[GroupKey] = Forgetting(
@@ -292,6 +294,10 @@ class GroupCoordinatorShard:
     def groups(self) -> dict[GroupKey, ClassicGroup]:
         """The groups in memory; read only."""
         return self._state.groups
+
+    def count(self, instance: InstanceId) -> int:
+        """How many groups the instance has here."""
+        return self._state.count(instance)
 
     @property
     def metadata_bytes(self) -> int:

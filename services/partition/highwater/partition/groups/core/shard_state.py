@@ -3,11 +3,14 @@
 from collections.abc import Callable
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
+from highwater.partition.coordinator.core.instance_counts import InstanceCounts
 from highwater.partition.coordinator.core.timers import Timer, TimerHeap
 from highwater.partition.coordinator.core.values import Moment, Reply
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.core.durable import DurableState, Record
 from highwater.partition.groups.core.group import ClassicGroup, Member, metadata_size
+from highwater.partition.groups.core.group_limit import COORDINATOR_FULL, GroupLimit, no_limit
 from highwater.partition.groups.core.state import DEAD, EMPTY
 from highwater.partition.groups.core.values import (
     GroupKey,
@@ -26,6 +29,8 @@ class ShardState:
     """
 
     __slots__ = (
+        "_limit",
+        "classic_counts",
         "config",
         "durable",
         "groups",
@@ -37,12 +42,20 @@ class ShardState:
         "timers",
     )
 
-    def __init__(self, config: GroupConfig, new_id: Callable[[], str]) -> None:
-        """Start empty; `new_id` gives the random part of member ids."""
+    def __init__(
+        self,
+        config: GroupConfig,
+        new_id: Callable[[], str],
+        limit: GroupLimit = no_limit,
+    ) -> None:
+        """Start empty; `new_id` gives the random part of member ids. For `limit` see `group_limit`."""
+        self._limit = limit
         self.config = config
         self.new_id = new_id
         self.durable = DurableState()
         self.groups: dict[GroupKey, ClassicGroup] = {}
+        self.classic_counts = InstanceCounts()
+        """Of `groups`."""
         self.timers = TimerHeap()
         self.metadata_bytes = 0
         """About the memory that what the members of all groups sent takes."""
@@ -158,6 +171,27 @@ class ShardState:
 
     # -- groups -------------------------------------------------------------------------------
 
+    def count(self, instance: InstanceId) -> int:
+        """The instance's groups, of both types."""
+        return self.classic_counts[instance] + self.durable.consumer_counts[instance]
+
+    def refuses_group(self, instance: InstanceId) -> str:
+        """Why the instance may have no further group; empty if it may.
+
+        A shard of several instances always has room for one that has few: each may have as many
+        groups as there are places left, so one alone gets half of them, and n get n/(n + 1).
+        """
+        places = self.config.groups_max - len(self.groups) - len(self.durable.consumer_groups)
+        if places <= 0 or (instance != DEFAULT_INSTANCE and self.count(instance) >= places):
+            return COORDINATOR_FULL
+        return self._limit(instance)
+
+    def add_group(self, group: ClassicGroup) -> None:
+        """Keep a new group in memory."""
+        assert group.key not in self.groups
+        self.groups[group.key] = group
+        self.classic_counts.add(group.key.instance, 1)
+
     def dissolve(self, group: ClassicGroup, error: ErrorCode, wall_ms: int) -> None:
         """Remove a group and its members from memory; calls that wait are answered with `error`."""
         for member in list(group.members.values()):
@@ -182,6 +216,7 @@ class ShardState:
         self.timers.cancel(group.sync_timer)
         group.transition(DEAD, wall_ms)
         del self.groups[group.key]
+        self.classic_counts.add(group.key.instance, -1)
 
     def forget_if_unused(self, group: ClassicGroup, wall_ms: int) -> None:
         """Remove an empty group of which no record exists."""

@@ -76,8 +76,8 @@ def _validate(state: ShardState, group: ClassicGroup | None, request: CommitRequ
     if group is None:
         if request.generation >= 0:
             return ErrorCode.ILLEGAL_GENERATION
-        full = len(state.groups) >= state.config.groups_max
-        return ErrorCode.POLICY_VIOLATION if full else ErrorCode.NONE
+        refused = state.refuses_group(request.key.instance)
+        return ErrorCode.POLICY_VIOLATION if refused else ErrorCode.NONE
     if group.state is DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if request.generation < 0 and group.state is EMPTY:

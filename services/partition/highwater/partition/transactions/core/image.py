@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from highwater.model.ids import InstanceId
+from highwater.partition.coordinator.core.instance_counts import InstanceCounts
 from highwater.partition.transactions.core.state import EMPTY, TransactionState
 
 NO_PRODUCER_ID: Final = -1
@@ -80,18 +81,24 @@ class TransactionRecord(NamedTuple):
 class DurableState:
     """The images of one shard."""
 
-    __slots__ = ("images",)
+    __slots__ = ("counts", "images")
 
     def __init__(self) -> None:
         """Start empty."""
         self.images: dict[TransactionKey, TransactionImage] = {}
+        self.counts = InstanceCounts()
+        """Of `images`; a copy (`capture`) has none."""
 
     def replay(self, record: TransactionRecord) -> None:
         """Apply one record; a record has a whole value, so replaying it twice changes nothing."""
-        if record.value is None:
-            self.images.pop(record.key, None)
-        else:
-            self.images[record.key] = record.value
+        key, value = record
+        if value is None:
+            if self.images.pop(key, None) is not None:
+                self.counts.add(key.instance, -1)
+            return
+        if key not in self.images:
+            self.counts.add(key.instance, 1)
+        self.images[key] = value
 
     def capture(self) -> "DurableState":
         """Copy the state, so that later records do not change the copy; values are immutable."""

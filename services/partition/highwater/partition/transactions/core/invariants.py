@@ -1,5 +1,7 @@
 """What must hold after every step of a shard; tests check it."""
 
+from collections import Counter
+
 from highwater.partition.transactions.core.image import (
     EPOCH_MAX,
     NO_PRODUCER_ID,
@@ -26,6 +28,8 @@ def check(shard: TransactionShard) -> None:
         assert other == key, "two transactional ids share a producer id"
         left = shard.unmarked(key)
         assert left <= image.partitions
+    counts = Counter(key.instance for key in shard.images)
+    assert counts == {instance: shard.count(instance) for instance in counts}
 
 
 def check_image(image: TransactionImage) -> None:

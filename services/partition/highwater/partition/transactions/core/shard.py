@@ -9,7 +9,7 @@ and loads it anew.
 from collections.abc import Callable, Iterator
 
 from highwater.kafka.error_codes import ErrorCode
-from highwater.model.ids import InstanceId
+from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.partition.coordinator.core.forgetting import Forgetting
 from highwater.partition.coordinator.core.timers import Timer, TimerHeap
 from highwater.partition.coordinator.core.values import Moment, Reply
@@ -98,6 +98,14 @@ class TransactionShard:
         self._abort_check.start(now)
         self._expiry_check.start(now)
 
+    def _has_place(self, instance: InstanceId) -> bool:
+        """Whether the instance may have another id here. Instances other than the default one share their
+        shards: each may have as many ids as places are left, so that others find some.
+        """
+        left = self._config.ids_max - len(self._state.images)
+        shares = instance != DEFAULT_INSTANCE
+        return left > (self._state.counts[instance] if shares else 0)
+
     # -- handlers -----------------------------------------------------------------------------
 
     def initialize(
@@ -113,7 +121,7 @@ class TransactionShard:
         if not 0 < timeout_ms <= self._config.timeout_ms_max:
             return refused(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         image = self._state.images.get(key)
-        if image is None and len(self._state.images) >= self._config.ids_max:
+        if image is None and not self._has_place(key.instance):
             return refused(ErrorCode.POLICY_VIOLATION)
         return self._carry_out(
             key,
@@ -291,6 +299,10 @@ class TransactionShard:
     def images(self) -> dict[TransactionKey, TransactionImage]:
         """The transactional ids; read only."""
         return self._state.images
+
+    def count(self, instance: InstanceId) -> int:
+        """How many transactional ids the instance has here."""
+        return self._state.counts[instance]
 
     def unmarked(self, key: TransactionKey) -> frozenset[TopicPartition]:
         """The partitions of a prepared transaction that have no marker yet."""
