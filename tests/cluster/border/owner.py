@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from dataclasses import dataclass
 from typing import Any
@@ -119,14 +120,15 @@ class Owner:
             client_id=f"{mark}-client",
             subscription=f"{mark}-subscription",
         )
-        classic = names.with_texts({"member": self._join(names)})
         consumer = names.with_texts(
             {"group": f"{mark}-consumer", "member": f"{mark}-member", "static_member": f"{mark}-c"}
         )
+        # First, as groups' configs count for members that come later.
+        self._make_settings(names, consumer)
+        classic = names.with_texts({"member": self._join(names)})
         self._join_consumers(consumer)
         self._commit(classic, 7)
         self._commit(consumer, 9)
-        self._make_settings(classic, consumer)
         self.all.append(Owned(classic=classic, consumer=consumer))
         return self.all[-1]
 
@@ -209,6 +211,7 @@ class Owner:
             ),
         )
         batch = make_batch(
+            timestamps=(int(time.time() * 1000),),
             value=f"record of {self.instance}".encode(),
             producer_id=made.producer_id,
             producer_epoch=made.producer_epoch,
@@ -229,7 +232,7 @@ class Owner:
         request = join.JoinGroupRequest(
             group_id=names.group,
             session_timeout_ms=LONG_MS,
-            rebalance_timeout_ms=1_000,
+            rebalance_timeout_ms=LONG_MS,
             group_instance_id=names.static_member,
             protocol_type="consumer",
             protocols=[protocol],
