@@ -161,7 +161,7 @@ class Owner:
             (DescribeTransactionsRequest([names.transactional_id]), 0),
             (producers.DescribeProducersRequest([place]), 0),
             (described_scram.DescribeUserScramCredentialsRequest([user]), 0),
-            *((_offset_of(names.topic, time), 7) for time in (_LATEST, _EARLIEST)),
+            *((_offset_of(names.topic, timestamp), 7) for timestamp in (_LATEST, _EARLIEST)),
         ):
             answer = self._connection.ask(request, version)
             answer.throttle_time_ms = 0

@@ -49,7 +49,16 @@ SECRETS = Secrets("blue", [OURS])
             transaction_states=[DescribeTransactionsResponseTransactionState(producer_id=77)]
         ),
     ],
-    ids=["name", "member", "id in bytes", "id in text", "instance", "topic inside", "id", "producer"],
+    ids=[
+        "name",
+        "member",
+        "id in bytes",
+        "id in text",
+        "instance",
+        "topic inside",
+        "id",
+        "producer",
+    ],
 )
 def test_each_secret_is_found(answer: Any) -> None:
     assert SECRETS.told(answer, Known())
