@@ -34,11 +34,8 @@ def tenants(
 
 
 @pytest.fixture(scope="module")
-def owners(tenants: InstanceCluster) -> Iterator[dict[str, Owner]]:
-    made = {name: Owner(tenants, name) for name in ("default", "red", "blue")}
-    yield made
-    for owner in made.values():
-        owner.close()
+def owners(tenants: InstanceCluster) -> dict[str, Owner]:
+    return {name: Owner(tenants, name) for name in ("default", "red", "blue")}
 
 
 @pytest.fixture

@@ -46,6 +46,8 @@ _RETRIED = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.CONCURRENT_TRANSACTIONS,
+    # A coordinator may hear of a new topic later than the gateway does.
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 }
 
 
@@ -58,12 +60,11 @@ class Owned:
 
 
 class Owner:
-    """The clients of one instance, on one connection."""
+    """The clients of one instance."""
 
     def __init__(self, tenants: InstanceCluster, instance: str) -> None:
         self.instance = InstanceId(instance)
         self._tenants = tenants
-        self._connection = RawConnection.to(tenants.bootstrap(instance))
         self._made = 0
         self.all: list[Owned] = []
         self.known = Known()
@@ -74,9 +75,6 @@ class Owner:
                 4,
                 lambda answer: only(answer.coordinators).error_code,
             )
-
-    def close(self) -> None:
-        self._connection.__exit__()
 
     def allow_everything(self) -> None:
         """To clients that have not logged in, as these: ACLs are about others, and requests remove some."""
@@ -163,17 +161,22 @@ class Owner:
             (described_scram.DescribeUserScramCredentialsRequest([user]), 0),
             *((_offset_of(names.topic, timestamp), 7) for timestamp in (_LATEST, _EARLIEST)),
         ):
-            answer = self._connection.ask(request, version)
+            answer = self._send(request, version)
             answer.throttle_time_ms = 0
             found[repr(request)] = repr(answer)
         return found
+
+    def _send(self, request: Any, version: int) -> Any:
+        """On a connection of its own: a test that is cut off leaves no answer for the next one."""
+        with RawConnection.to(self._tenants.bootstrap(self.instance)) as client:
+            return client.ask(request, version)
 
     def _ask(self, request: Any, version: int, code_of: Any) -> Any:
         """The answer, once its code is not one of those that clients try again after."""
         answers: list[Any] = []
 
         def answered() -> bool:
-            answers.append(self._connection.ask(request, version))
+            answers.append(self._send(request, version))
             return code_of(answers[-1]) not in _RETRIED
 
         until(type(request).__name__, answered)
