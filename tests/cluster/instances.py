@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -20,7 +21,7 @@ from highwater.embed.embedded.run import broker_settings
 from highwater.embed.up.options import UpOptions
 from highwater.gateway.service import GatewayService
 from highwater.kafka.error_codes import ErrorCode
-from highwater.model.cluster import TopicState
+from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.ids import InstanceId
 from highwater.model.listener_names import DEFAULT_LISTENER
 from highwater.runtime.logging import silent_logger
@@ -37,9 +38,18 @@ INSTANCES = ("red", "blue")
 class InstanceCluster:
     """One node with everything embedded, or two with their gateways beside a controller."""
 
-    def __init__(self, directory: Path, nodes: int) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        nodes: int,
+        *,
+        gateway: Mapping[str, Any] | None = None,
+        partition: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`gateway` and `partition` are further settings of all gateways and nodes."""
         self._directory = directory
         self._nodes = nodes
+        self._gateway_settings, self._partition_settings = gateway or {}, partition or {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._stack = AsyncExitStack()
@@ -63,10 +73,20 @@ class InstanceCluster:
 
     def topics_of(self, instance: InstanceId) -> list[TopicState]:
         """As the first node's gateway knows them."""
+        return [topic for topic in self.image.topics.values() if topic.instance == instance]
+
+    @property
+    def image(self) -> ClusterImage:
+        """As the first node's gateway knows it."""
         assert self._gateway is not None
         image = self._gateway.routing.image
         assert image is not None
-        return [topic for topic in image.topics.values() if topic.instance == instance]
+        return image
+
+    @property
+    def node(self) -> int:
+        """The id of one of the nodes."""
+        return min(self.image.nodes)
 
     def start(self) -> None:
         """Returns when clients can connect."""
@@ -105,7 +125,14 @@ class InstanceCluster:
             assert answer.error.error_code in {ErrorCode.NONE, ErrorCode.DUPLICATE_RESOURCE}
 
     async def _start_embedded(self) -> None:
-        options = UpOptions(data_dir=self._directory, port=self._ports["default"])
+        options = UpOptions(
+            data_dir=self._directory,
+            port=self._ports["default"],
+            assignments=(
+                *_assignments("gateway", self._gateway_settings),
+                *_assignments("partition", self._partition_settings),
+            ),
+        )
         broker = EmbeddedBroker(broker_settings(options), silent_logger())
         self._stack.push_async_callback(broker.stop)
         await broker.start()
@@ -142,6 +169,7 @@ class InstanceCluster:
                 "host": HOST,
                 "port": self._ports["default"],
                 "drain_s": 0.2,
+                **self._gateway_settings,
             },
             "partition": {
                 "node_id": node,
@@ -149,9 +177,16 @@ class InstanceCluster:
                 "log_dirs": [str(self._directory / f"node-{node}")],
                 "quota_address": "",
                 "group_initial_rebalance_delay_ms": 0,
+                **self._partition_settings,
             },
         }
         return CombinedBroker(load_combined(None, settings), silent_logger())
+
+
+def _assignments(section: str, settings: Mapping[str, Any]) -> Iterator[str]:
+    """As for `--set`."""
+    for name, value in settings.items():
+        yield f"{section}.{name}={value if isinstance(value, str) else json.dumps(value)}"
 
 
 def until(what: str, holds: Any) -> None:

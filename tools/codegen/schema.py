@@ -37,6 +37,8 @@ class Field:
     tag: int | None
     default: str | None
     ignorable: bool
+    entity: str
+    """What the value names (Kafka's `entityType`: topicName, groupId, ...); empty if nothing is said."""
 
     @property
     def is_struct(self) -> bool:
@@ -122,6 +124,7 @@ def _field(raw: dict[str, Any]) -> Field:
         tag=raw.get("tag"),
         default=None if default is None else str(default),
         ignorable=bool(raw.get("ignorable", False)),
+        entity=raw.get("entityType", ""),
     )
 
 
