@@ -118,6 +118,7 @@ def test_a_wrong_password_or_token(
     assert "auth" in refused(secure, client, way, told).lower()
 
 
+@pytest.mark.full
 def test_a_server_that_is_not_trusted(secure: SecureCluster, client: DriverClient) -> None:
     way = Way(wire=Wire.TLS13, mechanism="SCRAM-SHA-512")
     told = security(secure, way, trusts=secure.strangers)

@@ -117,6 +117,7 @@ def is_refused(settings: dict[str, Any]) -> bool:
     raise AssertionError("neither a login nor a refusal")
 
 
+@pytest.mark.full
 def test_users(tenant: Tenant) -> None:
     user = unique_name("user")
     named = ("--entity-type", "users", "--entity-name", user)
@@ -146,7 +147,8 @@ def is_throttled(settings: dict[str, Any], topic: str) -> bool:
     return any(delays)
 
 
-@pytest.mark.parametrize("kind", ["users", pytest.param("clients", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["users", "clients"])
 def test_quotas(tenant: Tenant, kind: str) -> None:
     # The user, or the client id; and nobody has logged in.
     name = "ANONYMOUS" if kind == "users" else unique_name("client")
