@@ -115,7 +115,9 @@ def test_a_wrong_password_or_token(
     header, claims, signature = secure.token().split(".")
     forged = ".".join((header, claims, signature[::-1]))
     told = security(secure, way, password="wrong", token=forged)
-    assert "auth" in refused(secure, client, way, told).lower()
+    # KafkaJS does not read the answer to a token: it goes on, and its connection is closed.
+    unread = client.name == KAFKAJS.name and mechanism == "OAUTHBEARER"
+    assert ("closed" if unread else "auth") in refused(secure, client, way, told).lower()
 
 
 @pytest.mark.full
