@@ -17,7 +17,7 @@ sasl.jaas.config={jaas_config}
 
 
 def make_distribution(directory: Path) -> None:
-    """Makes `bin/kafka-topics.sh`, Kafka's own tool, and the template of its --command-config."""
+    """Makes the script that lists topics by Kafka's own tool, and the template of its --command-config."""
     tool = directory / "bin" / "kafka-topics.sh"
     tool.parent.mkdir(parents=True, exist_ok=True)
     tool.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m {__spec__.name} "$@"\n')
