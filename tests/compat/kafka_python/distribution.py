@@ -17,7 +17,7 @@ sasl.jaas.config={jaas_config}
 
 
 def make_distribution(directory: Path) -> None:
-    """Makes the script that lists topics by Kafka's own tool, and the template of its --command-config."""
+    """Makes the script that runs Kafka's tool for topics, and the template of its settings."""
     tool = directory / "bin" / "kafka-topics.sh"
     tool.parent.mkdir(parents=True, exist_ok=True)
     tool.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m {__spec__.name} "$@"\n')
