@@ -20,7 +20,7 @@ from tests.support import instances
 from tests.support.java_tools import CONFIGS, java_tool
 from tests.support.process import free_port_block, wait_until
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.java, pytest.mark.full]
 
 PATIENCE_S = 60.0
 SCRAM = "SCRAM-SHA-256"
@@ -41,9 +41,7 @@ class Tenant:
     """That of the default instance."""
 
 
-@pytest.fixture(
-    scope="module", params=["embedded", pytest.param("combined3", marks=pytest.mark.full)]
-)
+@pytest.fixture(scope="module", params=["embedded", "combined3"])
 def tenant(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Tenant]:
@@ -117,7 +115,6 @@ def is_refused(settings: dict[str, Any]) -> bool:
     raise AssertionError("neither a login nor a refusal")
 
 
-@pytest.mark.full
 def test_users(tenant: Tenant) -> None:
     user = unique_name("user")
     named = ("--entity-type", "users", "--entity-name", user)
@@ -147,7 +144,6 @@ def is_throttled(settings: dict[str, Any], topic: str) -> bool:
     return any(delays)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("kind", ["users", "clients"])
 def test_quotas(tenant: Tenant, kind: str) -> None:
     # The user, or the client id; and nobody has logged in.
