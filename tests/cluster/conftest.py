@@ -9,6 +9,7 @@ import pytest
 
 from tests.cluster import replicated as three
 from tests.cluster.runner import Up
+from tests.cluster.secure_listeners import SecureCluster
 from tests.support.replicated_cluster import ReplicatedCluster
 
 _HERE = Path(__file__).parent
@@ -50,6 +51,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def up(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Up]:
     """A running cluster of the mode that the test is parametrized with."""
     made = Up(request.param, tmp_path)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture(
+    scope="module", params=["embedded", pytest.param("combined3", marks=pytest.mark.full)]
+)
+def secure(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SecureCluster]:
+    """One with a listener for each way to connect."""
+    made = SecureCluster(request.param, tmp_path_factory.mktemp("secure"))
     try:
         made.start()
         yield made

@@ -5,6 +5,7 @@
 //   consume {topic, count, start}            prints `count` records, one JSON object per line
 //   join {group, topic}                      prints events until SIGTERM; the line "commit" commits
 //   admin {calls: [[method, argument]...]}   prints the result of each admin call, or its error
+// Every request may have {security: {tls: {ca, cert, key}, mechanism, user, password, token}}; files are PEM.
 
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -148,16 +149,30 @@ async function admin(kafka, { calls }) {
   await client.disconnect();
 }
 
+function securityOf({ tls, mechanism, user, password, token }) {
+  const read = (path) => (path ? readFileSync(path) : undefined);
+  const ssl = tls && { ca: read(tls.ca), cert: read(tls.cert), key: read(tls.key) };
+  if (!mechanism) return { ssl };
+  const name = mechanism.toLowerCase();
+  const oauthBearerProvider = async () => ({ value: token });
+  const sasl =
+    name === "oauthbearer"
+      ? { mechanism: name, oauthBearerProvider }
+      : { mechanism: name, username: user, password };
+  return { ssl, sasl };
+}
+
 const COMMANDS = { produce, consume, join, admin };
 
 const [command, bootstrap, request] = process.argv.slice(2);
 await installCodecs();
+const asked = JSON.parse(request === "-" ? readFileSync(0, "utf8") : request);
 const kafka = new Kafka({
   clientId: "highwater-conformance",
   brokers: [bootstrap],
   requestTimeout: REQUEST_TIMEOUT_MS,
   retry: { retries: 5, initialRetryTime: 100 },
   logLevel: logLevel.NOTHING,
+  ...securityOf(asked.security ?? {}),
 });
-const text = request === "-" ? readFileSync(0, "utf8") : request;
-await COMMANDS[command](kafka, JSON.parse(text));
+await COMMANDS[command](kafka, asked);

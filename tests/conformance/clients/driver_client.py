@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tests.conformance.client import BEGINNING, CLIENT_TIMEOUT_S, Member
@@ -27,18 +27,30 @@ class DriverClient:
         program: Callable[[], list[str]],
         *,
         writes: frozenset[str] = EVERYTHING,
+        security: Mapping[str, Any] | None = None,
         **options: str,
     ) -> None:
-        """`program` makes the driver ready and returns how to start it. `options` go with `join`."""
+        """`program` makes the driver ready and returns how to start it. `options` go with `join`.
+
+        `security` goes with every request, as `tools/goclients/driver/connection.go` reads it.
+        """
         self.name = name
         self.writes = writes
         self._program = program
+        self._common: dict[str, Any] = {} if security is None else {"security": security}
         self._options = options
+
+    def secured(self, security: Mapping[str, Any]) -> DriverClient:
+        """The same one, by TLS or with a login."""
+        return DriverClient(
+            self.name, self._program, writes=self.writes, security=security, **self._options
+        )
 
     def run(self, command: str, bootstrap: str, request: dict[str, Any]) -> str:
         """Runs one command of the driver and returns its output; see `run_program`."""
         program = [*self._program(), command, bootstrap, "-"]
-        return run_program(program, stdin=json.dumps(request).encode()).decode()
+        text = json.dumps({**request, **self._common})
+        return run_program(program, stdin=text.encode()).decode()
 
     def produce(
         self,
@@ -66,7 +78,7 @@ class DriverClient:
         return [_stored(json.loads(line)) for line in lines]
 
     def join(self, bootstrap: str, group: str, topic: str) -> Member:
-        request = {"group": group, "topic": topic, **self._options}
+        request = {"group": group, "topic": topic, **self._options, **self._common}
         return _Member([*self._program(), "join", bootstrap, json.dumps(request)])
 
 

@@ -13,6 +13,8 @@
 //	copy {topic, output, group, transactional_id, prefix}
 //	                                         copies in transactions until SIGTERM, prints their outcomes
 //	version {}                               prints the version of Kafka that it takes the broker for
+//
+// Every request may have {security: {tls: {ca, cert, key}, mechanism, user, password, token}}: connection.go.
 package driver
 
 import (
@@ -95,14 +97,14 @@ type request struct {
 }
 
 // Main runs one command with the client that `open` makes, and ends the process.
-func Main(open func(bootstrap string) Client) {
+func Main(open func(Connection) Client) {
 	if err := run(open); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(open func(bootstrap string) Client) error {
+func run(open func(Connection) Client) error {
 	if len(os.Args) != 4 {
 		return fmt.Errorf("usage: %s COMMAND BOOTSTRAP REQUEST", os.Args[0])
 	}
@@ -119,7 +121,11 @@ func run(open func(bootstrap string) Client) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	client := open(os.Args[2])
+	connection, err := connectionOf(os.Args[2], text)
+	if err != nil {
+		return err
+	}
+	client := open(connection)
 	switch os.Args[1] {
 	case "produce":
 		records, err := decodeRecords(asked.Messages)

@@ -10,14 +10,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"highwater.invalid/goclients/driver"
 )
 
-type franz struct{ bootstrap []string }
+type franz struct{ connection driver.Connection }
 
 func main() {
-	driver.Main(func(bootstrap string) driver.Client { return franz{strings.Split(bootstrap, ",")} })
+	driver.Main(func(connection driver.Connection) driver.Client { return franz{connection} })
 }
 
 var codecs = map[string]kgo.CompressionCodec{
@@ -30,8 +33,32 @@ var codecs = map[string]kgo.CompressionCodec{
 
 var acksOf = map[int]kgo.Acks{-1: kgo.AllISRAcks(), 0: kgo.NoAck(), 1: kgo.LeaderAck()}
 
+// with adds how it connects to other options.
+func (f franz) with(options ...kgo.Opt) []kgo.Opt {
+	one := f.connection
+	options = append(
+		options,
+		kgo.SeedBrokers(strings.Split(one.Bootstrap, ",")...),
+		kgo.ClientID("highwater-conformance"),
+	)
+	if one.TLS != nil {
+		options = append(options, kgo.DialTLSConfig(one.TLS))
+	}
+	switch one.Mechanism {
+	case "PLAIN":
+		options = append(options, kgo.SASL(plain.Auth{User: one.User, Pass: one.Password}.AsMechanism()))
+	case "SCRAM-SHA-256":
+		options = append(options, kgo.SASL(scram.Auth{User: one.User, Pass: one.Password}.AsSha256Mechanism()))
+	case "SCRAM-SHA-512":
+		options = append(options, kgo.SASL(scram.Auth{User: one.User, Pass: one.Password}.AsSha512Mechanism()))
+	case "OAUTHBEARER":
+		options = append(options, kgo.SASL(oauth.Auth{Token: one.Token}.AsMechanism()))
+	}
+	return options
+}
+
 func (f franz) open(options ...kgo.Opt) (*kgo.Client, error) {
-	return kgo.NewClient(append(options, kgo.SeedBrokers(f.bootstrap...), kgo.ClientID("highwater-conformance"))...)
+	return kgo.NewClient(f.with(options...)...)
 }
 
 func (f franz) Produce(ctx context.Context, topic, codec string, acks int, records []driver.Record) error {

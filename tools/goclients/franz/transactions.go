@@ -127,9 +127,7 @@ func (f franz) Copy(ctx context.Context, copying driver.Copying, tell func(strin
 
 // copySession copies with one client, until the context ends or the client cannot go on.
 func (f franz) copySession(ctx context.Context, copying driver.Copying, tell func(string, error)) error {
-	session, err := kgo.NewGroupTransactSession(
-		kgo.SeedBrokers(f.bootstrap...),
-		kgo.ClientID("highwater-conformance"),
+	session, err := kgo.NewGroupTransactSession(f.with(
 		kgo.TransactionalID(copying.TransactionalID),
 		kgo.TransactionTimeout(transactionTimeout),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
@@ -140,7 +138,7 @@ func (f franz) copySession(ctx context.Context, copying driver.Copying, tell fun
 		kgo.RequireStableFetchOffsets(),
 		kgo.SessionTimeout(sessionTimeout),
 		kgo.HeartbeatInterval(time.Second),
-	)
+	)...)
 	if err != nil {
 		return err
 	}

@@ -12,11 +12,13 @@ import (
 	"highwater.invalid/goclients/driver"
 )
 
-type client struct{ bootstrap []string }
+type client struct{ connection driver.Connection }
 
 func main() {
-	driver.Main(func(bootstrap string) driver.Client { return client{[]string{bootstrap}} })
+	driver.Main(func(connection driver.Connection) driver.Client { return client{connection} })
 }
+
+func (c client) bootstrap() []string { return []string{c.connection.Bootstrap} }
 
 var codecs = map[string]sarama.CompressionCodec{
 	"none":   sarama.CompressionNone,
@@ -26,18 +28,19 @@ var codecs = map[string]sarama.CompressionCodec{
 	"zstd":   sarama.CompressionZSTD,
 }
 
-func config() *sarama.Config {
+func (c client) config() *sarama.Config {
 	config := sarama.NewConfig()
 	config.ClientID = "highwater-conformance"
 	config.Version = sarama.MaxVersion
 	config.Producer.Return.Successes = true
 	config.Consumer.Offsets.Initial = sarama.OffsetOldest
 	config.Consumer.Offsets.AutoCommit.Enable = false
+	secure(config, c.connection)
 	return config
 }
 
 func (c client) Produce(_ context.Context, topic, codec string, acks int, records []driver.Record) error {
-	config := config()
+	config := c.config()
 	config.Producer.Compression = codecs[codec]
 	config.Producer.RequiredAcks = sarama.RequiredAcks(acks)
 	if acks == -1 {
@@ -47,7 +50,7 @@ func (c client) Produce(_ context.Context, topic, codec string, acks int, record
 	if len(records) > 0 && records[0].Partition >= 0 {
 		config.Producer.Partitioner = sarama.NewManualPartitioner
 	}
-	producer, err := sarama.NewSyncProducer(c.bootstrap, config)
+	producer, err := sarama.NewSyncProducer(c.bootstrap(), config)
 	if err != nil {
 		return err
 	}
@@ -95,7 +98,7 @@ func received(message *sarama.ConsumerMessage) driver.Record {
 }
 
 func (c client) Consume(ctx context.Context, topic string, count int, start int64, take func(driver.Record)) error {
-	connected, err := sarama.NewClient(c.bootstrap, config())
+	connected, err := sarama.NewClient(c.bootstrap(), c.config())
 	if err != nil {
 		return err
 	}
@@ -140,10 +143,10 @@ func (c client) Consume(ctx context.Context, topic string, count int, start int6
 }
 
 func (c client) Join(ctx context.Context, group, topic, _ string, member driver.Member) error {
-	config := config()
+	config := c.config()
 	config.Consumer.Group.Session.Timeout = 10 * time.Second
 	config.Consumer.Group.Heartbeat.Interval = 500 * time.Millisecond
-	consumer, err := sarama.NewConsumerGroup(c.bootstrap, group, config)
+	consumer, err := sarama.NewConsumerGroup(c.bootstrap(), group, config)
 	if err != nil {
 		return err
 	}
@@ -199,7 +202,7 @@ func (h *handler) answerCommits(ctx context.Context) {
 
 // Version is the newest that sarama implements: it does not guess the broker's.
 func (c client) Version(context.Context) (string, error) {
-	connected, err := sarama.NewClient(c.bootstrap, config())
+	connected, err := sarama.NewClient(c.bootstrap(), c.config())
 	if err != nil {
 		return "", err
 	}

@@ -70,6 +70,9 @@ class TlsSettings(SettingsGroup):
     client_auth: Literal["none", "requested", "required"] = Field(
         default="none", description="ssl.client.auth: whether clients show a certificate"
     )
+    enabled_protocols: tuple[Literal["TLSv1.2", "TLSv1.3"], ...] = Field(
+        default=("TLSv1.2", "TLSv1.3"), min_length=1, description="ssl.enabled.protocols"
+    )
     principal_rules: tuple[str, ...] = Field(
         default=(),
         description="ssl.principal.mapping.rules: what a client with a certificate is called",

@@ -69,6 +69,21 @@ async def test_version_1_2_is_the_oldest(world, certificates):
         assert await reader.readexactly(2) == b"1;"
 
 
+@pytest.mark.parametrize("only", ["TLSv1.2", "TLSv1.3"])
+@pytest.mark.parametrize("newest", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_one_version_alone(world, certificates, only, newest):
+    await world.listen(tls=TlsContext(files(certificates[0], enabled_protocols=(only,))))
+    context = trusting(certificates[0])
+    context.maximum_version = newest
+    if (only, newest) == ("TLSv1.3", ssl.TLSVersion.TLSv1_2):
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            async with client(world, context):
+                pass
+        return
+    async with client(world, context) as (_, writer):
+        assert writer.get_extra_info("ssl_object").version() == only
+
+
 async def test_clients_without_tls_get_nothing_and_do_not_stay(world, certificates):
     await world.listen(tls=TlsContext(files(certificates[0])), connections_max=1)
     reader, writer = await asyncio.open_connection("127.0.0.1", world.port)

@@ -33,6 +33,7 @@ def _tls(listener: ListenerConfig) -> TlsContext | None:
             key_file=tls.key_file,
             client_ca_file=tls.client_ca_file,
             client_auth=ClientAuth(tls.client_auth),
+            enabled_protocols=tls.enabled_protocols,
         )
     )
 

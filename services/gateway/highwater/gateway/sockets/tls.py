@@ -29,6 +29,9 @@ _VERIFY: Final = {
 }
 
 
+_VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
     """PEM files: the chain of the listener, its key, and whom clients' certificates have to be from."""
@@ -37,6 +40,8 @@ class TlsFiles:
     key_file: str
     client_ca_file: str = ""
     client_auth: ClientAuth = ClientAuth.NONE
+    enabled_protocols: tuple[str, ...] = tuple(_VERSIONS)
+    """Kafka's names (ssl.enabled.protocols), at least one."""
 
 
 class TlsContext:
@@ -46,7 +51,9 @@ class TlsContext:
         """Raises ConfigError if the files cannot be used."""
         self._files = files
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        versions = [_VERSIONS[name] for name in files.enabled_protocols]
+        self.context.minimum_version = min(versions)
+        self.context.maximum_version = max(versions)
         self.context.verify_mode = _VERIFY[files.client_auth]
         named = (files.cert_file, files.key_file, files.client_ca_file)
         self._paths = [Path(name) for name in named if name]
