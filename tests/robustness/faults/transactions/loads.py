@@ -8,12 +8,14 @@ from tests.robustness.faults.transactions.bank import Bank, MakeClient
 from tests.robustness.faults.transactions.clients import LibrdkafkaClient
 from tests.robustness.faults.transactions.copies import CopyHistory
 from tests.robustness.faults.transactions.copying import Copier, Copying, LibrdkafkaCopier
+from tests.robustness.faults.transactions.killing import KilledClient, KilledCopier
 from tests.robustness.faults.transactions.programs import (
     FranzCopier,
     JavaCopier,
     ProgramClient,
     franz_client,
     java_client,
+    librdkafka_client,
 )
 from tests.robustness.faults.transactions.run import GROUP, PARTITIONS, PAYER, Ground, Load
 
@@ -82,6 +84,28 @@ def of_java_and_librdkafka(ground: Ground) -> Sequence[Load]:
     return [
         _bank(ground, _java(ground), _librdkafka(ground)),
         Copying(ground.bootstrap, ground.output, GROUP, ground.source, _franz_copiers(ground)),
+    ]
+
+
+def of_killed(ground: Ground, seed: int) -> Sequence[Load]:
+    """A teller of librdkafka and one of Java, and two copiers of franz-go, whose processes are killed."""
+
+    def copiers(history: CopyHistory) -> list[Copier]:
+        return [
+            KilledCopier(
+                FranzCopier(
+                    ground.bootstrap, ground.source.topic, ground.output, GROUP, name, history
+                )
+            )
+            for name in _COPIERS
+        ]
+
+    def killed(make: Callable[[str, str, str], ProgramClient]) -> MakeClient:
+        return lambda name: KilledClient(make(ground.bootstrap, ground.accounts, name), seed)
+
+    return [
+        _bank(ground, killed(librdkafka_client), killed(java_client)),
+        Copying(ground.bootstrap, ground.output, GROUP, ground.source, copiers),
     ]
 
 

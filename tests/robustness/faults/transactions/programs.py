@@ -1,11 +1,12 @@
 """Transactional clients that are programs of their own: franz-go by its driver, Java's by a program and a
-tool of Kafka's."""
+tool of Kafka's, and librdkafka in another process."""
 
 from __future__ import annotations
 
 import base64
 import json
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from tests.support.java_tools import TRANSACTIONAL_MESSAGE_COPIER, java_command
 _ANSWER_S_MAX = 3 * PATIENCE_S
 """The driver's limit for a transaction, for its abort, and for the next client."""
 _LOOK_S = 0.1
+_TELLER_MODULE = "tests.robustness.faults.transactions.teller_process"
 _AGAIN_S = 0.5
 _STARTS_MAX = 60
 """A copier of Java's ends at the end of its input, and when it is fenced."""
@@ -31,7 +33,7 @@ class ProgramClient:
     """A teller's client whose producers live in a program. Implements `TransactionalClient`: the program
     reads a transaction from each line, answers what became of it, and replaces producers itself.
 
-    It starts with the first transaction.
+    The process is killed by `kill`, and started with the same command by the next `transact`.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
@@ -75,6 +77,17 @@ class ProgramClient:
             self.replaced.append(told["error"])
         return Outcome(told["outcome"])
 
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process that was not killed."""
+        return self._process is not None
+
+    def kill(self) -> None:
+        """SIGKILL, whatever it is doing."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
     def close(self) -> None:
         if self._process is not None:
             self._process.close()
@@ -100,6 +113,18 @@ def java_client(
     """A teller of Kafka's own client (tools/frameworks/Teller.java): transaction.version 2."""
     request = _request(topic, transactional_id, timeout_s)
     return ProgramClient(program_command("Teller", bootstrap, json.dumps(request)))
+
+
+def librdkafka_client(
+    bootstrap: str,
+    topic: str,
+    transactional_id: str,
+    *,
+    timeout_s: float = TRANSACTION_TIMEOUT_S,
+) -> ProgramClient:
+    """A teller of librdkafka in a process of its own: transaction.version 1."""
+    request = _request(topic, transactional_id, timeout_s)
+    return ProgramClient([sys.executable, "-m", _TELLER_MODULE, bootstrap, json.dumps(request)])
 
 
 def _request(topic: str, transactional_id: str, timeout_s: float) -> dict[str, object]:
@@ -139,6 +164,12 @@ class FranzCopier:
     def start(self) -> None:
         program = [*go_driver("franz"), "copy", self._bootstrap, json.dumps(self._request)]
         self._process = LineProcess(program, on_line=self._on_line)
+
+    def kill(self) -> None:
+        """SIGKILL, whatever it is doing; `start` begins again."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
 
     def stop(self) -> None:
         if self._process is not None:
