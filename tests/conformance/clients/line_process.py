@@ -96,6 +96,11 @@ class LineProcess:
         self._process.stdin.write(line.encode() + b"\n")
         self._process.stdin.flush()
 
+    def kill(self) -> None:
+        """Ends the program with SIGKILL: it does nothing more, not even what it has begun."""
+        self._process.kill()
+        self.close()
+
     def close(self) -> None:
         """Ends the program with SIGTERM and waits for it; SIGKILL and TimeoutError if it hangs."""
         if self._closed:

@@ -37,8 +37,15 @@ class LibrdkafkaClient:
     """confluent-kafka. A client that has a fatal error, or whose calls fail for too long, is replaced
     by one with the same transactional id. Implements `TransactionalClient`."""
 
-    def __init__(self, clients: Mapping[str, Any], topic: str, transactional_id: str) -> None:
-        self._settings = {**clients, **producer_settings(transactional_id)}
+    def __init__(
+        self,
+        clients: Mapping[str, Any],
+        topic: str,
+        transactional_id: str,
+        *,
+        timeout_s: float = TRANSACTION_TIMEOUT_S,
+    ) -> None:
+        self._settings = {**clients, **producer_settings(transactional_id, timeout_s)}
         self._topic = topic
         self._producer: Producer | None = None
         self.replaced: list[str] = []
@@ -66,6 +73,14 @@ class LibrdkafkaClient:
             self._ready()
             return Outcome.UNKNOWN if asked_to_commit else Outcome.ABORTED
 
+    def hold(self, records: Sequence[tuple[int, bytes]]) -> None:
+        """Writes the records of a transaction, and leaves it open. Raises KafkaException."""
+        producer = self._ready()
+        producer.begin_transaction()
+        for partition, value in records:
+            producer.produce(self._topic, value, partition=partition)
+        assert producer.flush(CALL_S) == 0, "the records were not written"
+
     def close(self) -> None:
         self._producer = None
 
@@ -75,11 +90,13 @@ class LibrdkafkaClient:
         return self._producer
 
 
-def producer_settings(transactional_id: str) -> dict[str, Any]:
+def producer_settings(
+    transactional_id: str, timeout_s: float = TRANSACTION_TIMEOUT_S
+) -> dict[str, Any]:
     """What all transactional producers of these tests have in common."""
     return {
         "transactional.id": transactional_id,
-        "transaction.timeout.ms": int(TRANSACTION_TIMEOUT_S * 1000),
+        "transaction.timeout.ms": int(timeout_s * 1000),
         "linger.ms": 1,
         "logger": quiet_logger(),
     }

@@ -1,48 +1,70 @@
-"""Transactional clients that are programs of their own: franz-go by its driver, and Kafka's Java tool."""
+"""Transactional clients that are programs of their own: franz-go by its driver, Java's by a program and a
+tool of Kafka's, and librdkafka in another process."""
 
 from __future__ import annotations
 
 import base64
 import json
 import queue
+import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tests.conformance.clients.go_drivers import go_driver
 from tests.conformance.clients.line_process import LineProcess, ProgramError
-from tests.robustness.faults.transactions.clients import PATIENCE_S, TRANSACTION_TIMEOUT_S
+from tests.robustness.faults.transactions.clients import CALL_S, PATIENCE_S, TRANSACTION_TIMEOUT_S
 from tests.robustness.faults.transactions.copies import CopyHistory
 from tests.robustness.faults.transactions.copying import PREFIX
 from tests.robustness.faults.transactions.ledger import Outcome
+from tests.support.frameworks import program_command
 from tests.support.java_tools import TRANSACTIONAL_MESSAGE_COPIER, java_command
 
 _ANSWER_S_MAX = 3 * PATIENCE_S
 """The driver's limit for a transaction, for its abort, and for the next client."""
 _LOOK_S = 0.1
+_TELLER_MODULE = "tests.robustness.faults.transactions.teller_process"
 _AGAIN_S = 0.5
 _STARTS_MAX = 60
 """A copier of Java's ends at the end of its input, and when it is fenced."""
 
 
-class FranzClient:
-    """franz-go. Implements `TransactionalClient`: the driver replaces its clients itself."""
+class ProgramClient:
+    """A teller's client whose producers live in a program. Implements `TransactionalClient`: the program
+    reads a transaction from each line, answers what became of it, and replaces producers itself.
 
-    def __init__(self, bootstrap: str, topic: str, transactional_id: str) -> None:
-        request = json.dumps({"topic": topic, "transactional_id": transactional_id})
+    The process is killed by `kill`, and started with the same command by the next `transact`.
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
         self.replaced: list[str] = []
+        self._command = command
         self._answers: queue.Queue[dict[str, str]] = queue.Queue()
-        self._process = LineProcess(
-            [*go_driver("franz"), "transact", bootstrap, request],
-            on_line=lambda line: self._answers.put(json.loads(line)),
-        )
+        self._process: LineProcess | None = None
 
     def transact(self, records: Sequence[tuple[int, bytes]], *, abort: bool) -> Outcome:
+        self.begin(records, abort=abort)
+        return self.outcome()
+
+    def begin(
+        self, records: Sequence[tuple[int, bytes]], *, abort: bool, hold: bool = False
+    ) -> None:
+        """Gives the program a transaction. If it is to hold it, `outcome` is OPEN when its records are
+        written, and it never ends the transaction.
+        """
         messages = [
             {"partition": partition, "key": None, "value": base64.b64encode(value).decode()}
             for partition, value in records
         ]
-        self._process.write_line(json.dumps({"abort": abort, "messages": messages}))
+        order = {"abort": abort, "messages": messages, **({"hold": True} if hold else {})}
+        if self._process is None:
+            self._answers = queue.Queue()
+            self._process = LineProcess(self._command, on_line=self._taking(self._answers))
+        self._process.write_line(json.dumps(order))
+
+    def outcome(self) -> Outcome:
+        """What became of the transaction that was begun."""
+        assert self._process is not None
         deadline_s = time.monotonic() + _ANSWER_S_MAX
         while True:
             try:
@@ -50,13 +72,69 @@ class FranzClient:
                 break
             except queue.Empty:
                 self._process.check()
-                assert time.monotonic() < deadline_s, "the driver does not answer"
+                assert time.monotonic() < deadline_s, "the program does not answer"
         if "error" in told:
             self.replaced.append(told["error"])
         return Outcome(told["outcome"])
 
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process that was not killed."""
+        return self._process is not None
+
+    def kill(self) -> None:
+        """SIGKILL, whatever it is doing."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
     def close(self) -> None:
-        self._process.close()
+        if self._process is not None:
+            self._process.close()
+
+    @staticmethod
+    def _taking(answers: queue.Queue[dict[str, str]]) -> Callable[[str], None]:
+        return lambda line: answers.put(json.loads(line))
+
+
+def franz_client(bootstrap: str, topic: str, transactional_id: str) -> ProgramClient:
+    """A teller of franz-go: transaction.version 2."""
+    request = json.dumps({"topic": topic, "transactional_id": transactional_id})
+    return ProgramClient([*go_driver("franz"), "transact", bootstrap, request])
+
+
+def java_client(
+    bootstrap: str,
+    topic: str,
+    transactional_id: str,
+    *,
+    timeout_s: float = TRANSACTION_TIMEOUT_S,
+) -> ProgramClient:
+    """A teller of Kafka's own client (tools/frameworks/Teller.java): transaction.version 2."""
+    request = _request(topic, transactional_id, timeout_s)
+    return ProgramClient(program_command("Teller", bootstrap, json.dumps(request)))
+
+
+def librdkafka_client(
+    bootstrap: str,
+    topic: str,
+    transactional_id: str,
+    *,
+    timeout_s: float = TRANSACTION_TIMEOUT_S,
+) -> ProgramClient:
+    """A teller of librdkafka in a process of its own: transaction.version 1."""
+    request = _request(topic, transactional_id, timeout_s)
+    return ProgramClient([sys.executable, "-m", _TELLER_MODULE, bootstrap, json.dumps(request)])
+
+
+def _request(topic: str, transactional_id: str, timeout_s: float) -> dict[str, object]:
+    return {
+        "topic": topic,
+        "transactional_id": transactional_id,
+        "transaction_timeout_ms": int(timeout_s * 1000),
+        "call_ms": int(CALL_S * 1000),
+        "patience_ms": int(PATIENCE_S * 1000),
+    }
 
 
 class FranzCopier:
@@ -86,6 +164,12 @@ class FranzCopier:
     def start(self) -> None:
         program = [*go_driver("franz"), "copy", self._bootstrap, json.dumps(self._request)]
         self._process = LineProcess(program, on_line=self._on_line)
+
+    def kill(self) -> None:
+        """SIGKILL, whatever it is doing; `start` begins again."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
 
     def stop(self) -> None:
         if self._process is not None:

@@ -14,7 +14,13 @@ import pytest
 
 from tests.robustness.faults.process_faults import KillLeader, PauseLeader
 from tests.robustness.faults.transactions import strikes
-from tests.robustness.faults.transactions.loads import of_both, of_franz, of_java, of_librdkafka
+from tests.robustness.faults.transactions.loads import (
+    of_both,
+    of_franz,
+    of_java,
+    of_java_and_librdkafka,
+    of_librdkafka,
+)
 from tests.robustness.faults.transactions.run import run_strikes
 from tests.robustness.faults.transactions.strikes import Aim, Strike
 from tests.support import node_network
@@ -86,5 +92,12 @@ def test_franz_go(tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.full
 @pytest.mark.java
-def test_java(tmp_path: Path, seed: int) -> None:
-    run_strikes(strikes.killed(), of_java, tmp_path, seed)
+@pytest.mark.parametrize("struck", [strikes.killed, strikes.paused])
+def test_java(struck: _MakeStrikes, tmp_path: Path, seed: int) -> None:
+    run_strikes(struck(), of_java, tmp_path, seed)
+
+
+@pytest.mark.full
+@pytest.mark.java
+def test_java_and_librdkafka_with_gateways(tmp_path: Path, seed: int) -> None:
+    run_strikes(strikes.terminated(), of_java_and_librdkafka, tmp_path, seed, form="combined")

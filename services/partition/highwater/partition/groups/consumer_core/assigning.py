@@ -1,84 +1,22 @@
-"""Target assignments, and the steps of members towards them.
+"""The steps of members towards their target assignments (`targets`).
 
-Kafka: `TargetAssignmentBuilder`, `maybeReconcile` of GroupMetadataManager.java.
+Kafka: `maybeReconcile` of GroupMetadataManager.java.
 """
 
-from collections.abc import Mapping
 from functools import partial
 
-from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import TopicId
 from highwater.partition.coordinator.core.values import Moment
-from highwater.partition.groups.consumer.assignors.types import (
-    MemberAssignment,
-    MemberSubscription,
-    SubscribedTopic,
-)
-from highwater.partition.groups.consumer.durable import (
-    CurrentRecord,
-    TargetEpochRecord,
-    TargetRecord,
-)
+from highwater.partition.groups.consumer.assignors.types import MemberAssignment
+from highwater.partition.groups.consumer.durable import CurrentRecord
 from highwater.partition.groups.consumer.group import ConsumerGroup
 from highwater.partition.groups.consumer.member import ConsumerMember, MemberState
 from highwater.partition.groups.consumer.reconciliation import Goal, next_assignment
-from highwater.partition.groups.consumer.sizes import assignment_size
 from highwater.partition.groups.consumer.topics import subscribed
 from highwater.partition.groups.consumer_core import fencing
-from highwater.partition.groups.consumer_core.state import ConsumerState, Refusal
+from highwater.partition.groups.consumer_core.state import ConsumerState
 from highwater.partition.groups.consumer_core.timers import Deadline
 from highwater.partition.groups.core.values import GroupKey
-
-
-def assign(state: ConsumerState, key: GroupKey, group: ConsumerGroup) -> None:
-    """Make the target assignment for the group's epoch, if that is newer than the target's.
-
-    Raises Refusal if it cannot be stored. What was decided before then stands.
-    """
-    if group.epoch <= group.target_epoch:
-        return
-    topics = subscribed(state.topics, key.instance, group.subscribed_topics())
-    members = _subscriptions(group, topics)
-    assignor = state.assignors.get(group.preferred_assignor() or "")
-    if assignor is None:  # None is wanted, or one that this node no longer has.
-        assignor = next(iter(state.assignors.values()))
-    targets = assignor.assign(members, topics, group.targets)
-    if max(map(assignment_size, targets.values()), default=0) > state.config.list_bytes_max:
-        # As Kafka answers when a record is too large; members keep what they have.
-        raise Refusal(
-            ErrorCode.UNKNOWN_SERVER_ERROR, "The assignment of a member is too large for a record."
-        )
-    for member_id, target in targets.items():
-        if group.targets.get(member_id) != target:
-            state.apply(TargetRecord(key, member_id, target))
-    state.apply(TargetEpochRecord(key, group.epoch))
-
-
-def _subscriptions(
-    group: ConsumerGroup, topics: Mapping[TopicId, SubscribedTopic]
-) -> list[MemberSubscription]:
-    """What members read. Those that read the same share one set: there may be a thousand of them, with
-    as many topics.
-    """
-    ids = {topic.name: topic_id for topic_id, topic in topics.items()}
-    known: dict[tuple[frozenset[str], str], frozenset[TopicId]] = {}
-    subscriptions = []
-    for member in group.members.values():
-        metadata = member.metadata
-        reads = metadata.topic_names, metadata.topic_regex
-        topic_ids = known.get(reads)
-        if topic_ids is None:
-            names = group.topics_of(metadata)
-            topic_ids = known[reads] = frozenset(ids[name] for name in names if name in ids)
-        subscriptions.append(
-            MemberSubscription(
-                member_id=member.member_id,
-                instance_id=metadata.instance_id,
-                rack_id=metadata.rack_id,
-                topic_ids=topic_ids,
-            )
-        )
-    return subscriptions
 
 
 def reconcile(

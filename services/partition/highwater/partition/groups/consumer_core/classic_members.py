@@ -32,6 +32,7 @@ from highwater.partition.groups.consumer_core import (
     downgrade,
     fencing,
     subscribing,
+    targets,
 )
 from highwater.partition.groups.consumer_core.state import ConsumerState, Refusal
 from highwater.partition.groups.consumer_core.timers import Deadline
@@ -68,7 +69,7 @@ def join_group(
     metadata = _metadata(request, subscription, before)
     changed = subscribing.update(state, key, group, before, metadata, now)
     if not downgrades:
-        assigning.assign(state, key, group)
+        targets.assign(state, key, group, now)
     if not downgrades or not changed:
         assigning.reconcile(
             state,
@@ -81,7 +82,9 @@ def join_group(
         )
     member = group.members[member_id]
     if downgrades:
-        downgrade.to_classic(state, key, group, rebalances=changed, now=now)
+        # Without its target assignment, which may still be made, the group has nothing to go on with.
+        rebalances = changed or group.epoch > group.target_epoch
+        downgrade.to_classic(state, key, group, rebalances=rebalances, now=now)
     else:
         _await_sync(state, key, member, now)
     return JoinResponse(
@@ -181,7 +184,7 @@ def sync_group(
     if request.protocol_type not in (None, PROTOCOL_TYPE) or request.protocol not in (None, name):
         raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "The protocol is another one.")
     if (
-        group.epoch > member.current.epoch
+        targets.epoch_within_reach(state, key, group) > member.current.epoch
         and member.current.state is not MemberState.UNREVOKED_PARTITIONS
     ):
         _ask_to_join(state, key, member, now)
@@ -212,7 +215,7 @@ def heartbeat(
     fencing.restart_session(state, key, member, now)
     current = member.current
     if (
-        current.epoch < group.epoch
+        current.epoch < targets.epoch_within_reach(state, key, group)
         or current.state is MemberState.UNREVOKED_PARTITIONS
         or (current.state is MemberState.UNRELEASED_PARTITIONS and not _waits(group, member))
     ):

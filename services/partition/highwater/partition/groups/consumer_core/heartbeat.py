@@ -2,7 +2,7 @@
 
 One heartbeat does up to four steps, each with its records: the member is added or changed; the
 group's epoch grows if what its members read has changed; the target assignment is made for that
-epoch; the member takes a step towards it.
+epoch, or begun if it takes long; the member takes a step towards the one that there is.
 
 Kafka: `consumerGroupHeartbeat` of GroupMetadataManager.java. Deviation: the group's epoch also
 grows as soon as a subscribed topic changes, not only with the next heartbeat (`refresh`).
@@ -27,6 +27,7 @@ from highwater.partition.groups.consumer_core import (
     assigning,
     fencing,
     subscribing,
+    targets,
     upgrade,
 )
 from highwater.partition.groups.consumer_core.state import ConsumerState, Refusal
@@ -50,7 +51,7 @@ def heartbeat(state: ConsumerState, request: HeartbeatRequest, now: Moment) -> H
         before = _reporting_member(group, request)
     metadata = _metadata(request, before.metadata)
     changed = subscribing.update(state, key, group, before, metadata, now)
-    assigning.assign(state, key, group)
+    targets.assign(state, key, group, now)
     assigning.reconcile(
         state,
         key,

@@ -1,7 +1,7 @@
 """What the handlers of a shard's consumer groups share."""
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.groups.consumer.assignors.types import Assignor
@@ -38,6 +38,26 @@ class Lookup(Protocol):
         ...
 
 
+class Computation(Protocol):
+    """The work on one group's target assignment; see `targets`."""
+
+    epoch: int
+    group: ConsumerGroup
+
+    def step(self) -> bool:
+        """Do some of it; True if that was the last step."""
+        ...
+
+
+class Failure(NamedTuple):
+    """A target assignment that could not be stored. It is not tried again in the same epoch."""
+
+    group: ConsumerGroup
+    """Whose it is; another group may have got the same id since."""
+    epoch: int
+    message: str
+
+
 class Refusal(Exception):
     """The request is refused; nothing has changed yet. Ends at the shard's facade."""
 
@@ -52,7 +72,10 @@ class ConsumerState:
 
     __slots__ = (
         "assignors",
+        "computation_timer",
+        "computations",
         "config_of",
+        "failures",
         "lookup_timer",
         "lookups",
         "refresh_timer",
@@ -75,6 +98,12 @@ class ConsumerState:
         self.config_of = config_of
         """What may differ from group to group."""
         self.timers = MemberTimers(shard.timers)
+        self.computations: dict[GroupKey, Computation] = {}
+        """Of groups whose target assignment is being made, in the order of their next steps."""
+        self.computation_timer = shard.new_timer(lambda _: None)
+        """The next step of the first computation."""
+        self.failures: dict[GroupKey, Failure] = {}
+        """By group; of one that is gone until another one fails."""
         self.lookups: dict[GroupKey, Lookup] = {}
         """Of groups whose regular expressions are being looked up, or wait for that, in their order."""
         self.lookup_timer = shard.new_timer(lambda _: None)

@@ -74,6 +74,8 @@ class GroupConfig:
     """[offsets.retention.minutes]"""
     offsets_retention_check_ms: int = 600_000
     """[offsets.retention.check.interval.ms]"""
+    assignment_step_units: int = 1_000
+    """What is done for a target assignment before the loop has its turn, some 2 ms (`assignors.pace`)."""
     expiry_groups_per_slice: int = 64
     """Groups that one slice of the retention check looks at, so that it never blocks the loop."""
 

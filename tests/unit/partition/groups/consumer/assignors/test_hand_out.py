@@ -1,12 +1,14 @@
 from highwater.model.steps import finish
 from highwater.partition.groups.consumer.assignors.hand_out import hand_out
 from highwater.partition.groups.consumer.assignors.owners import Owners
+from highwater.partition.groups.consumer.assignors.pace import Pace
 from tests.unit.partition.groups.consumer.assignors.groups import member, named, topic
 
 
 def handed_out(members, topics, *room):
-    owners = Owners(members, topics)
-    finish(hand_out(owners, owners.free(), dict(enumerate(room))))
+    owners = Owners(members, topics, Pace())
+    free = finish(owners.free())
+    finish(hand_out(owners, free, dict(enumerate(room))))
     return named(finish(owners.result()))
 
 

@@ -1,5 +1,6 @@
 from highwater.model.steps import finish
 from highwater.partition.groups.consumer.assignors.owners import NOBODY, Owners, Partition
+from highwater.partition.groups.consumer.assignors.pace import Pace
 from tests.unit.partition.groups.consumer.assignors.groups import (
     by_id,
     member,
@@ -12,13 +13,18 @@ A, B = topic_id("a"), topic_id("b")
 
 
 def owners_of(*members):
-    return Owners(members, [topic("b", 1), topic("a", 3, "x", "y", "x y")])
+    return Owners(members, [topic("b", 1), topic("a", 3, "x", "y", "x y")], Pace())
 
 
 def test_topics_stand_in_the_order_of_their_names():
     owners = owners_of(member("m0", "a", "b"))
     assert list(owners.topics) == list(owners.of) == [A, B]
-    assert owners.free() == [Partition(A, 0), Partition(A, 1), Partition(A, 2), Partition(B, 0)]
+    assert finish(owners.free()) == [
+        Partition(A, 0),
+        Partition(A, 1),
+        Partition(A, 2),
+        Partition(B, 0),
+    ]
 
 
 def test_members_keep_what_they_still_read():
@@ -27,7 +33,7 @@ def test_members_keep_what_they_still_read():
     finish(owners.keep(previous))
     assert owners.of == {A: [0, NOBODY, 1], B: [NOBODY]}
     assert owners.sizes == [1, 1]
-    assert owners.free_of(A) == [Partition(A, 1)]
+    assert finish(owners.free_of(A)) == [Partition(A, 1)]
 
 
 def test_partitions_change_hands():

@@ -6,7 +6,6 @@ from tests.unit.partition.groups.consumer.assignors.groups import (
     check,
     member,
     named,
-    size,
     topic,
     topics,
 )
@@ -35,23 +34,3 @@ def test_members_and_topics_that_are_gone_leave_nothing_behind(other):
     check(members, known, found)
     assert named(found)["m0"]["a"] == (0,)
     assert named(found)["m1"]["a"] == (1,)
-
-
-@pytest.mark.parametrize("mixed", [False, True])
-def test_large_groups_in_short_steps(mixed):
-    """Steps, not times: those of a busy machine tell nothing."""
-    names = [f"t{one:03}" for one in range(50)]
-    known = topics(*(topic(name, 40) for name in names))
-    members = [
-        member(f"m{one}", *(names[one % 10 :] if mixed else names), rack="x") for one in range(200)
-    ]
-    steps, count = UNIFORM.assigning(members, known, {}), 0
-    try:
-        while True:
-            next(steps)
-            count += 1
-    except StopIteration as stop:
-        found = stop.value
-    check(members, known, found)
-    assert {size(own) for own in found.values()} == {10}
-    assert count >= 5

@@ -1,5 +1,6 @@
 from highwater.model.steps import finish
 from highwater.partition.groups.consumer.assignors.owners import Owners
+from highwater.partition.groups.consumer.assignors.pace import Pace
 from highwater.partition.groups.consumer.assignors.uniform import UniformAssignor
 from highwater.partition.groups.consumer.assignors.uniform_mixed import assign_mixed
 from tests.unit.partition.groups.consumer.assignors.groups import (
@@ -67,7 +68,7 @@ def test_each_round_looks_through_the_owners_of_a_topic_a_few_times():
 
     had, new = [f"m{n:02}" for n in range(40)], [f"n{n:02}" for n in range(40)]
     members = [member(one, "a") for one in [*had, *new]]
-    owners = Owners(members, [topic("a", 400)])
+    owners = Owners(members, [topic("a", 400)], Pace())
     finish(
         owners.keep({one: {topic_id("a"): tuple(range(n, 400, 40))} for n, one in enumerate(had)})
     )

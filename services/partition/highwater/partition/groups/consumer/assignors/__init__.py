@@ -1,5 +1,5 @@
 """Assignors of the consumer group protocol: pure, without clock and randomness.
 
-Read in this order: `types`, `readers`, `range`; `owners`, `hand_out`, `uniform`, `uniform_alike`,
+Read in this order: `types`, `pace`, `readers`, `range`; `owners`, `hand_out`, `uniform`, `uniform_alike`,
 `uniform_mixed`; `registry`.
 """

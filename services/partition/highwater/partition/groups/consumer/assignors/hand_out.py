@@ -6,10 +6,12 @@ partition that has an owner is not free). Kafka's assignors do not look at racks
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 from highwater.model.steps import Steps
-from highwater.partition.groups.consumer.assignors.owners import STEP_PARTITIONS, Owners, Partition
+from highwater.partition.groups.consumer.assignors.owners import Owners, Partition
+from highwater.partition.groups.consumer.assignors.pace import UNIT_MEMBERS
 
 _NO_RACKS: Final[frozenset[str]] = frozenset()
 
@@ -24,15 +26,17 @@ def hand_out(
     """
     assert sum(room.values()) == len(partitions)
     left = {number: count for number, count in room.items() if count}
+    if owners.pace.is_full(1 + len(room) // UNIT_MEMBERS):
+        yield
     partitions = yield from _hand_out_locally(owners, partitions, left)
     turns = deque(number for number, count in left.items() if count)
-    for done, partition in enumerate(partitions, 1):
+    for partition in partitions:
         number = turns.popleft()
         owners.give([(partition, number)])
         left[number] -= 1
         if left[number]:
             turns.append(number)
-        if done % STEP_PARTITIONS == 0:
+        if owners.pace.is_full():
             yield
 
 
@@ -48,16 +52,18 @@ def _hand_out_locally(
     if not turns or not any(topic.racks for topic in owners.topics.values()):
         return partitions
     room = {rack: sum(left[number] for number in members) for rack, members in turns.items()}
-    choices: dict[Partition, frozenset[str]] = {}
-    for done, partition in enumerate(partitions, 1):
-        choices[partition] = _racks(owners, partition) & turns.keys()
-        if done % STEP_PARTITIONS == 0:
+    by_choices: dict[int, list[tuple[Partition, frozenset[str]]]] = {}
+    """{count of racks to choose from: (partition, these racks)}"""
+    for partition in partitions:
+        racks = _racks(owners, partition) & turns.keys()
+        by_choices.setdefault(len(racks), []).append((partition, racks))
+        if owners.pace.is_full():
             yield
     rest: list[Partition] = []
-    for done, partition in enumerate(sorted(choices, key=lambda one: len(choices[one])), 1):
-        if done % STEP_PARTITIONS == 0:
+    for partition, racks in chain.from_iterable(by_choices[count] for count in sorted(by_choices)):
+        if owners.pace.is_full(2):
             yield
-        rack = max(choices[partition], key=lambda one: (room[one], one), default=None)
+        rack = max(racks, key=lambda one: (room[one], one), default=None)
         if rack is None or not room[rack]:
             rest.append(partition)
             continue

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from highwater.model.ids import TopicId
 from highwater.model.steps import Steps
+from highwater.partition.groups.consumer.assignors.pace import Pace
 from highwater.partition.groups.consumer.assignors.types import (
     MemberAssignment,
     MemberSubscription,
@@ -12,9 +13,6 @@ from highwater.partition.groups.consumer.assignors.types import (
 )
 
 NOBODY: Final = -1
-
-STEP_PARTITIONS: Final = 1_000
-"""Partitions that one step deals with; a topic with more is not divided."""
 
 
 class Partition(NamedTuple):
@@ -28,10 +26,14 @@ class Owners:
     """Members have numbers, which are their places; topics are in the order of their names."""
 
     def __init__(
-        self, members: Sequence[MemberSubscription], topics: Iterable[SubscribedTopic]
+        self,
+        members: Sequence[MemberSubscription],
+        topics: Iterable[SubscribedTopic],
+        pace: Pace,
     ) -> None:
-        """`topics`: those that members read."""
+        """`topics`: those that members read. `pace` says when whatever works on this pauses."""
         self.members: Final = members
+        self.pace: Final = pace
         ordered = sorted(topics, key=lambda topic: (topic.name, topic.topic_id))
         self.topics: Final = {topic.topic_id: topic for topic in ordered}
         self.of: Final = {topic.topic_id: [NOBODY] * topic.partitions for topic in ordered}
@@ -41,7 +43,7 @@ class Owners:
 
     def keep(self, previous: Mapping[str, MemberAssignment]) -> Steps[None]:
         """Members own what they owned before, as far as they still read it."""
-        done = 0
+        pace = self.pace
         for number, member in enumerate(self.members):
             for topic_id, partitions in previous.get(member.member_id, {}).items():
                 owners = self.of.get(topic_id)
@@ -51,23 +53,27 @@ class Owners:
                     if partition < len(owners) and owners[partition] == NOBODY:
                         owners[partition] = number
                         self.sizes[number] += 1
-                done += len(partitions)
-            done += 1
-            if done >= STEP_PARTITIONS:
-                done = 0
+                    if pace.is_full():
+                        yield
+            if pace.is_full():
                 yield
 
-    def free(self) -> list[Partition]:
+    def free(self) -> Steps[list[Partition]]:
         """The partitions that nobody owns, topic by topic."""
-        return [free for topic_id in self.of for free in self.free_of(topic_id)]
+        found: list[Partition] = []
+        for topic_id in self.of:
+            found += yield from self.free_of(topic_id)
+        return found
 
-    def free_of(self, topic_id: TopicId) -> list[Partition]:
+    def free_of(self, topic_id: TopicId) -> Steps[list[Partition]]:
         """Those of one topic."""
-        return [
-            Partition(topic_id, partition)
-            for partition, owner in enumerate(self.of[topic_id])
-            if owner == NOBODY
-        ]
+        found = []
+        for partition, owner in enumerate(self.of[topic_id]):
+            if owner == NOBODY:
+                found.append(Partition(topic_id, partition))
+            if self.pace.is_full():
+                yield
+        return found
 
     def give(self, given: Iterable[tuple[Partition, int]]) -> None:
         """Members get partitions, which lose their owners if they have any."""
@@ -91,16 +97,15 @@ class Owners:
     def result(self) -> Steps[dict[str, MemberAssignment]]:
         """The assignment by member id."""
         found: list[dict[TopicId, list[int]]] = [{} for _ in self.members]
-        done = 0
         for topic_id, owners in self.of.items():
             for partition, number in enumerate(owners):
                 assert number != NOBODY
                 found[number].setdefault(topic_id, []).append(partition)
-            done += len(owners)
-            if done >= STEP_PARTITIONS:
-                done = 0
+                if self.pace.is_full():
+                    yield
+        assignment: dict[str, MemberAssignment] = {}
+        for member, own in zip(self.members, found, strict=True):
+            assignment[member.member_id] = {topic_id: tuple(some) for topic_id, some in own.items()}
+            if self.pace.is_full(1 + len(own)):
                 yield
-        return {
-            member.member_id: {topic_id: tuple(some) for topic_id, some in own.items()}
-            for member, own in zip(self.members, found, strict=True)
-        }
+        return assignment

@@ -6,10 +6,10 @@ their instance ids, so that a restart moves nothing. Neither the previous assign
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from highwater.model.ids import TopicId
 from highwater.model.steps import Steps, finish
+from highwater.partition.groups.consumer.assignors.pace import UNIT_MEMBERS, Pace
 from highwater.partition.groups.consumer.assignors.readers import (
     comparing_subscriptions,
     finding_readers,
@@ -19,9 +19,6 @@ from highwater.partition.groups.consumer.assignors.types import (
     MemberSubscription,
     SubscribedTopic,
 )
-
-_STEP_RANGES: Final = 1_000
-"""Ranges that one step makes; a topic with more is not divided."""
 
 
 class RangeAssignor:
@@ -37,15 +34,17 @@ class RangeAssignor:
         members: Sequence[MemberSubscription],
         topics: Mapping[TopicId, SubscribedTopic],
         previous: Mapping[str, MemberAssignment],  # noqa: ARG002 (the port's)
+        pace: Pace,
     ) -> Steps[dict[str, MemberAssignment]]:
         """As in `Assignor`."""
         if not members:
             return {}
         ordered = sorted(members, key=_order)
-        alike = yield from comparing_subscriptions(ordered)
-        readers = yield from finding_readers(ordered, topics, alike=alike)
+        if pace.is_full(1 + len(ordered) // UNIT_MEMBERS):
+            yield
+        alike = yield from comparing_subscriptions(ordered, pace)
+        readers = yield from finding_readers(ordered, topics, alike=alike, pace=pace)
         found: list[dict[TopicId, tuple[int, ...]]] = [{} for _ in ordered]
-        ranges = 0
         for topic_id, places in readers.items():
             base, extra = divmod(topics[topic_id].partitions, len(places))
             start = 0
@@ -54,10 +53,8 @@ class RangeAssignor:
                 end = start + base + (turn < extra)
                 found[place][topic_id] = tuple(range(start, end))
                 start = end
-                ranges += 1
-            if ranges >= _STEP_RANGES:
-                ranges = 0
-                yield
+                if pace.is_full():
+                    yield
         return {one.member_id: own for one, own in zip(ordered, found, strict=True)}
 
     def assign(
@@ -67,7 +64,7 @@ class RangeAssignor:
         previous: Mapping[str, MemberAssignment],
     ) -> dict[str, MemberAssignment]:
         """As in `Assignor`."""
-        return finish(self.assigning(members, topics, previous))
+        return finish(self.assigning(members, topics, previous, Pace()))
 
 
 def _order(member: MemberSubscription) -> tuple[bool, str]:

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from highwater.model.ids import TopicId
 from highwater.model.steps import Steps
+from highwater.partition.groups.consumer.assignors.pace import Pace
 
 MemberAssignment = Mapping[TopicId, tuple[int, ...]]
 """{topic: its partitions, ascending}; a topic of which the member has none is not in it."""
@@ -63,8 +64,9 @@ class Assignor(Protocol):
         members: Sequence[MemberSubscription],
         topics: Mapping[TopicId, SubscribedTopic],
         previous: Mapping[str, MemberAssignment],
+        pace: Pace,
     ) -> Steps[dict[str, MemberAssignment]]:
-        """The assignment by member id, in steps of one to three milliseconds.
+        """The assignment by member id, in as many steps as `pace` wants; it depends on no other thing.
 
         Nothing that it was given may change before it ends.
         """

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from highwater.model.ids import TopicId
 from highwater.model.steps import Steps, finish
 from highwater.partition.groups.consumer.assignors.owners import Owners
+from highwater.partition.groups.consumer.assignors.pace import UNIT_MEMBERS, Pace
 from highwater.partition.groups.consumer.assignors.readers import (
     comparing_subscriptions,
     finding_readers,
@@ -35,14 +36,17 @@ class UniformAssignor:
         members: Sequence[MemberSubscription],
         topics: Mapping[TopicId, SubscribedTopic],
         previous: Mapping[str, MemberAssignment],
+        pace: Pace,
     ) -> Steps[dict[str, MemberAssignment]]:
         """As in `Assignor`."""
         if not members:
             return {}
         ordered = sorted(members, key=lambda member: member.member_id)
-        alike = yield from comparing_subscriptions(ordered)
-        readers = yield from finding_readers(ordered, topics, alike=alike)
-        owners = Owners(ordered, [topics[topic_id] for topic_id in readers])
+        if pace.is_full(1 + len(ordered) // UNIT_MEMBERS):
+            yield
+        alike = yield from comparing_subscriptions(ordered, pace)
+        readers = yield from finding_readers(ordered, topics, alike=alike, pace=pace)
+        owners = Owners(ordered, [topics[topic_id] for topic_id in readers], pace)
         yield from owners.keep(previous)
         if alike:
             yield from assign_alike(owners)
@@ -57,4 +61,4 @@ class UniformAssignor:
         previous: Mapping[str, MemberAssignment],
     ) -> dict[str, MemberAssignment]:
         """As in `Assignor`."""
-        return finish(self.assigning(members, topics, previous))
+        return finish(self.assigning(members, topics, previous, Pace()))

@@ -6,18 +6,19 @@ topics: as few partitions move as balance allows, and members that share a group
 each topic.
 """
 
-from highwater.model.ids import TopicId
+from collections import Counter
+from collections.abc import Iterator
+
 from highwater.model.steps import Steps
 from highwater.partition.groups.consumer.assignors.hand_out import hand_out
-from highwater.partition.groups.consumer.assignors.owners import STEP_PARTITIONS, Owners
+from highwater.partition.groups.consumer.assignors.owners import Owners, Partition
 
 
 def assign_alike(owners: Owners) -> Steps[None]:
     """Gives every partition an owner; those that they have now are what members keep if they can."""
     quotas = _quotas(owners)
     yield from _give_up(owners, quotas)
-    free = owners.free()
-    yield
+    free = yield from owners.free()
     room = {number: quota - owners.sizes[number] for number, quota in enumerate(quotas)}
     yield from hand_out(owners, free, room)
 
@@ -36,24 +37,49 @@ def _quotas(owners: Owners) -> list[int]:
 
 def _give_up(owners: Owners, quotas: list[int]) -> Steps[None]:
     """Members lose what is more than their quotas: far partitions, the last ones of each topic."""
-    rich = {number: owned for number, owned in enumerate(owners.sizes) if owned > quotas[number]}
+    rich = {
+        number: _Holding() for number, owned in enumerate(owners.sizes) if owned > quotas[number]
+    }
     if not rich:
         return
-    kept: dict[int, list[tuple[bool, int, int, TopicId, int]]] = {number: [] for number in rich}
-    done = 0
-    for place, (topic_id, of) in enumerate(owners.of.items()):
-        ranks = dict.fromkeys(rich, 0)
+    for topic_id, of in owners.of.items():
+        ranks: Counter[int] = Counter()
         for partition, number in enumerate(of):
             if number in rich:
-                far = not owners.is_local(topic_id, partition, number)
-                kept[number].append((far, ranks[number], place, topic_id, partition))
+                local = owners.is_local(topic_id, partition, number)
+                rich[number].add(Partition(topic_id, partition), ranks[number], local=local)
                 ranks[number] += 1
-        done += len(of)
-        if done >= STEP_PARTITIONS:
-            done = 0
+            if owners.pace.is_full():
+                yield
+        if owners.pace.is_full():
             yield
-    for number, partitions in kept.items():
-        partitions.sort()
-        for _, _, _, topic_id, partition in partitions[quotas[number] :]:
-            owners.take(topic_id, partition)
-        yield
+    for number, holding in rich.items():
+        for place, (topic_id, partition) in enumerate(holding.in_order()):
+            if place >= quotas[number]:
+                owners.take(topic_id, partition)
+            if owners.pace.is_full():
+                yield
+
+
+class _Holding:
+    """What one member owns, in an order that costs no sorting, however much it is."""
+
+    __slots__ = ("_far", "_local")
+
+    def __init__(self) -> None:
+        self._local: list[list[Partition]] = []
+        """By rank: the first partitions of each topic, the second ones, and so on."""
+        self._far: list[list[Partition]] = []
+
+    def add(self, partition: Partition, rank: int, *, local: bool) -> None:
+        """Topics come one after another; `rank` counts the member's partitions of the topic."""
+        ranked = self._local if local else self._far
+        while len(ranked) <= rank:
+            ranked.append([])
+        ranked[rank].append(partition)
+
+    def in_order(self) -> Iterator[Partition]:
+        """Those to keep first: local ones, and the first ones of each topic."""
+        for ranked in (self._local, self._far):
+            for same in ranked:
+                yield from same

@@ -18,16 +18,17 @@ from highwater.partition.groups.consumer.assignors.owners import Owners, Partiti
 _ROUNDS_MAX: Final = 16
 """Kafka's. One is enough if all readers of a topic read the same topics; if they do not, each
 brings members about twice as close to one another."""
+_UNIT_READERS: Final = 5
+"""Readers that are put into a heap in the time of one unit."""
 
 
 def assign_mixed(owners: Owners, readers: Mapping[TopicId, Sequence[int]]) -> Steps[None]:
     """Gives every partition an owner; those that they have now are what members keep if they can."""
     topic_ids = _in_order(owners, readers)
     for topic_id in topic_ids:
-        free = owners.free_of(topic_id)
-        room = _filled_up(owners.sizes, readers[topic_id], len(free))
+        free = yield from owners.free_of(topic_id)
+        room = yield from _filled_up(owners, readers[topic_id], len(free))
         yield from hand_out(owners, free, room)
-        yield
     yield from _balance(owners, {one: readers[one] for one in topic_ids if len(readers[one]) > 1})
 
 
@@ -41,15 +42,19 @@ def _in_order(owners: Owners, readers: Mapping[TopicId, Sequence[int]]) -> list[
     return sorted(owners.topics, key=key)
 
 
-def _filled_up(sizes: Sequence[int], readers: Sequence[int], count: int) -> Counter[int]:
+def _filled_up(owners: Owners, readers: Sequence[int], count: int) -> Steps[Counter[int]]:
     """{reader: how many it gets} if those that have the least get `count` partitions one by one."""
-    heap = [(sizes[number], number) for number in readers]
+    heap = [(owners.sizes[number], number) for number in readers]
     heapify(heap)
     gets: Counter[int] = Counter()
+    if owners.pace.is_full(1 + len(heap) // _UNIT_READERS):
+        yield
     for _ in range(count):
         size, number = heap[0]
         gets[number] += 1
         heapreplace(heap, (size + 1, number))
+        if owners.pace.is_full():
+            yield
     return gets
 
 
@@ -67,35 +72,39 @@ def _balance(owners: Owners, readers: Mapping[TopicId, Sequence[int]]) -> Steps[
 
 def _balance_topic(owners: Owners, topic_id: TopicId, readers: Sequence[int]) -> Steps[bool]:
     """True if something was moved."""
-    gives, gets = _levelled(owners.sizes, readers, Counter(owners.of[topic_id]))
-    yield
+    gives, gets = yield from _levelled(owners, readers, Counter(owners.of[topic_id]))
     if not gives:
         return False
     owned: dict[int, list[int]] = {number: [] for number in gives}
     for partition, number in enumerate(owners.of[topic_id]):
         if number in owned:
             owned[number].append(partition)
-    moving = [
-        Partition(topic_id, partition)
-        for number, count in gives.items()
-        for partition in _least_close(owners, topic_id, number, owned[number])[:count]
-    ]
-    for _, partition in moving:
-        owners.take(topic_id, partition)
+        if owners.pace.is_full():
+            yield
+    moving = []
+    for number, count in gives.items():
+        for partition in _least_close(owners, topic_id, number, owned[number])[:count]:
+            moving.append(Partition(topic_id, partition))
+            owners.take(topic_id, partition)
+        if owners.pace.is_full(1 + len(owned[number])):
+            yield
     yield from hand_out(owners, sorted(moving), gets)
     return True
 
 
 def _levelled(
-    sizes: Sequence[int], readers: Sequence[int], having: Mapping[int, int]
-) -> tuple[Counter[int], Counter[int]]:
+    owners: Owners, readers: Sequence[int], having: Mapping[int, int]
+) -> Steps[tuple[Counter[int], Counter[int]]]:
     """How many partitions readers give, of which they have that many, and how many they get."""
+    sizes = owners.sizes
     gives: Counter[int] = Counter()
     gets: Counter[int] = Counter()
     poorest = [(sizes[number], number) for number in readers]
     richest = [(-sizes[number], -number) for number in having]
     heapify(poorest)
     heapify(richest)
+    if owners.pace.is_full(1 + (len(poorest) + len(richest)) // _UNIT_READERS):
+        yield
     while richest and -richest[0][0] - poorest[0][0] > 1:
         minus_size, minus_giver = richest[0]
         size, getter = poorest[0]
@@ -107,6 +116,8 @@ def _levelled(
             heappop(richest)
         else:
             heapreplace(richest, (minus_size + 1, minus_giver))
+        if owners.pace.is_full():
+            yield
     assert not gives.keys() & gets.keys()
     return gives, gets
 
