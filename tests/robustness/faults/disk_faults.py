@@ -38,7 +38,7 @@ _OFFLINE = (
 class DiskFault(Fault):
     """Node 2 has a file system of its own."""
 
-    complaints = _OFFLINE
+    complaints: tuple[str, ...] = _OFFLINE
 
     def mount_point(self, directory: Path) -> Path:
         return directory / "disk"
@@ -61,7 +61,7 @@ class FullDisk(DiskFault):
 
     id = "F20"
     title = "a leader's disk is full"
-    pause_s_max = FAILOVER_S_MAX
+    pause_s_max: float | None = FAILOVER_S_MAX
     # Else the node would notice before the file system does.
     shape = Shape(settings={"partition": {"storage.disk_free_min": "0"}})
 
