@@ -140,9 +140,7 @@ def _processors(*, console: bool, colors: bool) -> list[Processor]:
         return [
             *shared,
             _only_printable,
-            structlog.dev.ConsoleRenderer(
-                colors=colors, exception_formatter=_write_traceback
-            ),
+            structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=_write_traceback),
         ]
     return [
         *shared,
