@@ -76,6 +76,7 @@ def test_clients_that_never_speak(guarded: Guarded) -> None:
     guarded.check_good_logins()
 
 
+@pytest.mark.full
 def test_slow_logins(guarded: Guarded) -> None:
     """A login that goes on, byte by byte, and is not complete in time."""
     frames = request_frame(SaslHandshakeRequest("PLAIN"), HANDSHAKE_VERSION, 1)
@@ -91,6 +92,7 @@ def test_slow_logins(guarded: Guarded) -> None:
     guarded.check_good_logins()
 
 
+@pytest.mark.full
 def test_large_frames_before_a_login(guarded: Guarded, seconds: float) -> None:
     """64 KiB are the most, and they are not kept longer than a login may take."""
     begun = (64 << 10).to_bytes(4, "big") + bytes((64 << 10) - 1)
@@ -140,6 +142,7 @@ def test_requests_behind_a_login_that_fails(guarded: Guarded) -> None:
     guarded.check_log()
 
 
+@pytest.mark.full
 def test_handshakes_that_never_end(guarded: Guarded) -> None:
     """Of TLS: silent ones, and ones that stop in the middle of what a client says first."""
     hello = _client_hello()

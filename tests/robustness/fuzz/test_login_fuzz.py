@@ -59,12 +59,16 @@ def test_frames_before_a_login(guarded: Guarded, seed: int, request: pytest.Fixt
         ]
     seconds = time.monotonic() - started
     for tally in tallies:
-        print(f"{tally}, {tally.frames / seconds:.0f} a second")
+        print(tally)
         assert tally.unexpected == []
         assert tally.refused == 0
-        # All kinds of outcomes were met, or the frames were not what they should be.
-        for kind in (tally.answered, tally.challenged, tally.denied, tally.closed):
-            assert kind > tally.frames // 200
+    # All kinds of outcomes were met, or the frames were not what they should be.
+    least = frames // 500
+    assert sum(tally.answered for tally in tallies) > least
+    assert sum(tally.challenged for tally in tallies) > least
+    assert sum(tally.denied for tally in tallies) > least
+    assert sum(tally.closed for tally in tallies) > least
+    print(f"{frames / seconds:.0f} frames a second")
     assert sum(tally.frames for tally in tallies) >= frames
     assert guarded.cluster.process.running
     guarded.check_good_logins()
