@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 import sys
 from collections import deque
@@ -34,7 +35,7 @@ class RawConnection:
         self, host: str, port: int, *, source: str = "", timeout_s: float = TIMEOUT_S
     ) -> None:
         """`source` is the address that it comes from, if that matters."""
-        self._socket = socket.create_connection(
+        self._socket: socket.socket = socket.create_connection(
             (host, port), timeout=timeout_s, source_address=(source, 0) if source else None
         )
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -52,6 +53,11 @@ class RawConnection:
         """Connects to the (first) address of a bootstrap string."""
         host, _, port = bootstrap.partition(",")[0].rpartition(":")
         return cls(host, int(port))
+
+    def secure(self, context: ssl.SSLContext, host: str = "localhost") -> Self:
+        """Shakes hands by TLS; call it before anything is sent."""
+        self._socket = context.wrap_socket(self._socket, server_hostname=host)
+        return self
 
     def ask(self, request: Message, version: int) -> Any:
         """Sends a request and returns the decoded reply. Raises ConnectionEnded."""

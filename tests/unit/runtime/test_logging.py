@@ -39,6 +39,20 @@ def test_level_filters_and_loggers_do_not_share_context():
     assert [(line["event"], line["node"]) for line in lines] == [("seen", 2)]
 
 
+@pytest.mark.parametrize("form", ["console", "json"])
+def test_nothing_that_clients_sent_moves_the_cursor(form):
+    out = io.StringIO()
+    log = make_logger(LogSettings(format=form), stream=out)
+    evil = "x\r\n\x1b[2J\x9b1m\x0b\u2028\x07\u202e\ud800 y"
+    log.warning("seen", client=evil, clients=[evil], users={evil: evil}, mechanism=evil)
+    line = out.getvalue()
+    assert line.isascii()
+    assert line.endswith("\n")
+    assert line[:-1].isprintable()
+    log.error("failed", exc_info=ValueError(evil.replace("\ud800", "")))
+    assert all(one.isprintable() for one in out.getvalue().split("\n"))
+
+
 def written(out):
     return [json.loads(line)["event"] for line in out.getvalue().splitlines()]
 

@@ -9,6 +9,7 @@ Levels can be changed while the process runs, for each service and for all (`lev
 event is made before it is dropped: events below the level are few.
 """
 
+import io
 import logging
 import sys
 from typing import Any, Final, Literal, TextIO, cast
@@ -138,7 +139,8 @@ def _processors(*, console: bool, colors: bool) -> list[Processor]:
     if console:
         return [
             *shared,
-            structlog.dev.ConsoleRenderer(colors=colors),
+            _only_printable,
+            structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=_write_traceback),
         ]
     return [
         *shared,
@@ -146,6 +148,29 @@ def _processors(*, console: bool, colors: bool) -> list[Processor]:
         structlog.processors.UnicodeDecoder(),
         structlog.processors.JSONRenderer(default=str),
     ]
+
+
+def _only_printable(_logger: Any, _method: str, event: EventDict) -> EventDict:
+    """A terminal obeys control characters, and some of what is logged comes from clients.
+
+    Values that are no strings are written as `repr`, which has none.
+    """
+    for name, value in event.items():
+        if isinstance(value, str) and not value.isprintable():
+            event[name] = _escaped(value)
+    return event
+
+
+def _write_traceback(out: TextIO, exc_info: Any) -> None:
+    text = io.StringIO()
+    structlog.dev.plain_traceback(text, exc_info)
+    out.write("\n".join(_escaped(line) for line in text.getvalue().split("\n")))
+
+
+def _escaped(text: str) -> str:
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
 
 
 def _leveled(levels: LogLevels) -> type[BindableLogger]:

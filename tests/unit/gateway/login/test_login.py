@@ -58,6 +58,14 @@ def test_a_mechanism_that_is_not_offered():
     assert w.begun == []
 
 
+async def test_nobody_logs_in_as_those_who_have_not_logged_in():
+    """The operators' listener is often the one without logins: `User:ANONYMOUS` is a super user then."""
+    w = World()
+    with pytest.raises(LoginRefused, match="without a login"):
+        await w.log_in(b"ANONYMOUS")
+    assert (w.login.state, w.login.user) == (LoginState.FAILED, "")
+
+
 @pytest.mark.parametrize("before", [0, 1])
 async def test_a_token_that_is_refused(before):
     w = World()

@@ -48,6 +48,11 @@ def test_elliptic_curves_sign_too():
         ({"exp": -1}, ANY, NOW_S, "times"),
         ({"sub": None}, ANY, NOW_S, "no claim sub"),
         ({"sub": ""}, ANY, NOW_S, "names nobody"),
+        ({"sub": "half \ud800"}, ANY, NOW_S, "names nobody"),
+        ({"sub": ["alice"]}, ANY, NOW_S, "not valid"),
+        ({"exp": float("nan")}, ANY, NOW_S, "times"),
+        ({"exp": float("inf")}, ANY, NOW_S, "times"),
+        ({"nbf": float("nan")}, ANY, NOW_S, "times"),
         ({}, replace(ANY, user_claim="email"), NOW_S, "no claim email"),
         ({"email": 7}, replace(ANY, user_claim="email"), NOW_S, "names nobody"),
         ({}, replace(ANY, issuer="us"), NOW_S, "no claim iss|another issuer"),
@@ -99,6 +104,45 @@ def test_nobody_signs_with_what_is_public():
     for forged in (unsigned, shared):
         with pytest.raises(LoginRefused, match="InvalidAlgorithmError"):
             check_token(forged, KEY, ANY, NOW_S)
+
+
+def parts(*contents):
+    return ".".join(base64url_encode(one).decode() for one in contents)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b'{"alg":"RS256","kid":7}',
+        b'{"alg":"RS256","kid":null}',
+        b'{"alg":"RS256","kid":"k1","crit":["b64"],"b64":false}',
+        b'{"alg":"RS256","kid":' + b"[" * 5_000 + b"]" * 5_000 + b"}",
+        b'{"alg":"RS256","n":' + b"9" * 5_000 + b"}",
+        b"[]",
+        b"7",
+        b"\xff",
+        b"",
+    ],
+)
+def test_headers_that_are_none(header):
+    """Nobody has signed them yet when they are read."""
+    with pytest.raises(LoginRefused, match="no JSON Web Token"):
+        key_id(parts(header, b"{}", b"x"))
+
+
+@pytest.mark.parametrize("algorithm", ['["RS256"]', '{"a":"RS256"}', "7", "null", '"rs256"', '""'])
+def test_algorithms_that_are_none(algorithm):
+    header = f'{{"alg":{algorithm},"kid":"k1"}}'.encode()
+    claims = json.dumps({"sub": "mallory", "exp": NOW_S + 60}).encode()
+    with pytest.raises(LoginRefused, match="InvalidAlgorithmError"):
+        check_token(parts(header, claims, b"x" * 256), KEY, ANY, NOW_S)
+
+
+def test_a_signed_token_that_is_too_deep():
+    deep = b'{"sub":"alice","exp":1000060,"x":' + b"[" * 5_000 + b"]" * 5_000 + b"}"
+    token = jwt.api_jws.encode(deep, ISSUER.key, algorithm="RS256", headers={"kid": "k1"})
+    with pytest.raises(LoginRefused, match="not valid"):
+        check_token(token, KEY, ANY, NOW_S)
 
 
 def test_a_key_that_names_its_algorithm_is_for_no_other():

@@ -142,6 +142,18 @@ async def test_a_name_that_no_rule_makes_closes_the_connection(world, certificat
     assert world.handler.peers == []
 
 
+async def test_a_certificate_makes_nobody_anonymous(world, certificates):
+    """`User:ANONYMOUS` may be a super user: those of a listener that only operators reach."""
+    mine, theirs = certificates
+    tls = TlsContext(files(mine, client_ca_file=str(theirs[0]), client_auth=ClientAuth.REQUIRED))
+    await world.listen(tls=tls, principal_rules=PrincipalRules(("RULE:^CN=.*$/ANONYMOUS/",)))
+    async with client(world, trusting(mine, theirs)) as (reader, writer):
+        writer.write(request(PRODUCE, 1))
+        with contextlib.suppress(ConnectionError, ssl.SSLError):
+            assert await reader.read(2) == b""
+    assert world.handler.peers == []
+
+
 async def test_a_new_certificate_is_used_from_the_next_handshake_on(world, certificates, tmp_path):
     first, second = certificates
     paths = tmp_path / "cert.pem", tmp_path / "key.pem"

@@ -9,9 +9,11 @@
     in          handshake, same mechanism: a login again          exchanging
     in          handshake, another mechanism                      failed
     in          a token of another user, at the end of that       failed
+    any         a token of a user called ANONYMOUS                failed
     any other                                                     as it was: ILLEGAL_SASL_STATE
 
-A client may log in again where logins expire, once a second at most.
+A client may log in again where logins expire, once a second at most. ANONYMOUS is who has not logged in,
+for ACLs and super users: whoever may choose a name, in a token say, is not to become that.
 """
 
 from collections.abc import Callable
@@ -22,6 +24,7 @@ from highwater.gateway.core.login_port import Step
 from highwater.gateway.login.mechanisms import Exchange
 from highwater.gateway.login.scram_server import LoginRefused
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.authorization import ANONYMOUS
 
 AGAIN_MS_MIN: Final = 1_000
 """Between two logins of a connection (`MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS`)."""
@@ -86,6 +89,8 @@ class Login:
             step = await self._exchange.take(token)
             if step.user is not None and self.user not in {"", step.user}:
                 raise LoginRefused("it logs in again as another user")
+            if step.user == ANONYMOUS.name:
+                raise LoginRefused("its name is that of clients without a login")
         except LoginRefused:
             self.state = LoginState.FAILED
             raise

@@ -105,7 +105,7 @@ def check_token(token: str, key: PublicKey, rules: TokenRules, now_s: float) -> 
     except jwt.PyJWTError as error:
         raise LoginRefused(f"the token is not valid ({type(error).__name__})") from None
     user, expires, begins = claims[rules.user_claim], claims["exp"], claims.get("nbf", 0)
-    if not isinstance(user, str) or not user:
+    if not isinstance(user, str) or not user or not _is_text(user):
         raise LoginRefused(f"the token's claim {rules.user_claim} names nobody")
     if not _is_time(expires) or not _is_time(begins):
         raise LoginRefused("the token's times are no numbers")
@@ -114,6 +114,15 @@ def check_token(token: str, key: PublicKey, rules: TokenRules, now_s: float) -> 
     if now_s < begins - rules.skew_s:
         raise LoginRefused("the token is not valid yet")
     return TokenOwner(user, float(expires))
+
+
+def _is_text(value: str) -> bool:
+    """False for half of a surrogate pair, which JSON can escape and no other protocol can carry."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_time(value: object) -> bool:

@@ -21,7 +21,7 @@ from highwater.gateway.sockets.held_connections import HeldConnections
 from highwater.gateway.sockets.outbox import SenderPool
 from highwater.gateway.sockets.preface import Preface
 from highwater.gateway.sockets.tls import HANDSHAKE_S, SHUTDOWN_S, TlsContext
-from highwater.model.authorization import USER, Principal
+from highwater.model.authorization import ANONYMOUS, USER, Principal
 from highwater.model.errors import BindError, ConfigError, PortInUseError
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId, NodeId
 from highwater.model.networks import Networks
@@ -304,6 +304,9 @@ class Listener:
         name = rules.name_of(distinguished_name(certificate["subject"]))
         if name is None:
             connection.close("no rule gives its certificate a name")
+            return
+        if name == ANONYMOUS.name:
+            connection.close("its name is that of clients without a certificate or login")
             return
         client = connection.client
         client.requester = client.requester._replace(principal=Principal(USER, name))
