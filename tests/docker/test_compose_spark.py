@@ -1,6 +1,6 @@
 """A Spark cluster of deploy/compose.spark.yaml in a real engine, beside the stack that it reads from.
 
-Jobs are started as docs/spark/cluster.md says. What they find is compared with plain Python's from the
+Jobs are started as docs/spark/spark_cluster.md says. What they find is compared with plain Python's from the
 file that was sent. The tests share one cluster and leave it whole, in this order.
 """
 
@@ -40,7 +40,7 @@ SMALL_TASKS = ("--max-offsets-per-task", "40")
 
 
 @pytest.fixture(scope="module")
-def cluster(spark_stack):
+def spark_cluster(spark_stack):
     made = SparkCluster(spark_stack)
     made.wait_for_workers(2)
     # Its records are of 2015, which retention would take away.
@@ -67,9 +67,9 @@ def load(table, *more):
     )  # fmt: skip
 
 
-def assert_whole(cluster, table, lines, tmp_path):
+def assert_whole(spark_cluster, table, lines, tmp_path):
     """The table has every line of the file once, parsed as plain Python parses it."""
-    rows = delta_rows(cluster.copy(table, tmp_path))
+    rows = delta_rows(spark_cluster.copy(table, tmp_path))
     found = Counter(
         (
             one["value"]["line"],
@@ -89,7 +89,7 @@ def assert_whole(cluster, table, lines, tmp_path):
     assert found == wanted
     places = Counter((one["partition"], one["offset"]) for one in rows)
     assert set(places.values()) == {1}
-    audited = cluster.run("audit", "--table", f"/lake/{table}", "--json")
+    audited = spark_cluster.run("audit", "--table", f"/lake/{table}", "--json")
     assert audited.code == 0, audited.describe()
     assert (audited.result["records"], audited.result["different"]) == (LINES, [])
 
@@ -107,40 +107,40 @@ def test_nobody_runs_as_root_and_images_are_sealed(spark_stack):
         assert code != 0, container.name
 
 
-def test_a_load_uses_both_workers_and_the_table_has_every_line_once(cluster, lines, tmp_path):
-    done = cluster.run(*load("whole"))
+def test_a_load_uses_both_workers_and_the_table_has_every_line_once(spark_cluster, lines, tmp_path):
+    done = spark_cluster.run(*load("whole"))
     assert done.code == 0, done.describe()
     assert (done.result["records"], done.result["bad"], done.result["lag"]) == (LINES, 0, 0)
-    assert_whole(cluster, "whole", lines, tmp_path)
-    executors = cluster.executors_of("load /lake/whole")
+    assert_whole(spark_cluster, "whole", lines, tmp_path)
+    executors = spark_cluster.executors_of("load /lake/whole")
     hosts = {one["hostPort"].partition(":")[0] for one in executors if one["completedTasks"] > 0}
     assert len(hosts) == 2, executors
 
 
-def test_a_report_is_the_one_that_plain_python_gives(cluster, lines, tmp_path):
-    done = cluster.run("report", "--topic", TOPIC, "--output", "/lake/report")
+def test_a_report_is_the_one_that_plain_python_gives(spark_cluster, lines, tmp_path):
+    done = spark_cluster.run("report", "--topic", TOPIC, "--output", "/lake/report")
     assert done.code == 0, done.describe()
-    copied = cluster.copy("report", tmp_path)
+    copied = spark_cluster.copy("report", tmp_path)
     found = from_json((copied / "report.json").read_text(encoding="utf-8"))
     assert found == count_file(lines, TOPIC, top_paths=10)
     assert (copied / "access_log.html").stat().st_size > 0
 
 
-def test_exit_codes_of_jobs_are_those_of_the_container(cluster):
-    missing = cluster.run("load", "--topic", "no-such-topic", "--table", "/lake/none")
+def test_exit_codes_of_jobs_are_those_of_the_container(spark_cluster):
+    missing = spark_cluster.run("load", "--topic", "no-such-topic", "--table", "/lake/none")
     assert missing.code == 2, missing.describe()
     assert "no topic no-such-topic" in missing.output
 
 
-def test_a_load_that_loses_a_worker_ends_whole(spark_stack, cluster, lines, tmp_path):
+def test_a_load_that_loses_a_worker_ends_whole(spark_stack, spark_cluster, lines, tmp_path):
     victim, _ = spark_stack.containers("spark-worker")
     (network,) = victim.attrs["NetworkSettings"]["Networks"].values()
     host = network["IPAddress"]
-    loading = cluster.start(*load("survivor", *SMALL_TASKS))
-    job = cluster.job()
+    loading = spark_cluster.start(*load("survivor", *SMALL_TASKS))
+    job = spark_cluster.job()
 
     def under_way():
-        found = None if loading.done() else cluster.progress(job)
+        found = None if loading.done() else spark_cluster.progress(job)
         assert not loading.done(), loading.result().describe()
         # The stage that reads: it has begun, is far from done, and the victim works on it.
         big = found is not None and found.tasks > 200
@@ -149,33 +149,33 @@ def test_a_load_that_loses_a_worker_ends_whole(spark_stack, cluster, lines, tmp_
     seen = wait_for(under_way, PATIENCE_S * 2, spark_stack.describe)
     victim.kill(signal="KILL")
     assert seen.done < seen.tasks * 0.8, "killed too late"
-    wait_for(lambda: cluster.workers_alive() == 1, PATIENCE_S, spark_stack.describe)
+    wait_for(lambda: spark_cluster.workers_alive() == 1, PATIENCE_S, spark_stack.describe)
     done = loading.result()
     assert done.code == 0, done.describe()
     assert done.result["records"] == LINES
-    assert_whole(cluster, "survivor", lines, tmp_path)
-    executors = cluster.executors_of("load /lake/survivor")
+    assert_whole(spark_cluster, "survivor", lines, tmp_path)
+    executors = spark_cluster.executors_of("load /lake/survivor")
     lost = [one for one in executors if one["hostPort"].startswith(f"{host}:")]
     others = [one for one in executors if one not in lost]
     assert lost, executors
     assert all(not one["isActive"] and one["removeReason"] for one in lost), "it was lost"
     assert sum(one["completedTasks"] for one in others) > seen.tasks - seen.done, executors
     victim.start()
-    cluster.wait_for_workers(2)
+    spark_cluster.wait_for_workers(2)
 
 
-def test_workers_are_added(spark_stack, cluster):
+def test_workers_are_added(spark_stack, spark_cluster):
     spark_stack.up(**{"spark-worker": 3})
-    cluster.wait_for_workers(3)
+    spark_cluster.wait_for_workers(3)
 
 
-def test_a_stream_that_is_stopped_ends_after_its_batch(cluster, tmp_path):
+def test_a_stream_that_is_stopped_ends_after_its_batch(spark_cluster, tmp_path):
     """Also: state in Python, which workers start by themselves."""
-    streaming = cluster.start(
+    streaming = spark_cluster.start(
         "crawlers", "--topic", TOPIC, "--table", "/lake/crawlers", "--checkpoint",
         "/lake/checkpoints/crawlers", "--requests", "20", "--within", "60", "--json",
     )  # fmt: skip
-    job = cluster.job()
+    job = spark_cluster.job()
 
     def told():
         assert not streaming.done(), streaming.result().describe()
@@ -185,4 +185,4 @@ def test_a_stream_that_is_stopped_ends_after_its_batch(cluster, tmp_path):
     job.stop(timeout=90)
     done = streaming.result()
     assert done.code == 0, done.describe()
-    assert delta_rows(cluster.copy("crawlers", tmp_path)), "some clients were found"
+    assert delta_rows(spark_cluster.copy("crawlers", tmp_path)), "some clients were found"
