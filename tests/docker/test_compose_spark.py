@@ -1,6 +1,6 @@
 """A Spark cluster of deploy/compose.spark.yaml in a real engine, beside the stack that it reads from.
 
-Jobs are started as docs/spark/spark_cluster.md says. What they find is compared with plain Python's from the
+Jobs are started as docs/spark/cluster.md says. What they find is compared with plain Python's from the
 file that was sent. The tests share one cluster and leave it whole, in this order.
 """
 
