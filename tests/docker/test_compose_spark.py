@@ -45,11 +45,10 @@ def spark_cluster(spark_stack):
     made.wait_for_workers(2)
     # Its records are of 2015, which retention would take away.
     wanted = NewTopic(TOPIC, PARTITIONS, config={"retention.ms": "-1"})
-    admin(spark_stack.bootstrap).create_topics([wanted])[TOPIC].result(60)
+    client = admin(spark_stack.bootstrap)  # Kept: its requests end with it.
+    client.create_topics([wanted])[TOPIC].result(60)
     wait_until_in_sync(spark_stack.bootstrap, TOPIC, PARTITIONS)
-    sent = made.run(
-        "replay", "--topic", TOPIC, "--log-file", "/sample/apache_access.log", "--json"
-    )
+    sent = made.run("replay", "--topic", TOPIC, "--log-file", "/sample/apache_access.log", "--json")
     assert sent.code == 0, sent.describe()
     assert sent.result["records"] == LINES
     return made

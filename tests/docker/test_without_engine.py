@@ -134,10 +134,14 @@ def test_jobs_and_workers_share_what_jobs_write_and_run_one_image(compose):
 
 def test_only_pages_of_the_spark_cluster_are_published_and_only_here(compose):
     found = services(config(compose, "compose.yaml", {}, SPARK))
+    # Its healthchecks name the same ports.
+    ports = {name: text.partition("    ports:\n")[2] for name, text in found.items()}
     published = {
-        name: re.findall(r"(?:127\.0\.0\.1:|published: \D?)(\d+)", found[name])
+        name: re.findall(
+            r"(?:127\.0\.0\.1:|published: \D?)(\d+)", ports[name].partition("\n    r")[0]
+        )
         for name in SPARK_SERVICES
-        if "ports:" in found[name]
+        if ports[name]
     }
     assert published == {"spark-master": ["8080"], "spark-history": ["18080"]}
 

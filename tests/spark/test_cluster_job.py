@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("pyspark", reason="needs the spark extra")
 
 from deploy.spark.job import command_line
+
 from tests.support.maven import REPOSITORY
 
 pytestmark = pytest.mark.spark
