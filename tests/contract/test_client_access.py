@@ -2,15 +2,17 @@
 
 from typing import Any, cast
 
+from highwater.api.controller.v1 import cluster_pb2
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.controller.service import ControllerService
 from highwater.controller.store.port import MetadataStore
 from highwater.metadata.controller_client import ControllerClient
-from highwater.metadata.convert import entity_to_pb
+from highwater.metadata.convert_access import acl_to_pb, entity_to_pb
 from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import DEFAULT_INSTANCE
+from tests.support.acls import acl
 from tests.support.controller import START_TIMEOUT_S, controller_config, endpoints_of
 
 
@@ -132,7 +134,7 @@ async def test_configs_of_groups_survive_their_controller(store: MetadataStore) 
 
 async def test_scram_users_survive_their_controller(store: MetadataStore) -> None:
     users = [user for user in NAMES if user is not None]
-    credential = pb.ScramCredential(
+    credential = cluster_pb2.ScramCredential(
         iterations=5_000, salt=b"\0s", stored_key=b"\xffk", server_key=b"\xfev"
     )
     changes = [pb.ScramChange(user=user, mechanism=2, credential=credential) for user in users]
@@ -157,4 +159,23 @@ async def test_scram_users_survive_their_controller(store: MetadataStore) -> Non
     removed = [pb.ScramChange(user=user, mechanism=2) for user in users]
     await client.alter_scram_users(pb.AlterScramUsersRequest(changes=removed))
     assert (await store.range("scram_credentials/")).entries == ()
+    await second.stop()
+
+
+async def test_acls_survive_their_controller(store: MetadataStore) -> None:
+    entries = {acl(name, principal=f"User:{name}") for name in NAMES if name is not None}
+    first = await controller(store, "c1")
+    request = pb.CreateAclsRequest(acls=map(acl_to_pb, entries))
+    created = await ControllerClient(endpoints_of(first)).create_acls(request)
+    assert [error.error_code for error in created.errors] == [0] * len(entries)
+    await first.stop()
+    second = await controller(store, "c2")
+    assert (await second.wait_active(START_TIMEOUT_S)).image.acls == entries
+    all_of_them = pb.AclFilter(
+        instance=DEFAULT_INSTANCE, resource_type=1, pattern_type=1, operation=1, permission=1
+    )
+    await ControllerClient(endpoints_of(second)).delete_acls(
+        pb.DeleteAclsRequest(filters=[all_of_them])
+    )
+    assert (await store.range("acls/")).entries == ()
     await second.stop()

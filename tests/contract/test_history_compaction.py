@@ -9,8 +9,8 @@ import pytest
 
 from highwater.controller.service import ControllerService, open_store
 from highwater.controller.store.port import CompactedError, MetadataStore, StoreUnavailableError
-from highwater.model.cluster import InstanceState
 from highwater.model.ids import InstanceId
+from highwater.model.instances import InstanceState
 from tests.support.controller import controller_config
 from tests.support.etcd import VERSIONS, EtcdMemberProcess, etcd_missing, etcd_server
 

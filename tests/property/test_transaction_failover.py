@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -43,6 +44,8 @@ from tests.unit.partition.transactions.requests import (
     one,
     producer_of,
 )
+
+pytestmark = pytest.mark.timeout(300)
 
 NODES = st.integers(0, 2)
 CLIENTS = st.integers(0, 1)

@@ -27,6 +27,7 @@ ONCE = (
     "alter_partition_reassignments",
     "remove_node",
     "alter_scram_users",
+    "delete_acls",
 )
 REQUESTS: dict[str, Any] = {
     "register_node": pb.RegisterNodeRequest(),
@@ -45,6 +46,8 @@ REQUESTS: dict[str, Any] = {
     "alter_client_quotas": pb.AlterClientQuotasRequest(),
     "alter_scram_users": pb.AlterScramUsersRequest(),
     "describe_scram_users": pb.DescribeScramUsersRequest(),
+    "create_acls": pb.CreateAclsRequest(),
+    "delete_acls": pb.DeleteAclsRequest(),
     "describe_quorum": pb.DescribeQuorumRequest(),
 }
 

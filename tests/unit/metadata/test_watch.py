@@ -10,8 +10,9 @@ import pytest
 from highwater.metadata import watch as module
 from highwater.metadata.convert import delta_to_pb, snapshot_to_pb
 from highwater.metadata.watch import ClusterWatch, Watcher, WrongClusterError
-from highwater.model.cluster import ClusterDelta, ClusterImage, InstanceState
+from highwater.model.cluster import ClusterDelta, ClusterImage
 from highwater.model.ids import InstanceId
+from highwater.model.instances import InstanceState
 from highwater.model.steps import Steps
 from highwater.runtime.slices import SLICE_MS, Slices
 from tests.support.fake_controllers import fake_cluster, not_controller, unavailable

@@ -1,6 +1,7 @@
 """Cluster images and reports for the quota tests."""
 
-from highwater.model.cluster import ClusterImage, InstanceState, PartitionState, TopicState
+from highwater.model.cluster import ClusterImage, PartitionState, TopicState
+from highwater.model.instances import InstanceState
 from highwater.quota.core.usage import InstanceUsage, NodeUsage
 
 

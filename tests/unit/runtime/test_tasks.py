@@ -77,3 +77,22 @@ async def test_nothing_starts_after_close_or_above_the_limit():
     await owner.close(timeout_s=1)
     with pytest.raises(RuntimeError, match="closed"):
         owner.start(asyncio.sleep(10), name="third")
+
+
+async def test_a_task_that_has_ended_makes_room_before_its_callbacks_run():
+    owner = TaskOwner(Failures(), tasks_max=1)
+    first = owner.start(asyncio.sleep(0), name="first")
+    started = []
+
+    def start_another():
+        if not first.done():
+            loop.call_soon(start_another)
+        else:
+            started.append((len(owner), owner.start(asyncio.sleep(0), name="second")))
+
+    loop = asyncio.get_running_loop()
+    loop.call_soon(start_another)
+    await first
+    ((before, second),) = started
+    assert before == 1, "the first one's callbacks have not run"
+    await second

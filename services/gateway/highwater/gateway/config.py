@@ -1,12 +1,14 @@
 """Settings of the gateway."""
 
 from itertools import combinations
-from typing import ClassVar, Final, Self
+from typing import Annotated, ClassVar, Final, Literal, Self, TypeAlias
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from highwater.hop.settings import HopSettings
+from highwater.model.authorization import USER
 from highwater.model.listener_names import DEFAULT_LISTENER, invalid_listener_names
+from highwater.model.scram import SASL_MECHANISMS
 from highwater.runtime.logging import LogSettings
 from highwater.runtime.metrics import MetricsSettings
 from highwater.runtime.settings import ServiceSettings, SettingsGroup
@@ -18,6 +20,51 @@ ALL_ADDRESSES: Final = frozenset(("0.0.0.0", "::", ""))
 def share_ports(host: str, other: str) -> bool:
     """True if only one of two listeners on these hosts can have a port; names are not resolved."""
     return host == other or not ALL_ADDRESSES.isdisjoint((host, other))
+
+
+def _known_mechanisms(names: tuple[str, ...]) -> tuple[str, ...]:
+    upper = tuple(name.upper() for name in names)
+    for name in upper:
+        if name not in SASL_MECHANISMS:
+            raise ValueError(f"no SASL mechanism {name!r}: {', '.join(SASL_MECHANISMS)}")
+    return upper
+
+
+SaslMechanisms: TypeAlias = Annotated[
+    tuple[str, ...],
+    Field(
+        description="clients of this listener have to log in by one of these (sasl.enabled.mechanisms): "
+        "SCRAM-SHA-256, SCRAM-SHA-512, PLAIN; none: they need not",
+    ),
+    AfterValidator(_known_mechanisms),
+]
+
+
+class TlsSettings(SettingsGroup):
+    """TLS of one listener: off without a certificate."""
+
+    cert_file: str = Field(
+        default="", description="PEM file of the listener's certificate chain; turns TLS on"
+    )
+    key_file: str = Field(default="", description="PEM file of its key")
+    client_ca_file: str = Field(
+        default="", description="PEM file with whom clients' certificates have to be from"
+    )
+    client_auth: Literal["none", "requested", "required"] = Field(
+        default="none", description="ssl.client.auth: whether clients show a certificate"
+    )
+    principal_rules: tuple[str, ...] = Field(
+        default=(),
+        description="ssl.principal.mapping.rules: what a client with a certificate is called",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if bool(self.cert_file) is not bool(self.key_file):
+            raise ValueError("TLS takes both cert_file and key_file")
+        if self.client_auth != "none" and not (self.cert_file and self.client_ca_file):
+            raise ValueError("client_auth takes a certificate and client_ca_file")
+        return self
 
 
 class ListenerConfig(SettingsGroup):
@@ -41,6 +88,15 @@ class ListenerConfig(SettingsGroup):
     proxy_protocol: bool = Field(
         default=False, description="its clients come through a balancer, as in `proxy_protocol`"
     )
+
+    sasl_mechanisms: SaslMechanisms = ()
+    tls: TlsSettings = TlsSettings()
+
+    @model_validator(mode="after")
+    def _check_tls(self) -> Self:
+        if self.tls.cert_file and self.proxy_protocol:
+            raise ValueError("a listener has TLS or proxy_protocol, not both")
+        return self
 
     def address(self, bound_port: int, machine: str) -> tuple[str, int]:
         """Host and bootstrap port that clients are told; `machine` is the machine's host name."""
@@ -87,6 +143,34 @@ class GatewayConfig(ServiceSettings):
         default={},
         description="further listeners by name, for clients that need other addresses; a client "
         "gets those of the listener that it came by (see docs/listeners.md)",
+    )
+    sasl_mechanisms: SaslMechanisms = ()
+    tls: TlsSettings = TlsSettings()
+    authorizer: Literal["none", "acl"] = Field(
+        default="none",
+        description="acl: clients may do what ACLs allow (authorizer.class.name); none: everything",
+    )
+    super_users: tuple[str, ...] = Field(
+        default=(),
+        description="super.users, as User:alice; User:ANONYMOUS is who has not logged in",
+    )
+    allow_everyone_if_no_acl_found: bool = Field(
+        default=False, description="allow.everyone.if.no.acl.found"
+    )
+    login_s_max: float = Field(
+        default=30, gt=0, description="seconds that a client has for its login"
+    )
+    login_failure_delay_s: float = Field(
+        default=0.1,
+        ge=0,
+        le=60,
+        description="connection.failed.authentication.delay.ms, in seconds",
+    )
+    login_lifetime_s: float = Field(
+        default=0,
+        ge=0,
+        description="connections.max.reauth.ms, in seconds: clients have to log in again that often on "
+        "their connections; with 0 a login is good for as long as its connection",
     )
     gateway_id: str = Field(
         default="",
@@ -197,8 +281,18 @@ class GatewayConfig(ServiceSettings):
             advertised_host=self.advertised_host or self.host,
             advertised_port=self.advertised_port,
             proxy_protocol=self.proxy_protocol,
+            sasl_mechanisms=self.sasl_mechanisms,
+            tls=self.tls,
         )
         return {DEFAULT_LISTENER: default, **self.listeners}
+
+    @field_validator("super_users")
+    @classmethod
+    def _check_principals(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if not name.startswith(f"{USER}:"):
+                raise ValueError(f"a super user is written as {USER}:alice, not {name!r}")
+        return names
 
     @field_validator("listeners")
     @classmethod

@@ -9,6 +9,7 @@ import contextlib
 import random
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from typing import Final
 
@@ -32,12 +33,15 @@ from highwater.gateway.data_plane.old_produce import OldProducePath
 from highwater.gateway.data_plane.produce_path import ProducePath
 from highwater.gateway.handling.backend import GatewayBackend
 from highwater.gateway.handling.context import HandlerSettings
+from highwater.gateway.login.assembly import make_authorizer, make_gate
+from highwater.gateway.login.gate import LoginGate
 from highwater.gateway.metrics.gateway import PREFIX, GatewayCollector, GatewayReadings
 from highwater.gateway.requests.handler_loading import load_all_handlers
-from highwater.gateway.requests.requests import Requests
+from highwater.gateway.requests.requests import FramePath, Requests
 from highwater.gateway.routing.node_links import MemberLink, NodeLinks, OpenLink
 from highwater.gateway.routing.table import PartitionRoute, RoutingTable
-from highwater.gateway.sockets.listener import ListenAddress, Listener
+from highwater.gateway.sockets.addresses import listen_addresses
+from highwater.gateway.sockets.listener import Listener
 from highwater.gateway.sockets.port_blocks import PortBlocks
 from highwater.gateway.sockets.sender_threads import SenderThreads
 from highwater.hop.channels import hop_channels
@@ -48,7 +52,7 @@ from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.heartbeat import HeartbeatLoop, Heartbeats, InLoopHeartbeats
 from highwater.metadata.watch import ClusterWatch, Watcher
-from highwater.model.authorization import AllowAll, Authorizer
+from highwater.model.authorization import Authorizer
 from highwater.model.cluster import ClusterDelta, ClusterImage, NodeState
 from highwater.model.errors import HighwaterError, UsageError
 from highwater.model.ids import NO_NODE, TopicId
@@ -220,6 +224,8 @@ class GatewayService:
         config = self._config
         pool = SenderThreads(config.sender_threads, self._loop.call_soon_threadsafe)
         self._stack.callback(pool.stop)
+        readers = ThreadPoolExecutor(config.sender_threads, thread_name_prefix="tls-reader")
+        self._stack.callback(readers.shutdown, cancel_futures=True)
         backend = GatewayBackend(
             routing=self.routing,
             links=self.links,
@@ -238,8 +244,9 @@ class GatewayService:
                 request_bytes_max=config.request_bytes_max,
                 idle_ms_max=int(config.idle_s_max * 1000),
                 old_message_formats=config.old_message_formats,
+                has_acls=config.authorizer == "acl",
             ),
-            authorizer=AllowAll(),
+            authorizer=make_authorizer(config, lambda: self.routing.image),
             clock=self._clock,
             log=self._log,
         )
@@ -252,11 +259,9 @@ class GatewayService:
             tasks=self._tasks,
             log=self._log,
         )
+        gate = self._make_gate(requests)
         listener = Listener(
-            addresses={
-                name: ListenAddress(host=one.host, proxy_protocol=one.proxy_protocol)
-                for name, one in config.all_listeners.items()
-            },
+            addresses=listen_addresses(config),
             shared=SharedInput(
                 turn=self.turn,
                 budget=self._budget,
@@ -266,29 +271,46 @@ class GatewayService:
                 fetches_max=config.fetches_max,
             ),
             handler=requests,
+            gate=gate,
             routing=self.routing,
             pool=pool,
+            tls_readers=readers,
             log=self._log,
             connections_max=config.connections_max,
             idle_s_max=config.idle_s_max,
             frame_s_max=config.frame_s_max,
         )
-        self._registry.register(GatewayCollector(self.meters, self._readings(listener)))
+        self._registry.register(GatewayCollector(self.meters, self._readings(listener, gate)))
         self._registry.register(HopCollector(PREFIX, {"client": self._channels.statistics}))
         return listener
 
-    def _make_paths(self, authorizer: Authorizer) -> tuple[ProducePath, FetchPath]:
+    def _make_paths(self, authorizer: Authorizer) -> tuple[FramePath, FramePath]:
         """The paths of Produce and Fetch; those that know old formats have threads."""
-        sessions = FetchSessions(authorizer, self._fetch_sessions)
+        produce = ProducePath(authorizer)
+        fetch = FetchPath(authorizer, FetchSessions(authorizer, self._fetch_sessions))
         if not self._config.old_message_formats:
-            return ProducePath(authorizer), FetchPath(authorizer, sessions)
-        produce = OldProducePath(authorizer, self._budget)
-        fetch = OldFetchPath(authorizer, sessions, self._budget)
-        self._stack.callback(produce.close)
-        self._stack.callback(fetch.close)
-        return produce, fetch
+            return produce, fetch
+        old_produce = OldProducePath(produce, authorizer, self._budget)
+        old_fetch = OldFetchPath(fetch, self._budget)
+        self._stack.callback(old_produce.close)
+        self._stack.callback(old_fetch.close)
+        return old_produce, old_fetch
 
-    def _readings(self, listener: Listener) -> GatewayReadings:
+    def _make_gate(self, requests: Requests) -> LoginGate:
+        # One thread hashes the passwords of PLAIN, which bounds what logins take.
+        hashing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="login")
+        self._stack.callback(hashing.shutdown, cancel_futures=True)
+        return make_gate(
+            self._config,
+            requests,
+            lambda: self.routing.image,
+            loop=self._loop,
+            hashing=hashing,
+            clock=self._clock,
+            log=self._log,
+        )
+
+    def _readings(self, listener: Listener, gate: LoginGate) -> GatewayReadings:
         budget = self._budget
         readings = GatewayReadings()
         readings.gauge("connections", "Client connections.", lambda: len(listener.connections))
@@ -296,6 +318,11 @@ class GatewayService:
             "refused_connections",
             "Connections refused at accept: too many, or without a PROXY header.",
             lambda: listener.refused,
+        )
+        readings.counter("logins", "Logins of clients.", lambda: gate.logins)
+        readings.counter("failed_logins", "Logins that were refused.", lambda: gate.failed)
+        readings.counter(
+            "late_logins", "Connections closed because no login came in time.", lambda: gate.late
         )
         readings.gauge("request_bytes_held", "Bytes of unanswered requests.", lambda: budget.used)
         readings.gauge(
@@ -433,6 +460,8 @@ class GatewayService:
 
     def _image_changed(self, image: ClusterImage, delta: ClusterDelta | None) -> Steps[None]:
         yield from self._follower.following(image, delta)
+        if self._listener is not None and (delta is None or delta.acls):
+            self._listener.forget_shapes()
         if self._heartbeats is not None:
             self._heartbeats.nudge()
         self._ports.follow(image)

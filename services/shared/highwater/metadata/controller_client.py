@@ -201,6 +201,18 @@ class ControllerClient:
             "DescribeScramUsers", request, pb.DescribeScramUsersResponse, timeout_s
         )
 
+    async def create_acls(
+        self, request: pb.CreateAclsRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
+    ) -> pb.CreateAclsResponse:
+        """Adds ACLs; may be repeated, as one that is there is a success."""
+        return await self._call("CreateAcls", request, pb.CreateAclsResponse, timeout_s)
+
+    async def delete_acls(
+        self, request: pb.DeleteAclsRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
+    ) -> pb.DeleteAclsResponse:
+        """Removes ACLs; never sent twice, as what the first has removed would then not be told."""
+        return await self._call("DeleteAcls", request, pb.DeleteAclsResponse, timeout_s, once=True)
+
     async def describe_quorum(
         self, request: pb.DescribeQuorumRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
     ) -> pb.DescribeQuorumResponse:

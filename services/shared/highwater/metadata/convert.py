@@ -1,32 +1,32 @@
-"""Converts the cluster's metadata between protobuf and `highwater.model.cluster`.
+"""Converts the cluster's metadata between protobuf and `highwater.model.cluster`."""
 
-SCRAM credentials are left out: no member needs them, and only the controller has them.
-"""
-
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import cast
 
 from highwater.api.controller.v1 import cluster_pb2 as pb
+from highwater.metadata.convert_access import (
+    STEP_ITEMS,
+    acls_from_pb,
+    acls_to_pb,
+    client_quotas_from_pb,
+    client_quotas_to_pb,
+    scram_credentials_from_pb,
+    scram_credentials_to_pb,
+)
+from highwater.metadata.convert_instances import instance_from_pb, instance_to_pb
 from highwater.model.client_metrics import ClientMetricsKey
-from highwater.model.client_quotas import ClientQuotaKey, QuotaEntity
 from highwater.model.cluster import (
     ClusterDelta,
     ClusterImage,
     GatewayListener,
     GatewayState,
-    InstanceState,
     NodeState,
     PartitionState,
     TopicState,
 )
 from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import NO_NODE, GatewayId, InstanceId, LeaderEpoch, NodeId, TopicId
-from highwater.model.steps import Steps, finish
-
-_STEP_PARTITIONS: Final = 50
-"""Items converted in one step: some 0.3 ms."""
-
-_T = TypeVar("_T")
+from highwater.model.steps import Steps, finish, runs
 
 
 def partition_to_pb(state: PartitionState) -> pb.PartitionState:
@@ -118,6 +118,7 @@ def gateway_to_pb(state: GatewayState) -> pb.GatewayState:
             pb.GatewayListener(name=each.name, host=each.host, port=each.port)
             for each in state.listeners
         ],
+        instance_port_shift=state.instance_port_shift,
     )
 
 
@@ -134,38 +135,8 @@ def gateway_from_pb(message: pb.GatewayState) -> GatewayState:
             GatewayListener(name=each.name, host=each.host, port=each.port)
             for each in message.listeners
         ),
+        instance_port_shift=message.instance_port_shift,
     )
-
-
-def instance_to_pb(state: InstanceState) -> pb.InstanceState:
-    """One instance as protobuf; unlimited is absent."""
-    return pb.InstanceState(
-        instance=state.instance,
-        produce_bytes_per_second=state.produce_bytes_per_second,
-        consume_bytes_per_second=state.consume_bytes_per_second,
-        storage_bytes=state.storage_bytes,
-    )
-
-
-def instance_from_pb(message: pb.InstanceState) -> InstanceState:
-    """One instance from protobuf; absent is unlimited."""
-    produce, consume = message.produce_bytes_per_second, message.consume_bytes_per_second
-    return InstanceState(
-        instance=InstanceId(message.instance),
-        produce_bytes_per_second=produce if message.HasField("produce_bytes_per_second") else None,
-        consume_bytes_per_second=consume if message.HasField("consume_bytes_per_second") else None,
-        storage_bytes=message.storage_bytes if message.HasField("storage_bytes") else None,
-    )
-
-
-def entity_to_pb(entity: QuotaEntity) -> list[pb.QuotaEntityPart]:
-    """Whom a client quota is for, as protobuf."""
-    return [pb.QuotaEntityPart(type=kind, name=name) for kind, name in entity]
-
-
-def entity_from_pb(parts: Iterable[pb.QuotaEntityPart]) -> QuotaEntity:
-    """Whom a client quota is for, from protobuf, in the order given."""
-    return tuple((part.type, part.name if part.HasField("name") else None) for part in parts)
 
 
 def snapshot_to_pb(image: ClusterImage) -> pb.ClusterChange:
@@ -190,9 +161,11 @@ def snapshot_to_pb_steps(image: ClusterImage) -> Steps[pb.ClusterChange]:
         node_configs=_node_configs_to_pb(image.node_configs),
     )
     yield from _topics_to_pb(message, image.topics.values())
-    yield from _client_quotas_to_pb(message, image.client_quotas)
+    yield from client_quotas_to_pb(message, image.client_quotas)
     yield from _client_metrics_to_pb(message, image.client_metrics)
     yield from _group_configs_to_pb(message, image.group_configs)
+    yield from scram_credentials_to_pb(message, image.scram_credentials)
+    yield from acls_to_pb(message.acls.extend, list(image.acls))
     return message
 
 
@@ -235,9 +208,14 @@ def delta_to_pb_steps(
     for topic_id, states in delta.partitions.items():
         into = message.partitions.add(topic_id=topic_id)
         yield from _fill_partitions(into.partitions.extend, states)
-    yield from _client_quotas_to_pb(message, delta.client_quotas)
+    yield from client_quotas_to_pb(message, delta.client_quotas)
     yield from _client_metrics_to_pb(message, delta.client_metrics)
     yield from _group_configs_to_pb(message, delta.group_configs)
+    yield from scram_credentials_to_pb(message, delta.scram_credentials)
+    new = [acl for acl, stays in delta.acls.items() if stays]
+    removed = [acl for acl, stays in delta.acls.items() if not stays]
+    yield from acls_to_pb(message.acls.extend, new)
+    yield from acls_to_pb(message.removed_acls.extend, removed)
     return message
 
 
@@ -254,9 +232,12 @@ def delta_from_pb_steps(message: pb.ClusterChange) -> Steps[ClusterDelta]:
     for some in message.partitions:
         states = yield from _partitions_from_pb(some.partitions)
         partitions[TopicId(some.topic_id)] = states
-    client_quotas = yield from _client_quotas_from_pb(message)
+    client_quotas = yield from client_quotas_from_pb(message)
     client_metrics = yield from _client_metrics_from_pb(message)
     group_configs = yield from _group_configs_from_pb(message)
+    scram_credentials = yield from scram_credentials_from_pb(message)
+    new_acls = yield from acls_from_pb(message.acls)
+    removed_acls = yield from acls_from_pb(message.removed_acls)
     changed = message.configs_changed
     return ClusterDelta(
         revision=message.revision,
@@ -276,6 +257,8 @@ def delta_from_pb_steps(message: pb.ClusterChange) -> Steps[ClusterDelta]:
         client_quotas=client_quotas,
         client_metrics=client_metrics,
         group_configs=group_configs,
+        scram_credentials=scram_credentials,
+        acls={**dict.fromkeys(new_acls, True), **dict.fromkeys(removed_acls, False)},
     )
 
 
@@ -289,9 +272,11 @@ def snapshot_from_pb_steps(message: pb.ClusterChange) -> Steps[ClusterImage]:
     assert message.reset
     found = yield from _topics_from_pb(message)
     topics = {state.topic_id: state for state in found}
-    client_quotas = yield from _client_quotas_from_pb(message)
+    client_quotas = yield from client_quotas_from_pb(message)
     client_metrics = yield from _client_metrics_from_pb(message)
     group_configs = yield from _group_configs_from_pb(message)
+    scram_credentials = yield from scram_credentials_from_pb(message)
+    acls = yield from acls_from_pb(message.acls)
     return ClusterImage(
         revision=message.revision,
         cluster_id=message.cluster_id,
@@ -307,6 +292,12 @@ def snapshot_from_pb_steps(message: pb.ClusterChange) -> Steps[ClusterImage]:
         client_quotas=client_quotas,
         client_metrics=client_metrics,
         group_configs=group_configs,
+        scram_credentials={
+            key: credential
+            for key, credential in scram_credentials.items()
+            if credential is not None
+        },
+        acls=frozenset(acls),
     )
 
 
@@ -327,7 +318,7 @@ def _fill_topic(message: pb.TopicState, state: TopicState) -> Steps[None]:
 def _fill_partitions(
     extend: Callable[[list[pb.PartitionState]], None], states: Sequence[PartitionState]
 ) -> Steps[None]:
-    for some in _runs(states):
+    for some in runs(states, STEP_ITEMS):
         extend([partition_to_pb(state) for state in some])
         yield
 
@@ -356,39 +347,16 @@ def _partitions_from_pb(
     messages: Sequence[pb.PartitionState],
 ) -> Steps[tuple[PartitionState, ...]]:
     states: list[PartitionState] = []
-    for some in _runs(messages):
+    for some in runs(messages, STEP_ITEMS):
         states += map(partition_from_pb, some)
         yield
     return tuple(states)
 
 
-def _client_quotas_to_pb(
-    message: pb.ClusterChange, quotas: Mapping[ClientQuotaKey, Mapping[str, float]]
-) -> Steps[None]:
-    for some in _runs(tuple(quotas.items())):
-        message.client_quotas.extend(
-            pb.ClientQuota(instance=key.instance, entity=entity_to_pb(key.entity), values=values)
-            for key, values in some
-        )
-        yield
-
-
-def _client_quotas_from_pb(
-    message: pb.ClusterChange,
-) -> Steps[dict[ClientQuotaKey, Mapping[str, float]]]:
-    quotas: dict[ClientQuotaKey, Mapping[str, float]] = {}
-    for some in _runs(message.client_quotas):
-        for one in some:
-            key = ClientQuotaKey(InstanceId(one.instance), entity_from_pb(one.entity))
-            quotas[key] = dict(one.values)
-        yield
-    return quotas
-
-
 def _client_metrics_to_pb(
     message: pb.ClusterChange, subscriptions: Mapping[ClientMetricsKey, Mapping[str, str]]
 ) -> Steps[None]:
-    for some in _runs(list(subscriptions.items())):
+    for some in runs(list(subscriptions.items()), STEP_ITEMS):
         message.client_metrics.extend(
             pb.ClientMetricsSubscription(instance=key.instance, name=key.name, configs=configs)
             for key, configs in some
@@ -400,7 +368,7 @@ def _client_metrics_from_pb(
     message: pb.ClusterChange,
 ) -> Steps[dict[ClientMetricsKey, Mapping[str, str]]]:
     subscriptions: dict[ClientMetricsKey, Mapping[str, str]] = {}
-    for some in _runs(message.client_metrics):
+    for some in runs(message.client_metrics, STEP_ITEMS):
         for one in some:
             subscriptions[ClientMetricsKey(InstanceId(one.instance), one.name)] = dict(one.configs)
         yield
@@ -410,7 +378,7 @@ def _client_metrics_from_pb(
 def _group_configs_to_pb(
     message: pb.ClusterChange, groups: Mapping[GroupConfigKey, Mapping[str, str]]
 ) -> Steps[None]:
-    for some in _runs(list(groups.items())):
+    for some in runs(list(groups.items()), STEP_ITEMS):
         message.group_configs.extend(
             pb.GroupConfigs(instance=key.instance, group_id=key.group_id, configs=configs)
             for key, configs in some
@@ -422,17 +390,11 @@ def _group_configs_from_pb(
     message: pb.ClusterChange,
 ) -> Steps[dict[GroupConfigKey, Mapping[str, str]]]:
     groups: dict[GroupConfigKey, Mapping[str, str]] = {}
-    for some in _runs(message.group_configs):
+    for some in runs(message.group_configs, STEP_ITEMS):
         for one in some:
             groups[GroupConfigKey(InstanceId(one.instance), one.group_id)] = dict(one.configs)
         yield
     return groups
-
-
-def _runs(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    """The values in runs, each of which one step converts."""
-    for start in range(0, len(values), _STEP_PARTITIONS):
-        yield values[start : start + _STEP_PARTITIONS]
 
 
 def _nodes(ids: Sequence[int]) -> tuple[NodeId, ...]:

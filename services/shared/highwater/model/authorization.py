@@ -40,7 +40,10 @@ class Principal(NamedTuple):
     name: str
 
 
-ANONYMOUS: Final = Principal("User", "ANONYMOUS")
+USER: Final = "User"
+"""The type of all principals (`KafkaPrincipal.USER_TYPE`)."""
+
+ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
 """A client that has not logged in (`KafkaPrincipal.ANONYMOUS`)."""
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from highwater.model.acls import Acl
 from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.group_config_table import GroupConfigKey
@@ -21,6 +22,7 @@ from highwater.model.ids import (
     NodeId,
     TopicId,
 )
+from highwater.model.instances import InstanceListener, InstanceState, node_port
 from highwater.model.listener_names import DEFAULT_LISTENER
 from highwater.model.scram import ScramCredential, ScramKey
 from highwater.model.steps import Steps, finish
@@ -111,29 +113,37 @@ class GatewayState:
     """The partition node in the same process, -1 if there is none."""
     listeners: tuple[GatewayListener, ...] = ()
     """Listeners beside the one that `host` and `port` describe."""
+    instance_port_shift: int = 0
+    """Added to the ports of instances here, because other gateways have these on the same host."""
 
     def port_of(self, node: NodeId) -> int:
         """The gateway's port for broker `node`."""
-        return self.port if self.single_port else self.port + node
+        return node_port(self.port, node, single_port=self.single_port)
 
-    def address_of(self, node: NodeId, listener: str) -> tuple[str, int] | None:
-        """Host and port of broker `node` for clients of a listener; None if it is not there."""
+    def address_of(
+        self, node: NodeId, listener: str, of_instance: InstanceListener | None = None
+    ) -> tuple[str, int] | None:
+        """Host and port of broker `node` for clients of a listener; None if it is not there.
+
+        `of_instance`: what the client's instance has on that listener, unless it is the default one.
+        """
+        found = self._bootstrap_of(listener)
+        if found is None:
+            return None
+        host, bootstrap = found
+        if of_instance is not None:
+            host = of_instance.advertised_host or host
+            bootstrap = of_instance.advertised_port or of_instance.port
+            bootstrap += self.instance_port_shift
+        return host, node_port(bootstrap, node, single_port=self.single_port)
+
+    def _bootstrap_of(self, listener: str) -> tuple[str, int] | None:
         if listener == DEFAULT_LISTENER:
-            return self.host, self.port_of(node)
+            return self.host, self.port
         for each in self.listeners:
             if each.name == listener:
-                return each.host, each.port if self.single_port else each.port + node
+                return each.host, each.port
         return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstanceState:
-    """A tenant's limits; None is unlimited. Rates in bytes per second."""
-
-    instance: InstanceId
-    produce_bytes_per_second: int | None = None
-    consume_bytes_per_second: int | None = None
-    storage_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +170,8 @@ class ClusterImage:
     group_configs: Mapping[GroupConfigKey, Mapping[str, str]] = field(default_factory=dict)
     """The configs that were set; groups without any are not in it. See `group_config`."""
     scram_credentials: Mapping[ScramKey, ScramCredential] = field(default_factory=dict)
-    """Only at the controller: the watch leaves them out (`metadata.convert`)."""
+    acls: frozenset[Acl] = frozenset()
+    """The same object as long as none changes."""
 
     def topic(self, name: str, instance: InstanceId = DEFAULT_INSTANCE) -> TopicState | None:
         """The topic of that name in that instance, or None."""
@@ -208,6 +219,10 @@ class ClusterImage:
                 for key, credential in {**scram_credentials, **delta.scram_credentials}.items()
                 if credential is not None
             }
+        acls = self.acls
+        if delta.acls:
+            removed = {acl for acl, stays in delta.acls.items() if not stays}
+            acls = frozenset((acls - removed).union(delta.acls.keys() - removed))
         return replace(
             self,
             revision=delta.revision,
@@ -224,6 +239,7 @@ class ClusterImage:
             client_metrics=client_metrics,
             group_configs=group_configs,
             scram_credentials=scram_credentials,
+            acls=acls,
         )
 
 
@@ -254,7 +270,9 @@ class ClusterDelta:
     group_configs: Mapping[GroupConfigKey, Mapping[str, str]] = field(default_factory=dict)
     """All configs of each group of which some changed; none if it has no more."""
     scram_credentials: Mapping[ScramKey, ScramCredential | None] = field(default_factory=dict)
-    """New and changed credentials, None for removed ones. Only at the controller."""
+    """New and changed credentials, None for removed ones."""
+    acls: Mapping[Acl, bool] = field(default_factory=dict)
+    """True for new ACLs, False for removed ones."""
 
     @property
     def partition_count(self) -> int:

@@ -26,10 +26,22 @@ class ScramMechanism(IntEnum):
         return self.name.replace("_", "-")
 
 
+PLAIN: Final = "PLAIN"
+"""The mechanism that sends the password as it is (RFC 4616); checked by the same credentials."""
+
+SASL_MECHANISMS: Final = (*(one.mechanism_name for one in ScramMechanism), PLAIN)
+"""The names of all."""
+
+
 _DIGESTS: Final = {
     ScramMechanism.SCRAM_SHA_256: "sha256",
     ScramMechanism.SCRAM_SHA_512: "sha512",
 }
+
+
+ITERATIONS_MIN: Final = 4096
+ITERATIONS_MAX: Final = 16_384
+"""Kafka's limits (`ScramMechanism`)."""
 
 
 class ScramKey(NamedTuple):
@@ -48,6 +60,18 @@ class ScramCredential:
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)
     server_key: bytes = field(repr=False)
+
+
+def digest_name(mechanism: ScramMechanism) -> str:
+    """The mechanism's hash, by its name in `hashlib`."""
+    return _DIGESTS[mechanism]
+
+
+def salted_password(
+    mechanism: ScramMechanism, password: bytes, *, salt: bytes, iterations: int
+) -> bytes:
+    """What a password becomes with its salt: `Hi` of RFC 5802. Some ms, without the interpreter's lock."""
+    return hashlib.pbkdf2_hmac(_DIGESTS[mechanism], password, salt, iterations)
 
 
 def scram_credential(

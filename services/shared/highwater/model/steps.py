@@ -5,10 +5,11 @@ interrupted, and returns its result. It uses neither clock nor loop; `highwater.
 runs it within a budget of time, `finish` at once.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TypeVar
 
 _R = TypeVar("_R")
+_T = TypeVar("_T")
 
 Steps = Generator[None, None, _R]
 """Work that may pause at each `yield`; each such function documents what may happen meanwhile."""
@@ -28,3 +29,9 @@ def finish(steps: Steps[_R]) -> _R:
         except StopIteration as stop:
             result: _R = stop.value
             return result
+
+
+def runs(values: Sequence[_T], length: int) -> Iterator[Sequence[_T]]:
+    """The values in runs of that length, for work that does one in each step."""
+    for start in range(0, len(values), length):
+        yield values[start : start + length]

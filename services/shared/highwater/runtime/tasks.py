@@ -39,7 +39,7 @@ class TaskOwner:
 
     def start(self, coroutine: Coroutine[Any, Any, _T], *, name: str) -> asyncio.Task[_T]:
         """Starts a task. Raises RuntimeError after `close` and above the limit (our bugs)."""
-        if self._closed or len(self._tasks) >= self._tasks_max:
+        if self._closed or (len(self._tasks) >= self._tasks_max and self._is_full()):
             coroutine.close()
             why = "its owner is closed" if self._closed else f"{self._tasks_max} tasks are running"
             raise RuntimeError(f"cannot start task {name}: {why}")
@@ -59,6 +59,10 @@ class TaskOwner:
             return True
         _, pending = await asyncio.wait(pending, timeout=timeout_s)
         return not pending
+
+    def _is_full(self) -> bool:
+        """Without the tasks that have ended and whose callbacks are still due on the loop."""
+        return sum(not task.done() for task in self._tasks) >= self._tasks_max
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)

@@ -22,8 +22,9 @@ from highwater.controller.store.port import (
     StoreUnavailableError,
     TxnResult,
 )
-from highwater.model.cluster import ClusterDelta, ClusterImage, GatewayState, InstanceState
+from highwater.model.cluster import ClusterDelta, ClusterImage, GatewayState
 from highwater.model.ids import GatewayId, InstanceId, LeaderEpoch, NodeId
+from highwater.model.instances import InstanceState
 from highwater.runtime.slices import Slices
 from highwater.runtime.tasks import TaskOwner
 from tests.support.controller_images import node_state, topic_state

@@ -1,13 +1,16 @@
 """Client quotas and SCRAM users from a caller to the image and back."""
 
+from highwater.api.controller.v1 import cluster_pb2
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.controller.rpc.client_access import quota_alteration, scram_change
 from highwater.kafka.error_codes import ErrorCode
 from highwater.metadata.controller_client import ControllerClient
-from highwater.metadata.convert import entity_to_pb
+from highwater.metadata.convert_access import acl_to_pb, entity_to_pb
 from highwater.metadata.watch import ClusterWatch
 from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
+from highwater.model.scram import ScramKey, ScramMechanism
+from tests.support.acls import acl
 
 ENTITY = (("client-id", None), ("user", "a"))
 
@@ -49,7 +52,7 @@ async def test_every_member_gets_the_quotas(client: ControllerClient, watch: Clu
     await late.stop()
 
 
-CREDENTIAL = pb.ScramCredential(
+CREDENTIAL = cluster_pb2.ScramCredential(
     iterations=5_000, salt=b"secret-1", stored_key=b"secret-2", server_key=b"secret-3"
 )
 
@@ -62,7 +65,7 @@ def test_no_credential_is_a_removal() -> None:
     assert (read.stored_key, read.server_key) == (b"secret-2", b"secret-3")
 
 
-async def test_users_are_described_and_members_never_get_credentials(
+async def test_users_are_described_and_members_get_their_credentials(
     client: ControllerClient, watch: ClusterWatch
 ) -> None:
     async def alter(instance: str, *changes: pb.ScramChange) -> dict[str, int]:
@@ -94,4 +97,31 @@ async def test_users_are_described_and_members_never_get_credentials(
     assert await alter("", gone) == {"a": 0}
     assert await describe("", "a", "b") == {"a": (missing, {}), "b": (0, {2: 5_000})}
     assert watch.image is not None
-    assert watch.image.scram_credentials == {}
+    ((key, credential),) = watch.image.scram_credentials.items()
+    assert key == ScramKey(DEFAULT_INSTANCE, "b", ScramMechanism.SCRAM_SHA_512)
+    assert (credential.iterations, credential.stored_key) == (5_000, b"secret-2")
+
+
+async def test_acls_are_added_and_removed(client: ControllerClient, watch: ClusterWatch) -> None:
+    mine, other = acl("t"), acl("t", instance=InstanceId("other"))
+    bad = acl(principal="alice")
+    created = await client.create_acls(
+        pb.CreateAclsRequest(acls=map(acl_to_pb, [mine, bad, other]))
+    )
+    assert [error.error_code for error in created.errors] == [0, ErrorCode.INVALID_REQUEST, 0]
+    await watch.wait_for_revision(created.revision, 5.0)
+    assert watch.image is not None
+    assert watch.image.acls == {mine, other}
+    all_mine = pb.AclFilter(
+        instance=DEFAULT_INSTANCE, resource_type=1, pattern_type=1, operation=1, permission=1
+    )
+    named = pb.AclFilter()
+    named.CopyFrom(all_mine)
+    named.name = "u"
+    unknown = pb.AclFilter(resource_type=99)
+    deleted = await client.delete_acls(pb.DeleteAclsRequest(filters=[named, all_mine, unknown]))
+    assert [(len(one.acls), one.error.error_code) for one in deleted.removals] == [
+        (0, 0), (1, 0), (0, ErrorCode.INVALID_REQUEST),
+    ]  # fmt: skip
+    await watch.wait_for_revision(deleted.revision, 5.0)
+    assert watch.image.acls == {other}

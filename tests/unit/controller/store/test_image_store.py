@@ -15,13 +15,14 @@ from highwater.model.cluster import (
     ClusterDelta,
     ClusterImage,
     GatewayState,
-    InstanceState,
     TopicState,
 )
 from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import GatewayId, InstanceId, NodeId
+from highwater.model.instances import InstanceState
 from highwater.model.scram import ScramCredential, ScramKey, ScramMechanism
 from highwater.model.steps import finish
+from tests.support.acls import acl
 from tests.support.controller_images import image_of, node_state, topic_state
 from tests.support.looked_at import longest_step
 
@@ -53,6 +54,7 @@ BIG = ClusterDelta(
         )
         for mechanism in ScramMechanism
     },
+    acls={acl("a"): True, acl("b/c", principal="User:*", host="h"): True},
 )
 
 
@@ -135,6 +137,7 @@ def test_everything_can_be_removed() -> None:
         client_metrics={key: {} for key in image.client_metrics},
         group_configs={key: {} for key in image.group_configs},
         scram_credentials=dict.fromkeys(image.scram_credentials),
+        acls=dict.fromkeys(image.acls, False),
     )
     store.write(operations(image, nothing))
     left = [entry.key for entry in store.engine.range("").entries]
@@ -278,6 +281,6 @@ def test_configs_of_a_group_are_replaced_and_removed() -> None:
 
 def test_a_store_of_an_earlier_version_has_neither_client_quotas_nor_scram_users() -> None:
     store = Store()
-    store.write(operations(EMPTY, replace(BIG, client_quotas={}, scram_credentials={})))
+    store.write(operations(EMPTY, replace(BIG, client_quotas={}, scram_credentials={}, acls={})))
     assert store.state().image.client_quotas == {}
     assert store.state().image.scram_credentials == {}

@@ -6,17 +6,19 @@ from dataclasses import replace
 import pytest
 
 from highwater.controller.store import keys
+from highwater.model.acls import Acl
 from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.cluster import (
     GatewayListener,
     GatewayState,
-    InstanceState,
     PartitionState,
 )
 from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import GatewayId, InstanceId, LeaderEpoch, NodeId, TopicId
+from highwater.model.instances import InstanceListener, InstanceState
 from highwater.model.scram import ScramCredential, ScramKey, ScramMechanism
+from tests.support.acls import acl
 from tests.support.controller_images import topic_state
 
 TOPIC_ID = TopicId(bytes(range(16)))
@@ -60,18 +62,40 @@ def test_others_are_read_back() -> None:
     assert keys.decode_gateway("g", fields) == gateway
     # Values that were written before gateways had nodes and listeners.
     assert keys.decode_gateway("g", {**fields, "node": -1, "listeners": []}) == gateway
-    del fields["node"], fields["listeners"]
+    del fields["node"], fields["listeners"], fields["instance_port_shift"]
     assert keys.decode_gateway("g", fields) == gateway
     combined = replace(
         gateway,
         node_id=NodeId(3),
         listeners=(GatewayListener(name="internal", host="h2", port=19092),),
+        instance_port_shift=100,
     )
     fields = keys.decode("k", keys.encode_gateway(combined))
     assert keys.decode_gateway("g", fields) == combined
     instance = InstanceState(instance=InstanceId("i"), produce_bytes_per_second=0, storage_bytes=5)
     fields = keys.decode("k", keys.encode_instance(instance))
     assert keys.decode_instance("i", fields) == instance
+    # One that was written before instances had more than these.
+    old = {name: fields[name] for name in ("produce", "consume", "storage")}
+    assert keys.decode_instance("i", old) == instance
+    shop = InstanceState(
+        instance=InstanceId("shop"),
+        listeners=(
+            InstanceListener(port=19000, advertised_host="shop.example", advertised_port=1),
+        ),
+        allowed_networks=("10.0.0.0/8", "::1/128"),
+        connections_max=1,
+        partitions_max=2,
+        groups_max=3,
+        message_bytes_max=4,
+        delete_protection=True,
+        purge_at_ms=5,
+    )
+    fields = keys.decode("k", keys.encode_instance(shop))
+    assert keys.decode_instance("shop", fields) == shop
+    closed = replace(shop, allowed_networks=())
+    fields = keys.decode("k", keys.encode_instance(closed))
+    assert keys.decode_instance("shop", fields) == closed
 
 
 @pytest.mark.parametrize(
@@ -118,6 +142,21 @@ def test_client_metrics(key: ClientMetricsKey, stored: str) -> None:
 def test_group_configs(key: GroupConfigKey, stored: str) -> None:
     assert keys.group_configs(key) == stored
     assert keys.decode_group_configs(stored.removeprefix(keys.GROUP_CONFIGS)) == key
+
+
+@pytest.mark.parametrize(
+    ("entry", "stored"),
+    [
+        (acl("logs"), "default/2/3/logs/User%3Aalice/%2A/3/3"),
+        (
+            acl("ä/%", principal="User:CN=a,O=b/c", host="::1", instance=InstanceId("a/b")),
+            "a%2Fb/2/3/%C3%A4%2F%25/User%3ACN%3Da%2CO%3Db%2Fc/%3A%3A1/3/3",
+        ),
+    ],
+)
+def test_acls(entry: Acl, stored: str) -> None:
+    assert keys.acl(entry) == keys.ACLS + stored
+    assert keys.decode_acl(stored) == entry
 
 
 def test_scram_credentials() -> None:

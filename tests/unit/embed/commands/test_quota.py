@@ -1,8 +1,8 @@
 import pytest
 
 from highwater.embed.clients.limits import LimitChange
-from highwater.model.cluster import InstanceState
 from highwater.model.ids import InstanceId
+from highwater.model.instances import InstanceState
 
 
 @pytest.fixture

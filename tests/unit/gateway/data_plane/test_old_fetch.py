@@ -33,7 +33,7 @@ BUDGET = 64 << 20
 
 
 class World:
-    def __init__(self, path=OldFetchPath):
+    def __init__(self, *, old=True):
         self.links = {1: Link(), 2: Link()}
         self.wire = Wire()
         self.now_ms = 1000
@@ -55,8 +55,9 @@ class World:
         self.failed = []
         authorizer = AllowAll()
         sessions = FetchSessions(authorizer, session_cache(self.budget))
-        budget = [self.budget] if path is OldFetchPath else []
-        self.path = path(authorizer, sessions, *budget)
+        self.path = FetchPath(authorizer, sessions)
+        if old:
+            self.path = OldFetchPath(self.path, self.budget)
         self.fetch = self.path.start
 
     def reply_failed(self, session, error):
@@ -331,7 +332,7 @@ async def test_newer_versions_take_their_usual_path(w):
 
 @OLD
 async def test_without_the_setting_they_close_the_connection(version):
-    w = World(path=FetchPath)
+    w = World(old=False)
     w.send(version, (0, 0))
     assert w.wire.closed
     assert w.links[1].works == []

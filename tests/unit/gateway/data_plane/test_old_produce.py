@@ -55,7 +55,7 @@ class Link:
 
 
 class World:
-    def __init__(self, authorizer=None, path=OldProducePath):
+    def __init__(self, authorizer=None, *, old=True):
         self.link, self.wire = Link(), Wire()
         routing = RoutingTable(lambda node: self.link)
         routing.apply(image_of(topics=[topic_state("orders", [(1,), (1,), (1,)])]))
@@ -75,7 +75,9 @@ class World:
         self.wire.unmute_after = lambda ms: None
         self.failed = []
         rules = authorizer or AllowAll()
-        self.path = path(rules, self.budget) if path is OldProducePath else path(rules)
+        self.path = ProducePath(rules)
+        if old:
+            self.path = OldProducePath(self.path, rules, self.budget)
         self.produce = self.path.start
 
     def reply_failed(self, session, error):
@@ -295,7 +297,7 @@ async def test_newer_versions_take_their_usual_path(w):
 
 @OLD
 async def test_without_the_setting_they_close_the_connection(version):
-    w = World(path=ProducePath)
+    w = World(old=False)
     w.send(frame(version, message_set(b"one")))
     assert w.session.closed or w.wire.closed
     assert w.link.batches == []

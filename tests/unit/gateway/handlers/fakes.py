@@ -23,7 +23,8 @@ from highwater.kafka.framing import (
     encode_request_header,
 )
 from highwater.kafka.registry import request_codec
-from highwater.metadata.convert import entity_from_pb, topic_from_pb, topic_to_pb
+from highwater.metadata.convert import topic_from_pb, topic_to_pb
+from highwater.metadata.convert_access import acl_from_pb, entity_from_pb
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import AllowAll, Authorizer, Requester, Resource, ResourceType
 from highwater.model.client_quotas import ClientQuotaKey
@@ -226,6 +227,7 @@ class FakeController:
         self.publishes = True
         self.next_producer_id = 7_000
         self.scram_users: Sequence[pb.ScramUser] = ()
+        self.removals: Sequence[pb.AclRemoval] = ()
         self.quorum = pb.DescribeQuorumResponse()
         self.block = 3
 
@@ -303,6 +305,23 @@ class FakeController:
     async def describe_scram_users(self, request: Any, *, timeout_s: float) -> Any:
         await self._take(request)
         return pb.DescribeScramUsersResponse(users=self.scram_users)
+
+    async def create_acls(self, request: Any, *, timeout_s: float) -> Any:
+        """`errors` by the resource's name; the others are added."""
+        await self._take(request)
+        errors = [self._error(self.errors.get(one.name)) for one in request.acls]
+        new = {
+            acl_from_pb(one): True
+            for one, error in zip(request.acls, errors, strict=True)
+            if not error.error_code
+        }
+        self.backend.change(acls=new)
+        return pb.CreateAclsResponse(errors=errors, revision=self.backend.image.revision)
+
+    async def delete_acls(self, request: Any, *, timeout_s: float) -> Any:
+        """`removals` in the order of the filters."""
+        await self._take(request)
+        return pb.DeleteAclsResponse(removals=self.removals, revision=self.backend.image.revision)
 
     async def describe_quorum(self, request: Any, *, timeout_s: float) -> Any:
         await self._take(request)

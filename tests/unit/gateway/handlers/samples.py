@@ -54,6 +54,8 @@ from highwater.kafka.messages import (
     offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
+    sasl_authenticate,
+    sasl_handshake,
     sync_group,
     txn_offset_commit,
     unregister_broker,
@@ -309,6 +311,8 @@ _SAMPLES = {
             )
         ],
     ),
+    ApiKey.SASL_HANDSHAKE: lambda version: sasl_handshake.SaslHandshakeRequest("PLAIN"),
+    ApiKey.SASL_AUTHENTICATE: lambda version: sasl_authenticate.SaslAuthenticateRequest(b"token"),
     ApiKey.DESCRIBE_ACLS: lambda version: describe_acls.DescribeAclsRequest(1, None, 1),
     ApiKey.CREATE_ACLS: lambda version: create_acls.CreateAclsRequest(
         [create_acls.CreateAclsRequestAclCreation(2, TOPIC, 3, "User:a", "*", 3, 3)]

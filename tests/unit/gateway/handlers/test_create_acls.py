@@ -6,8 +6,9 @@ from highwater.kafka.messages.create_acls import (
     CreateAclsRequestAclCreation,
 )
 from highwater.model.acl_operations import AclOperation
+from highwater.model.acls import Acl
 from highwater.model.authorization import THE_CLUSTER
-from tests.unit.gateway.handlers.fakes import Client, DenySome, FakeBackend
+from tests.unit.gateway.handlers.fakes import OTHER, Client, DenySome, FakeBackend
 
 
 def request(*names: str) -> CreateAclsRequest:
@@ -39,3 +40,17 @@ async def test_denied():
     assert [(one.error_code, one.error_message) for one in response.results] == [
         (code, code.message)
     ]
+
+
+async def test_they_are_added_to_the_client_s_instance():
+    backend = FakeBackend(has_acls=True)
+    why = "Host should not be empty"
+    backend.controller.errors["bad"] = (ErrorCode.INVALID_REQUEST, why)
+    creations = [
+        CreateAclsRequestAclCreation(2, name, 4, "User:alice", "*", 3, 3) for name in ("t", "bad")
+    ]
+    response = await Client(backend, instance=OTHER).call(CreateAclsRequest(creations), 3)
+    assert [(one.error_code, one.error_message) for one in response.results] == [
+        (0, None), (ErrorCode.INVALID_REQUEST, why),
+    ]  # fmt: skip
+    assert backend.image.acls == {Acl(OTHER, 2, 4, "t", "User:alice", "*", 3, 3)}

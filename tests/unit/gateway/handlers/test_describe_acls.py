@@ -3,8 +3,10 @@ import pytest
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.describe_acls import DescribeAclsRequest
 from highwater.model.acl_operations import AclOperation
+from highwater.model.acls import Acl
 from highwater.model.authorization import THE_CLUSTER
-from tests.unit.gateway.handlers.fakes import Client, DenySome, FakeBackend
+from highwater.model.ids import DEFAULT_INSTANCE
+from tests.unit.gateway.handlers.fakes import OTHER, Client, DenySome, FakeBackend
 
 VERSIONS = [1, 2, 3]
 
@@ -26,3 +28,36 @@ async def test_denied():
     response = await Client(backend).call(DescribeAclsRequest(), 3)
     assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert response.error_message == ErrorCode.CLUSTER_AUTHORIZATION_FAILED.message
+
+
+def asking(kind=1, pattern=1, name=None, operation=1):
+    return DescribeAclsRequest(kind, name, pattern, None, None, operation, 1)
+
+
+async def test_acls_are_grouped_by_resource():
+    backend = FakeBackend(has_acls=True)
+    mine = [
+        Acl(OTHER, 2, 3, "t", "User:alice", "*", 3, 3),
+        Acl(OTHER, 2, 3, "t", "User:bob", "h", 4, 2),
+        Acl(OTHER, 2, 4, "t", "User:alice", "*", 3, 3),
+    ]
+    backend.change(acls=dict.fromkeys([*mine, Acl(DEFAULT_INSTANCE, *mine[0][1:])], True))
+    client = Client(backend, instance=OTHER)
+    response = await client.call(asking(), 3)
+    assert (response.error_code, response.error_message) == (0, None)
+    assert [
+        (one.resource_type, one.pattern_type, one.resource_name, len(one.acls))
+        for one in response.resources
+    ] == [(2, 3, "t", 2), (2, 4, "t", 1)]
+    told = response.resources[0].acls[1]
+    assert (told.principal, told.host, told.operation, told.permission_type) == (
+        "User:bob", "h", 4, 2,
+    )  # fmt: skip
+    response = await client.call(asking(kind=3), 3)
+    assert response.resources == []
+
+
+async def test_a_filter_with_an_unknown_value():
+    response = await Client(FakeBackend(has_acls=True)).call(asking(operation=99), 3)
+    assert response.error_code == ErrorCode.INVALID_REQUEST
+    assert response.error_message == "Invalid operation 99"

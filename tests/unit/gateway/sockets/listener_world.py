@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from highwater.gateway.core.budget import MemoryBudget
 from highwater.gateway.core.meters import RequestMeters
@@ -50,10 +51,27 @@ class Handler:
     fetch = other = produce
 
 
+class Gate:
+    """Notes who has to log in; `ended` counts the logins of connections that are closed."""
+
+    def __init__(self):
+        self.admitted = []
+        self.ended = 0
+
+    def admit(self, session, mechanisms):
+        self.admitted.append(mechanisms)
+        session.client.login = self
+
+    def close(self):
+        self.ended += 1
+
+
 class World:
     def __init__(self):
         loop = asyncio.get_running_loop()
         self.handler = Handler()
+        self.gate = Gate()
+        self.readers = ThreadPoolExecutor(1)
         self.budget = MemoryBudget(1 << 20)
         self.shared = SharedInput(
             turn=Turn(loop.call_soon, time.monotonic_ns),
@@ -72,19 +90,28 @@ class World:
         frame_s_max=1000.0,
         log=None,
         proxy_protocol=False,
+        sasl_mechanisms=(),
+        **secure,
     ):
         self.routing = RoutingTable(lambda _node: None)
         self.listener = Listener(
             addresses={
-                DEFAULT_LISTENER: ListenAddress(host="127.0.0.1", proxy_protocol=proxy_protocol),
+                DEFAULT_LISTENER: ListenAddress(
+                    host="127.0.0.1",
+                    proxy_protocol=proxy_protocol,
+                    sasl_mechanisms=sasl_mechanisms,
+                    **secure,
+                ),
                 "internal": ListenAddress(host="127.0.0.1"),
                 "elsewhere": ListenAddress(host="127.0.0.2"),
                 "everywhere": ListenAddress(host="0.0.0.0"),
             },
             shared=self.shared,
             handler=self.handler,
+            gate=self.gate,
             routing=self.routing,
             pool=NoThreads(),
+            tls_readers=self.readers,
             log=log or silent_logger(),
             connections_max=connections_max,
             idle_s_max=idle_s_max,

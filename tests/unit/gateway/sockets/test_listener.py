@@ -51,6 +51,29 @@ async def test_the_listener_that_a_client_came_by_is_known(world):
     assert not world.listener.has_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, 3)
 
 
+async def test_clients_of_a_listener_with_mechanisms_have_to_log_in(world):
+    await world.listen(sasl_mechanisms=("PLAIN",))
+    async with world.client():
+        await until(lambda: world.gate.admitted == [("PLAIN",)])
+    await until(lambda: world.gate.ended == 1)
+    world.port = await world.listener.open_port("internal", DEFAULT_INSTANCE, None, 0)
+    async with world.client() as (reader, writer):
+        writer.write(request(PRODUCE, 1))
+        assert await reader.readexactly(2) == b"1;"
+    assert len(world.gate.admitted) == 1
+
+
+async def test_all_connections_forget_their_shapes(world):
+    await world.listen()
+    async with world.client(), world.client():
+        await until(lambda: len(world.listener.connections) == 2)
+        for connection in world.listener.connections:
+            connection.tail = connection.fetch_shape = object()
+        world.listener.forget_shapes()
+        for connection in world.listener.connections:
+            assert (connection.tail, connection.fetch_shape) == (None, None)
+
+
 async def test_a_connection_begins_with_the_present_image(world):
     await world.listen()
     found = []

@@ -50,8 +50,9 @@ from highwater.controller.members.peers import is_refused
 from highwater.controller.store import keys
 from highwater.controller.store.image_store import StoredState, loading, making_operations
 from highwater.controller.store.port import MetadataStore, Operation, Put, StoreWentBackError
-from highwater.model.cluster import ClusterDelta, ClusterImage, InstanceState
+from highwater.model.cluster import ClusterDelta, ClusterImage
 from highwater.model.ids import InstanceId, NodeId, TopicId
+from highwater.model.instances import InstanceState
 from highwater.model.steps import Steps
 from highwater.model.time import Clock
 from highwater.runtime.collector import collection_paused

@@ -1,7 +1,8 @@
-"""Who may come, and how much they may use: SCRAM users and client quotas."""
+"""Who may come, what they may do, and how much: SCRAM users, ACLs and client quotas."""
 
 from collections.abc import Sequence
 
+from highwater.controller.core.change_acls import Removal, create_acls, delete_acls
 from highwater.controller.core.change_client_quotas import QuotaAlteration, altering_client_quotas
 from highwater.controller.core.change_scram_users import (
     ScramChange,
@@ -11,6 +12,7 @@ from highwater.controller.core.change_scram_users import (
 )
 from highwater.controller.core.outcome import Decision, Refusal
 from highwater.controller.image.writer import MetadataWriter
+from highwater.model.acls import Acl, AclFilter
 from highwater.model.cluster import ClusterImage
 from highwater.model.ids import InstanceId
 from highwater.model.steps import Steps
@@ -44,3 +46,11 @@ class ClientAccess:
     def describe_scram_users(self, instance: InstanceId, users: Sequence[str]) -> list[ScramUser]:
         """DescribeUserScramCredentials, of all users if none is named."""
         return describe_scram_users(self._writer.image, instance, users)
+
+    async def create_acls(self, acls: Sequence[Acl]) -> tuple[list[Refusal | None], int]:
+        """CreateAcls, all of one instance; outcomes and revision."""
+        return await self._writer.commit(lambda image: create_acls(image, acls))
+
+    async def delete_acls(self, filters: Sequence[AclFilter]) -> tuple[list[Removal], int]:
+        """DeleteAcls; outcomes and revision."""
+        return await self._writer.commit(lambda image: delete_acls(image, filters))

@@ -13,10 +13,13 @@ from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusa
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterDelta, ClusterImage
 from highwater.model.ids import InstanceId
-from highwater.model.scram import ScramCredential, ScramKey, ScramMechanism
-
-ITERATIONS_MIN: Final = 4_096
-ITERATIONS_MAX: Final = 16_384
+from highwater.model.scram import (
+    ITERATIONS_MAX,
+    ITERATIONS_MIN,
+    ScramCredential,
+    ScramKey,
+    ScramMechanism,
+)
 
 CREDENTIALS_MAX: Final = 10_000
 """Credentials in one instance: the controller has them in memory, less than 2 KiB each."""

@@ -21,7 +21,9 @@ from highwater.controller.core.outcome import Refusal
 from highwater.controller.image.not_active import NotActiveError
 from highwater.controller.members.members import APPLIED_WAIT_MS_MAX, HeartbeatResult, NodeHeartbeat
 from highwater.controller.rpc.client_access import (
+    acl_filter,
     quota_alteration,
+    removal_to_pb,
     scram_change,
     scram_user_to_pb,
 )
@@ -32,10 +34,11 @@ from highwater.controller.store.port import StoreWentBackError
 from highwater.kafka.error_codes import ErrorCode
 from highwater.metadata.convert import (
     gateway_from_pb,
-    instance_from_pb,
     partition_to_pb,
     topic_to_pb,
 )
+from highwater.metadata.convert_access import acl_from_pb
+from highwater.metadata.convert_instances import instance_from_pb
 from highwater.model.cluster import TopicState
 from highwater.model.errors import InvalidRequestError
 from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, GatewayId, InstanceId, NodeId, TopicId
@@ -403,6 +406,23 @@ class ControllerServicer:
         return pb.DescribeScramUsersResponse(
             users=[scram_user_to_pb(user, _error(user.refusal)) for user in users]
         )
+
+    @unary
+    async def CreateAcls(self, request: pb.CreateAclsRequest) -> pb.CreateAclsResponse:
+        """See the proto."""
+        outcomes, revision = await self._deciding().client_access.create_acls(
+            [acl_from_pb(acl) for acl in request.acls]
+        )
+        return pb.CreateAclsResponse(errors=map(_error, outcomes), revision=revision)
+
+    @unary
+    async def DeleteAcls(self, request: pb.DeleteAclsRequest) -> pb.DeleteAclsResponse:
+        """See the proto."""
+        removals, revision = await self._deciding().client_access.delete_acls(
+            [acl_filter(one) for one in request.filters]
+        )
+        told = [removal_to_pb(one, _error(one.refusal)) for one in removals]
+        return pb.DeleteAclsResponse(removals=told, revision=revision)
 
     @unary
     async def DescribeQuorum(self, _request: pb.DescribeQuorumRequest) -> pb.DescribeQuorumResponse:

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from highwater.controller.store import keys
 from highwater.controller.store.head import HEAD, Head, head_of
 from highwater.controller.store.port import Delete, DeletePrefix, Entry, Operation, Put, Snapshot
+from highwater.model.acls import Acl
 from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.cluster import (
@@ -57,6 +58,27 @@ def load(snapshot: Snapshot) -> StoredState:
     return finish(loading(snapshot))
 
 
+_ACCESS: Final = frozenset(("client_quotas", "scram_credentials", "acls"))
+
+
+@dataclass(slots=True)
+class _Access:
+    """Who may come, what they may do and how much, as far as it is read."""
+
+    client_quotas: dict[ClientQuotaKey, Mapping[str, float]] = field(default_factory=dict)
+    scram: dict[ScramKey, ScramCredential] = field(default_factory=dict)
+    acls: set[Acl] = field(default_factory=set)
+
+    def add(self, kind: str, rest: str, fields: Mapping[str, Any]) -> None:
+        """Takes one value of the kinds of _ACCESS."""
+        if kind == "client_quotas":
+            self.client_quotas[keys.decode_client_quota(rest)] = fields["values"]
+        elif kind == "acls":
+            self.acls.add(keys.decode_acl(rest))
+        else:
+            self.scram[keys.decode_scram_key(rest)] = keys.decode_scram_credential(fields)
+
+
 def loading(snapshot: Snapshot) -> Steps[StoredState]:
     """`load` in steps."""
     found = _Found()
@@ -65,10 +87,9 @@ def loading(snapshot: Snapshot) -> Steps[StoredState]:
     instances = dict(image.instances)
     node_configs: dict[NodeId, Mapping[str, str]] = {}
     cluster_configs: Mapping[str, str] = {}
-    client_quotas: dict[ClientQuotaKey, Mapping[str, float]] = {}
+    access = _Access()
     client_metrics: dict[ClientMetricsKey, Mapping[str, str]] = {}
     group_configs: dict[GroupConfigKey, Mapping[str, str]] = {}
-    scram: dict[ScramKey, ScramCredential] = {}
     for number, entry in enumerate(snapshot.entries):
         if number % _STEP_ENTRIES == 0:
             yield
@@ -79,18 +100,14 @@ def loading(snapshot: Snapshot) -> Steps[StoredState]:
         elif kind == "instances":
             instance = keys.decode_instance(rest, keys.decode(entry.key, entry.value))
             instances[instance.instance] = instance
-        elif kind == "client_quotas":
-            values = keys.decode(entry.key, entry.value)["values"]
-            client_quotas[keys.decode_client_quota(rest)] = values
         elif kind == "client_metrics":
             configs = keys.decode(entry.key, entry.value)["values"]
             client_metrics[keys.decode_client_metrics(rest)] = configs
         elif kind == "group_configs":
             configs = keys.decode(entry.key, entry.value)["values"]
             group_configs[keys.decode_group_configs(rest)] = configs
-        elif kind == "scram_credentials":
-            fields = keys.decode(entry.key, entry.value)
-            scram[keys.decode_scram_key(rest)] = keys.decode_scram_credential(fields)
+        elif kind in _ACCESS:
+            access.add(kind, rest, keys.decode(entry.key, entry.value))
         elif entry.key == keys.CLUSTER_CONFIGS:
             cluster_configs = keys.decode(entry.key, entry.value)["values"]
         elif kind == "configs":
@@ -116,10 +133,11 @@ def loading(snapshot: Snapshot) -> Steps[StoredState]:
             topic_ids={(t.instance, t.name): t.topic_id for t in topics.values()},
             cluster_configs=cluster_configs,
             node_configs=node_configs,
-            client_quotas=client_quotas,
+            client_quotas=access.client_quotas,
             client_metrics=client_metrics,
             group_configs=group_configs,
-            scram_credentials=scram,
+            scram_credentials=access.scram,
+            acls=frozenset(access.acls),
         ),
         next_producer_id=found.next_producer_id,
         orphans=tuple(found.partitions.keys() - topics.keys()),
@@ -178,6 +196,10 @@ def making_operations(before: ClusterImage, delta: ClusterDelta) -> Steps[list[O
         yield
     for scram_key, credential in delta.scram_credentials.items():
         result.append(_scram_operation(scram_key, credential))
+        yield
+    for acl, stays in delta.acls.items():
+        key = keys.acl(acl)
+        result.append(Put(key=key, value=keys.encode({})) if stays else Delete(key=key))
         yield
     return result
 

@@ -9,7 +9,10 @@
     nodes/3/state                {"v":1,"fenced":false,"draining":false,"decommissioning":false}
     gateways/gw-a                {"v":1,"host":"10.0.0.7","port":9092,"single_port":false,"rack":"r1",
                                   "node":3,"listeners":[["internal","gw-a",19092]]}
-    instances/default            {"v":1,"produce":1048576,"consume":null,"storage":null}
+    instances/shop               {"v":1,"produce":1048576,"consume":null,"storage":null,
+                                  "listeners":[["default",19000,"",0]],"allowed":["10.0.0.0/8"],
+                                  "connections":null,"partitions":100,"groups":null,
+                                  "message_bytes":null,"protected":true,"purge_at_ms":null}
     topics/<id, hex>             {"v":1,"instance":"default","name":"access_log","partitions":6,
                                   "internal":false,"configs":{"retention.ms":"1000"}}
     partitions/<id, hex>/00000   {"v":1,"leader":1,"leader_epoch":0,"epoch":0,"replicas":[1,2],
@@ -26,6 +29,9 @@
     scram_credentials/default/SCRAM-SHA-256/alice   {"v":1,"iterations":4096,"salt":"cQ==",
                                   "stored_key":"5Yk=","server_key":"Vw8="}
                                  instance and user quoted likewise, bytes in base64
+    acls/default/2/3/logs/User%3Aalice/%2A/3/3   {"v":1}
+                                 instance, resource type, pattern type, name, principal, host, operation,
+                                 permission; numbers as in Kafka's requests, the rest quoted likewise
     producer_ids                 {"v":1,"next":1000}
     head                         {"v":1,"controller_epoch":7}                 see `store.head`
 
@@ -41,18 +47,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
+from highwater.model.acls import Acl
 from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.cluster import (
     GatewayListener,
     GatewayState,
-    InstanceState,
     NodeState,
     PartitionState,
     TopicState,
 )
 from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import NO_NODE, GatewayId, InstanceId, LeaderEpoch, NodeId, TopicId
+from highwater.model.instances import InstanceListener, InstanceState
 from highwater.model.scram import ScramCredential, ScramKey, ScramMechanism
 
 FORMAT_VERSION: Final = 1
@@ -73,6 +80,7 @@ CLIENT_QUOTAS: Final = "client_quotas/"
 CLIENT_METRICS: Final = "client_metrics/"
 GROUP_CONFIGS: Final = "group_configs/"
 SCRAM_CREDENTIALS: Final = "scram_credentials/"
+ACLS: Final = "acls/"
 
 
 class UnknownFormatError(Exception):
@@ -173,6 +181,26 @@ def decode_scram_key(rest: str) -> ScramKey:
     )
 
 
+def acl(entry: Acl) -> str:
+    """The key of one ACL, which is all of it."""
+    return ACLS + "/".join(quote(str(value), safe="") for value in entry)
+
+
+def decode_acl(rest: str) -> Acl:
+    """The ACL, from what follows ACLS in the key."""
+    instance, kind, pattern, name, principal, host, operation, permission = rest.split("/")
+    return Acl(
+        InstanceId(unquote(instance)),
+        int(kind),
+        int(pattern),
+        unquote(name),
+        unquote(principal),
+        unquote(host),
+        int(operation),
+        int(permission),
+    )
+
+
 def encode(values: Mapping[str, Any]) -> bytes:
     """A value with its version, as compact JSON."""
     return _ENCODER.encode({"v": FORMAT_VERSION, **values}).encode()
@@ -225,6 +253,7 @@ def encode_gateway(state: GatewayState) -> bytes:
             "rack": state.rack,
             "node": state.node_id,
             "listeners": [[each.name, each.host, each.port] for each in state.listeners],
+            "instance_port_shift": state.instance_port_shift,
         }
     )
 
@@ -242,6 +271,7 @@ def decode_gateway(gateway_id: str, fields: Mapping[str, Any]) -> GatewayState:
             GatewayListener(name=name, host=host, port=port)
             for name, host, port in fields.get("listeners", ())
         ),
+        instance_port_shift=fields.get("instance_port_shift", 0),
     )
 
 
@@ -252,17 +282,40 @@ def encode_instance(state: InstanceState) -> bytes:
             "produce": state.produce_bytes_per_second,
             "consume": state.consume_bytes_per_second,
             "storage": state.storage_bytes,
+            "listeners": [
+                [each.listener, each.port, each.advertised_host, each.advertised_port]
+                for each in state.listeners
+            ],
+            "allowed": state.allowed_networks,
+            "connections": state.connections_max,
+            "partitions": state.partitions_max,
+            "groups": state.groups_max,
+            "message_bytes": state.message_bytes_max,
+            "protected": state.delete_protection,
+            "purge_at_ms": state.purge_at_ms,
         }
     )
 
 
 def decode_instance(instance_id: str, fields: Mapping[str, Any]) -> InstanceState:
-    """An instance from its value."""
+    """An instance from its value; one from before instances had ports has only the rates and storage."""
+    allowed = fields.get("allowed")
     return InstanceState(
         instance=InstanceId(instance_id),
         produce_bytes_per_second=fields["produce"],
         consume_bytes_per_second=fields["consume"],
         storage_bytes=fields["storage"],
+        listeners=tuple(
+            InstanceListener(listener=name, port=port, advertised_host=host, advertised_port=shown)
+            for name, port, host, shown in fields.get("listeners", ())
+        ),
+        allowed_networks=None if allowed is None else tuple(allowed),
+        connections_max=fields.get("connections"),
+        partitions_max=fields.get("partitions"),
+        groups_max=fields.get("groups"),
+        message_bytes_max=fields.get("message_bytes"),
+        delete_protection=fields.get("protected", False),
+        purge_at_ms=fields.get("purge_at_ms"),
     )
 
 

@@ -1,16 +1,16 @@
 """Reads and changes instances' limits at the controller, for the command line."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from highwater.api.controller.v1 import cluster_pb2
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.embed.clients.controller_session import converse, read_image
 from highwater.metadata.controller_client import ControllerClient
+from highwater.metadata.convert_instances import instance_to_pb
 from highwater.metadata.endpoints import ControllerEndpoints
-from highwater.model.cluster import InstanceState
 from highwater.model.errors import HighwaterError
 from highwater.model.ids import InstanceId
+from highwater.model.instances import InstanceState
 
 TIMEOUT_S: Final = 10.0
 UNLIMITED: Final = -1
@@ -31,20 +31,13 @@ def change_limits(address: str, instance: str, change: LimitChange) -> InstanceS
         image = await read_image(endpoints, TIMEOUT_S)
         name = InstanceId(instance)
         present = image.instances.get(name) or InstanceState(instance=name)
-        wanted = InstanceState(
-            instance=name,
+        wanted = replace(
+            present,
             produce_bytes_per_second=_changed(change.produce, present.produce_bytes_per_second),
             consume_bytes_per_second=_changed(change.consume, present.consume_bytes_per_second),
-            storage_bytes=present.storage_bytes,
-        )
-        message = cluster_pb2.InstanceState(
-            instance=instance,
-            produce_bytes_per_second=wanted.produce_bytes_per_second,
-            consume_bytes_per_second=wanted.consume_bytes_per_second,
-            storage_bytes=wanted.storage_bytes,
         )
         response = await ControllerClient(endpoints).set_instance(
-            pb.SetInstanceRequest(instance=message), timeout_s=TIMEOUT_S
+            pb.SetInstanceRequest(instance=instance_to_pb(wanted)), timeout_s=TIMEOUT_S
         )
         if response.error.error_code:
             raise HighwaterError(response.error.message)

@@ -10,6 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
+from highwater.embed.commands.acl import acl
 from highwater.embed.commands.broker import broker
 from highwater.embed.commands.healthcheck import healthcheck
 from highwater.embed.commands.node import node
@@ -17,6 +18,7 @@ from highwater.embed.commands.quota import quota
 from highwater.embed.commands.service import balancer, controller, gateway, partition
 from highwater.embed.commands.topic import topic
 from highwater.embed.commands.up import up
+from highwater.embed.commands.user import user
 from highwater.model.errors import EXIT_FAILED, EXIT_USAGE, HighwaterError, UsageError
 
 app: Final = typer.Typer(
@@ -34,9 +36,11 @@ app.command("partition")(partition)
 app.command("controller")(controller)
 app.command("balancer")(balancer)
 app.command("healthcheck")(healthcheck)
+app.add_typer(acl, name="acl")
 app.add_typer(node, name="node")
 app.add_typer(quota, name="quota")
 app.add_typer(topic, name="topic")
+app.add_typer(user, name="user")
 
 
 def _print_version(wanted: bool) -> None:

@@ -29,6 +29,8 @@ class FrameOwner(Protocol):
     """The part of the session that its input uses."""
 
     closed: bool
+    frame_bytes_max: int
+    """Larger frames close the connection; it may change between two frames."""
     arrived_ns: int
     """When the bytes of the last read arrived."""
 
@@ -130,7 +132,7 @@ class FrameInput:
             (size,) = _unpack_size(buffer, position)
             stop = position + 4 + size
             if size > large_frame or size < HEADER_MIN:
-                bad = not HEADER_MIN <= size <= shared.frame_bytes_max
+                bad = not HEADER_MIN <= size <= owner.frame_bytes_max
                 if bad or stop > end:
                     self._keep(b"", anew=True)
                     self._hand_over(frames, charged)
@@ -171,7 +173,7 @@ class FrameInput:
         """
         if bad:
             self._shared.meters.refused += 1
-            limit = self._shared.frame_bytes_max
+            limit = self._owner.frame_bytes_max
             self._owner.refuse_input(f"frame of {size} bytes, the limit is {limit}")
             return
         if self._owner.closed:

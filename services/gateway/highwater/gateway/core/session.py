@@ -74,6 +74,7 @@ class Session(Generic[Client, Topic]):
         "dirty",
         "fetch_shape",
         "fetching",
+        "frame_bytes_max",
         "get_buffer",
         "handler",
         "in_flight_bytes",
@@ -101,6 +102,8 @@ class Session(Generic[Client, Topic]):
         self.handler = handler
         self.wire = wire
         self.client = client
+        self.frame_bytes_max = shared.frame_bytes_max
+        """A smaller one than all others' as long as the client has not logged in (`login`)."""
         self.input = FrameInput(self, shared)
         # Called at each read and flush; one lookup less saves a hundredth of a small request.
         self.send_parts = wire.send

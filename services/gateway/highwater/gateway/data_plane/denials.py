@@ -1,8 +1,7 @@
 """What of a Produce or Fetch request is denied; asked on the long way only.
 
 The short way asks nobody: a shape is learned from a request whose topic was allowed, so the answer
-is the shape's. An authorizer whose answers change while clients are connected has to have the shapes
-of their sessions forgotten (`Session.tail`, `Session.fetch_shape`); `AllowAll` does not.
+is the shape's. When ACLs change, all sessions forget their shapes (`Listener.forget_shapes`).
 """
 
 from collections.abc import Mapping

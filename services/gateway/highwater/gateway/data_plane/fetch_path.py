@@ -156,7 +156,7 @@ class FetchPath:
             session, len(frame), version, correlation_id, request, sessions if opens else None
         )
         session.expect(reply)
-        self._route(session, request, reply)
+        self.route(session, request, reply)
         works = reply.works
         if places == len(request.topics) == 1 and works:
             session.fetch_shape = learn_shape(session, frame, version, request)
@@ -165,10 +165,10 @@ class FetchPath:
             return
         reply.send()
 
-    def _route(
-        self, session: ClientSession, request: codec.FetchRequest, reply: WholeFetch
-    ) -> None:
-        """Groups the partitions by node: the leader's, or one near to the client."""
+    def route(self, session: ClientSession, request: codec.FetchRequest, reply: WholeFetch) -> None:
+        """Gives the reply works, one for each node: the leader's, or one near to the client. It gets
+        the errors of all other partitions at once.
+        """
         topics = session.client.topics
         by_link: dict[NodeLink, tuple[list[FetchPartition], list[int]]] = {}
         place = 0

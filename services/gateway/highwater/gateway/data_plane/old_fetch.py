@@ -31,7 +31,6 @@ from highwater.gateway.data_plane.conversions import (
 )
 from highwater.gateway.data_plane.decoding import RequestDecoder
 from highwater.gateway.data_plane.fetch_path import MIN_VERSION, FetchPath, WholeFetch
-from highwater.gateway.data_plane.fetch_sessions import FetchSessions
 from highwater.gateway.routing.client import ClientSession
 from highwater.hop.fetch import BUFFERS, FetchedPartition, FetchWork, FileRange
 from highwater.kafka.error_codes import ErrorCode
@@ -39,7 +38,6 @@ from highwater.kafka.messages import fetch as codec
 from highwater.kafka.primitives import Buffer
 from highwater.kafka.records.down_conversion import DownConverted, to_message_set
 from highwater.kafka.records.message_set import MAGIC_0, MAGIC_1
-from highwater.model.authorization import Authorizer
 
 MAGIC_1_FROM: Final = 2
 RESPONSE_SHARE: Final = 16
@@ -181,15 +179,13 @@ class OldFetchReply(WholeFetch):
         return self.session.shared.turn.clock_ns() // NS_PER_MS
 
 
-class OldFetchPath(FetchPath):
-    """`FetchPath` that serves versions 0 to 3, too."""
+class OldFetchPath:
+    """Serves versions 0 to 3 itself, and leaves all others to a `FetchPath`."""
 
-    __slots__ = ("_conversions", "_max_bytes")
+    __slots__ = ("_conversions", "_max_bytes", "_path")
 
-    def __init__(
-        self, authorizer: Authorizer, sessions: FetchSessions, budget: MemoryBudget
-    ) -> None:
-        super().__init__(authorizer, sessions)
+    def __init__(self, path: FetchPath, budget: MemoryBudget) -> None:
+        self._path = path
         self._conversions: Conversions[Outcomes] = Conversions("old-fetch", budget)
         self._max_bytes = budget.limit // RESPONSE_SHARE
 
@@ -199,7 +195,7 @@ class OldFetchPath(FetchPath):
         if 0 <= version < MIN_VERSION:
             self._start_old(session, frame, version, correlation_id)
         else:
-            super().start(session, frame)
+            self._path.start(session, frame)
 
     def close(self) -> None:
         """Ends the conversions."""
@@ -216,7 +212,7 @@ class OldFetchPath(FetchPath):
             session, len(frame), version, correlation_id, request, self._conversions
         )
         session.expect(reply)
-        self._route(session, request, reply)
+        self._path.route(session, request, reply)
         if reply.works:
             reply.send()
         else:

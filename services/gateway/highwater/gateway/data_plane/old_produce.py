@@ -64,13 +64,14 @@ class OldReply(ManyPartitionsReply):
         super().append_done(index, base_offset, group, failure)
 
 
-class OldProducePath(ProducePath):
-    """`ProducePath` that serves versions 0 to 2, too."""
+class OldProducePath:
+    """Serves versions 0 to 2 itself, and leaves all others to a `ProducePath`."""
 
-    __slots__ = ("_conversions", "_decompressed_bytes_max")
+    __slots__ = ("_authorizer", "_conversions", "_decompressed_bytes_max", "_path")
 
-    def __init__(self, authorizer: Authorizer, budget: MemoryBudget) -> None:
-        super().__init__(authorizer)
+    def __init__(self, path: ProducePath, authorizer: Authorizer, budget: MemoryBudget) -> None:
+        self._path = path
+        self._authorizer = authorizer
         self._conversions: Conversions[Outcomes] = Conversions("old-produce", budget)
         self._decompressed_bytes_max = decompressed_bytes_max(budget)
 
@@ -80,7 +81,7 @@ class OldProducePath(ProducePath):
         if 0 <= version < MIN_VERSION:
             self._start_old(session, frame, version, correlation_id)
         else:
-            super().start(session, frame)
+            self._path.start(session, frame)
 
     def close(self) -> None:
         """Ends the conversions."""
@@ -148,7 +149,7 @@ class OldProducePath(ProducePath):
         denials = produce_denials(
             self._authorizer, reply.session.client, request, transactional=False
         )
-        self._append_all(version, request, reply, deadline_ms, denials, refused)
+        self._path.append_all(version, request, reply, deadline_ms, denials, refused)
 
 
 def _is_old(records: object) -> bool:

@@ -319,9 +319,9 @@ class ProducePath:
         if reply.partitions == len(request.topic_data) == 1 and not denials:
             self._learn(session, frame, version, request, session.client.topics, transaction)
         deadline_ms = session.shared.now_ms + bounded_timeout_ms(request.timeout_ms)
-        self._append_all(version, request, reply, deadline_ms, denials, transaction=transaction)
+        self.append_all(version, request, reply, deadline_ms, denials, transaction=transaction)
 
-    def _append_all(
+    def append_all(
         self,
         version: int,
         request: codec.ProduceRequest,

@@ -29,7 +29,7 @@ from highwater.kafka.messages.alter_client_quotas import (
     AlterClientQuotasResponseEntityData,
     AlterClientQuotasResponseEntryData,
 )
-from highwater.metadata.convert import entity_to_pb
+from highwater.metadata.convert_access import entity_to_pb
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import THE_CLUSTER
 from highwater.model.client_quotas import QuotaEntity, quota_entity

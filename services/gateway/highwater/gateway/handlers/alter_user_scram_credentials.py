@@ -10,13 +10,12 @@ Behaviour
 - Without ALTER on the cluster: CLUSTER_AUTHORIZATION_FAILED for every user.
 
 Deviations
-- Nobody can log in yet: credentials are kept for when clients can.
 - At most 10 000 credentials in an instance (POLICY_VIOLATION); user names have at most 1 024
   characters and salts 1 024 bytes (UNACCEPTABLE_CREDENTIAL).
 """
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
-from highwater.gateway.handling.admin_calls import call_timeout_s
+from highwater.gateway.handling.admin_calls import await_visible, call_timeout_s
 from highwater.gateway.handling.context import RequestContext
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.alter_user_scram_credentials import (
@@ -49,6 +48,7 @@ async def handle(
         ),
         timeout_s=call_timeout_s(context),
     )
+    await await_visible(context, response.revision)  # So that the user can log in here.
     return AlterUserScramCredentialsResponse(
         results=[
             _Result(user.user, user.error.error_code, user.error.message or None)

@@ -44,6 +44,8 @@ class HandlerSettings:
     idle_ms_max: int = 600_000
     """connections.max.idle.ms"""
     old_message_formats: bool = False
+    has_acls: bool = False
+    """Clients are allowed what the cluster's ACLs say (`authorizer`)."""
 
 
 class Backend(Protocol):

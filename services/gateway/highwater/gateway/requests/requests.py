@@ -5,11 +5,10 @@ encoded (`dispatch`). A malformed or unknown request closes the connection, as i
 """
 
 from collections.abc import Callable
+from typing import Protocol
 
 from highwater.gateway.core.meters import RequestMeters
 from highwater.gateway.core.reply import Reply
-from highwater.gateway.data_plane.fetch_path import FetchPath
-from highwater.gateway.data_plane.produce_path import ProducePath
 from highwater.gateway.handling.context import Backend, RequestContext
 from highwater.gateway.requests.dispatch import dispatch
 from highwater.gateway.routing.client import ClientSession
@@ -42,14 +41,21 @@ class HandlerReply(Reply):
             cleanup()
 
 
+class FramePath(Protocol):
+    """Handles the frames of one API of the data plane."""
+
+    def start(self, session: ClientSession, frame: bytearray) -> None:
+        """Starts a request, which is already counted as outstanding."""
+
+
 class Requests:
     """All requests of one gateway."""
 
     def __init__(
         self,
         *,
-        produce: ProducePath,
-        fetch: FetchPath,
+        produce: FramePath,
+        fetch: FramePath,
         backend: Backend,
         meters: RequestMeters,
         tasks: TaskOwner,

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from highwater.gateway.core.fetch_session import FetchSession
+from highwater.gateway.core.login_port import LoginPort
 from highwater.gateway.core.session import Session
 from highwater.gateway.routing.table import InstanceTopics, TopicRoutes
 from highwater.hop.ports import NodeLink
@@ -29,11 +30,21 @@ class Peer:
 class ClientInfo:
     """A session's peer; `topics` are those of its instance, kept current."""
 
-    __slots__ = ("fetch_session", "instance", "peer", "requester", "told_revision", "topics")
+    __slots__ = (
+        "fetch_session",
+        "instance",
+        "login",
+        "peer",
+        "requester",
+        "told_revision",
+        "topics",
+    )
 
     def __init__(self, peer: Peer, topics: InstanceTopics, told_revision: int = -1) -> None:
         self.peer = peer
         self.requester = Requester(ANONYMOUS, peer.instance, peer.host)
+        self.login: LoginPort | None = None
+        """None on a listener without logins."""
         self.told_revision = told_revision
         """The image that this client's brokers are of: at its last Metadata, or as it connected."""
         self.instance: InstanceId = peer.instance

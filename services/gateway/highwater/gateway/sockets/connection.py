@@ -5,6 +5,7 @@ import errno
 import os
 import socket
 from collections.abc import Callable
+from concurrent.futures import Executor
 from typing import Final, cast
 
 from highwater.gateway.core.reply import Part
@@ -14,9 +15,14 @@ from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.routing.client import ClientInfo, ClientSession
 from highwater.gateway.routing.table import TopicRoutes
 from highwater.gateway.sockets.outbox import Outbox, SenderPool
+from highwater.gateway.sockets.tls_outbox import TlsOutbox
 
 SHORTAGES: Final = (errno.EMFILE, errno.ENFILE)
 """The process, or the machine, has no free file descriptor."""
+
+
+def _nothing(_connection: "Connection", _transport: asyncio.BaseTransport) -> None:
+    """Nothing follows from it."""
 
 
 class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
@@ -29,9 +35,11 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
         "_connections",
         "_loop",
         "_muted_until",
+        "_on_made",
         "_on_shortage",
         "_outbox",
         "_pool",
+        "_tls_readers",
         "_transport",
         "_unmuting",
         "close_reason",
@@ -54,15 +62,23 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
         pool: SenderPool,
         connections: "set[Connection]",
         on_shortage: Callable[[OSError], None],
+        on_made: "Callable[[Connection, asyncio.BaseTransport], None]" = _nothing,
+        tls_readers: Executor | None = None,
     ) -> None:
-        """Calls `on_shortage` if no descriptor was free; the connection then closes itself."""
+        """Calls `on_shortage` if no descriptor was free; the connection then closes itself.
+
+        `on_made` is called once the socket is there, and for TLS the handshake complete.
+        `tls_readers` read from files for a connection with TLS; None for one without.
+        """
         super().__init__(shared=shared, handler=handler, wire=self, client=client)
         self._loop = loop
         self._pool = pool
         self._connections = connections
         self._on_shortage = on_shortage
+        self._on_made = on_made
+        self._tls_readers = tls_readers
         self._transport: asyncio.Transport | None = None
-        self._outbox: Outbox | None = None
+        self._outbox: Outbox | TlsOutbox | None = None
         self._muted_until = 0.0
         self._unmuting: asyncio.TimerHandle | None = None
         self.close_reason = ""
@@ -84,36 +100,62 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
         name = transport.get_extra_info("peername")
         if isinstance(name, tuple) and not self.client.peer.host:  # Else the balancer named it.
             self.client.came_from(name[0], name[1])
-        raw: socket.socket = transport.get_extra_info("socket")
         try:
-            sock = _duplicate(raw.fileno())
+            self._outbox = self._open_outbox(self._transport)
         except OSError as error:
             # No descriptor is free, or the client has already gone; close either way.
             if error.errno in SHORTAGES:
                 self._on_shortage(error)
             self.close(str(error))
             return
-        self._outbox = Outbox(
-            sock,
+        self.send_parts = self._outbox.send
+        self._connections.add(self)
+        self._on_made(self, transport)
+
+    def _open_outbox(self, transport: asyncio.Transport) -> Outbox | TlsOutbox:
+        """Raises OSError."""
+        if self._tls_readers is not None:
+            return TlsOutbox(
+                transport,
+                readers=self._tls_readers,
+                call_soon_threadsafe=self._loop.call_soon_threadsafe,
+                on_error=self.close,
+                on_held=self.output_held,
+            )
+        raw: socket.socket = transport.get_extra_info("socket")
+        return Outbox(
+            _duplicate(raw.fileno()),
             loop=self._loop,
             pool=self._pool,
             on_error=self.close,
             on_held=self.output_held,
         )
-        self.send_parts = self._outbox.send
-        self._connections.add(self)
+
+    def pause_writing(self) -> None:
+        """The transport of a connection with TLS has enough; no other one is written to."""
+        if isinstance(self._outbox, TlsOutbox):
+            self._outbox.pause()
+
+    def resume_writing(self) -> None:
+        """It has room again."""
+        if isinstance(self._outbox, TlsOutbox):
+            self._outbox.resume()
 
     def eof_received(self) -> bool:
         """The client has closed its side, so it gets no more replies.
 
         Its Produce requests are still taken, as in Kafka: with acks=0, a client may send and leave.
         """
-        self.ended = self.waits_to_produce
+        self.ended = (
+            self.waits_to_produce and self._tls_readers is None
+        )  # TLS ends in both directions.
         return self.ended
 
     def connection_lost(self, _exc: Exception | None) -> None:
         """The transport is closed."""
         self._connections.discard(self)
+        if self.client.login is not None:
+            self.client.login.close()
         if self._unmuting is not None:
             self._unmuting.cancel()
         self.connection_closed()

@@ -3,17 +3,22 @@
 import asyncio
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias, cast
 
 from highwater.gateway.config import share_ports
 from highwater.gateway.core.session_ports import RequestHandler
 from highwater.gateway.core.shared_input import SharedInput
+from highwater.gateway.login.gate import LoginGate
+from highwater.gateway.login.principal_rules import PrincipalRules, distinguished_name
 from highwater.gateway.routing.client import ClientInfo, ClientSession, Peer
 from highwater.gateway.routing.table import RoutingTable
 from highwater.gateway.sockets.connection import SHORTAGES, Connection
 from highwater.gateway.sockets.outbox import SenderPool
 from highwater.gateway.sockets.preface import Preface
+from highwater.gateway.sockets.tls import HANDSHAKE_S, SHUTDOWN_S, TlsContext
+from highwater.model.authorization import USER, Principal
 from highwater.model.errors import BindError, ConfigError, PortInUseError
 from highwater.model.ids import InstanceId, NodeId
 from highwater.runtime.listening import start_listening
@@ -43,6 +48,12 @@ class ListenAddress:
     host: str
     proxy_protocol: bool = False
     """Every connection begins with a PROXY protocol header (see `preface`)."""
+    sasl_mechanisms: tuple[str, ...] = ()
+    """Clients have to log in by one of them; none if they need not."""
+    tls: TlsContext | None = None
+    """Every connection begins with a handshake of TLS."""
+    principal_rules: PrincipalRules = field(default_factory=lambda: PrincipalRules(()))
+    """What a client with a certificate is called."""
 
 
 class Listener:
@@ -54,8 +65,10 @@ class Listener:
         addresses: Mapping[str, ListenAddress],
         shared: SharedInput,
         handler: RequestHandler[ClientSession],
+        gate: LoginGate,
         routing: RoutingTable,
         pool: SenderPool,
+        tls_readers: Executor,
         log: Logger,
         connections_max: int,
         idle_s_max: float,
@@ -69,8 +82,10 @@ class Listener:
         self._addresses = addresses
         self._shared = shared
         self._handler = handler
+        self._gate = gate
         self._routing = routing
         self._pool = pool
+        self._tls_readers = tls_readers
         self._log = log
         self._connections_max = connections_max
         self._idle_sweeps_max = int(idle_s_max / SWEEP_S)
@@ -80,6 +95,8 @@ class Listener:
         self._prefaces: set[Preface] = set()
         """Connections whose PROXY protocol header has not arrived yet."""
         self._header_lines = LogLimit(lambda: int(asyncio.get_running_loop().time() * 1000))
+        self._handshakes: dict[Connection, float] = {}
+        """Connections whose handshake of TLS is not complete, and when they began."""
         self.connections: set[Connection] = set()
         self.refused = 0
         self.descriptor_shortages = 0
@@ -109,6 +126,7 @@ class Listener:
         if port > PORT_MAX:
             raise BindError(f"{host}:{port}", f"ports end at {PORT_MAX}")
         self._check_apart(key, port)
+        tls = self._addresses[listener].tls
         try:
             server = await loop.create_server(
                 self._factory(key, loop),
@@ -117,6 +135,9 @@ class Listener:
                 backlog=BACKLOG,
                 reuse_address=True,
                 start_serving=False,
+                ssl=None if tls is None else tls.context,
+                ssl_handshake_timeout=None if tls is None else HANDSHAKE_S,
+                ssl_shutdown_timeout=None if tls is None else SHUTDOWN_S,
             )
             bound = int(server.sockets[0].getsockname()[1])
             if accept:
@@ -174,19 +195,32 @@ class Listener:
                 connection.close("the node has a gateway of its own")
         return not found
 
+    def forget_shapes(self) -> None:
+        """Makes every connection ask again for what it may do: ACLs have changed."""
+        for connection in self.connections:
+            connection.tail = connection.fetch_shape = None
+
     def _factory(
         self, key: PortKey, loop: asyncio.AbstractEventLoop
     ) -> Callable[[], asyncio.BaseProtocol]:
         listener, instance, node = key
         topics = self._routing.topics_of(instance)
+        address = self._addresses[listener]
+
+        def made(connection: Connection, transport: asyncio.BaseTransport) -> None:
+            self._handshakes.pop(connection, None)
+            if address.sasl_mechanisms:
+                self._gate.admit(connection, address.sasl_mechanisms)
+            elif address.tls is not None:
+                self._name(connection, transport, address.principal_rules)
 
         def connect(client: ProxiedClient | None) -> Connection | None:
-            if len(self.connections) + len(self._prefaces) >= self._connections_max:
+            if self._is_full:
                 self.refused += 1
                 return None
             host, port = client or ("", 0)
             peer = Peer(instance=instance, node=node, host=host, port=port, listener=listener)
-            return Connection(
+            connection = Connection(
                 shared=self._shared,
                 handler=self._handler,
                 client=ClientInfo(peer, topics, self._routing.revision),
@@ -194,20 +228,44 @@ class Listener:
                 pool=self._pool,
                 connections=self.connections,
                 on_shortage=self._descriptors_short,
+                on_made=made,
+                tls_readers=None if address.tls is None else self._tls_readers,
             )
+            if address.tls is not None:
+                self._handshakes[connection] = loop.time()
+            return connection
 
         def accept() -> asyncio.BaseProtocol:
             return connect(None) or _Refusal()
 
         def accept_proxied() -> asyncio.BaseProtocol:
-            if len(self.connections) + len(self._prefaces) >= self._connections_max:
+            if self._is_full:
                 self.refused += 1
                 return _Refusal()
             return Preface(
                 accept=connect, prefaces=self._prefaces, on_refused=self._no_header, loop=loop
             )
 
-        return accept_proxied if self._addresses[listener].proxy_protocol else accept
+        return accept_proxied if address.proxy_protocol else accept
+
+    @property
+    def _is_full(self) -> bool:
+        begun = len(self._prefaces) + len(self._handshakes)
+        return len(self.connections) + begun >= self._connections_max
+
+    def _name(
+        self, connection: Connection, transport: asyncio.BaseTransport, rules: PrincipalRules
+    ) -> None:
+        """Names a client by the certificate that it has shown, if it has."""
+        certificate = transport.get_extra_info("peercert")
+        if not certificate:
+            return
+        name = rules.name_of(distinguished_name(certificate["subject"]))
+        if name is None:
+            connection.close("no rule gives its certificate a name")
+            return
+        client = connection.client
+        client.requester = client.requester._replace(principal=Principal(USER, name))
 
     def _no_header(self, reason: str) -> None:
         """A client bypassed the balancer, or the balancer sends no headers."""
@@ -237,6 +295,10 @@ class Listener:
         """Closes silent connections, and those that begin a frame and do not finish it."""
         self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop)
         self._check_descriptors()
+        begun_before = loop.time() - HANDSHAKE_S - SWEEP_S
+        for connection in [c for c, at_s in self._handshakes.items() if at_s < begun_before]:
+            del self._handshakes[connection]  # Nobody tells of a handshake that fails.
+        self._reload_certificates()
         for connection in list(self.connections):
             if connection.ended and not connection.outstanding and not connection.waits_to_produce:
                 connection.close("the client has ended its side")
@@ -261,6 +323,16 @@ class Listener:
             elif connection.stalled_sweeps > self._frame_sweeps_max:
                 connection.close("a frame was begun and not finished")
         self._relieve()
+
+    def _reload_certificates(self) -> None:
+        for name, address in self._addresses.items():
+            if address.tls is None:
+                continue
+            try:
+                if address.tls.reload():
+                    self._log.info("certificate_loaded", listener=name)
+            except ConfigError as error:
+                self._log.error("certificate_not_loaded", listener=name, error=str(error))
 
     def _relieve(self) -> None:
         """Closes the largest holder: many slow readers must not keep all others from reading."""

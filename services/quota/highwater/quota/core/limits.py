@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from highwater.model.cluster import ClusterImage, InstanceState
+from highwater.model.cluster import ClusterImage
 from highwater.model.ids import NO_NODE, InstanceId, NodeId
+from highwater.model.instances import InstanceState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

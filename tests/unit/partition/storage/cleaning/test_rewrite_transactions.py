@@ -147,6 +147,7 @@ async def test_a_start_rebuilds_what_a_completed_swap_leaves(
     log.roll()
     groups, _ = rewritten(job_of(log, now_ms=node.clock.now_ms, segment_bytes=1))
     log.cleaning.mark_gaps()
+    await node.settle()  # The worker writes the snapshot of the roll, which `close` writes, too.
     log.close(clean=True)
     assert {group.bases[0] for group in groups} >= {0}
     directory = tmp_path / "again" / "table-0"

@@ -103,7 +103,7 @@ class GatewayListener(_message.Message):
     def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
 
 class GatewayState(_message.Message):
-    __slots__ = ("gateway_id", "host", "port", "single_port", "rack", "node_id", "listeners")
+    __slots__ = ("gateway_id", "host", "port", "single_port", "rack", "node_id", "listeners", "instance_port_shift")
     GATEWAY_ID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     PORT_FIELD_NUMBER: _ClassVar[int]
@@ -111,6 +111,7 @@ class GatewayState(_message.Message):
     RACK_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     LISTENERS_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_PORT_SHIFT_FIELD_NUMBER: _ClassVar[int]
     gateway_id: str
     host: str
     port: int
@@ -118,19 +119,54 @@ class GatewayState(_message.Message):
     rack: str
     node_id: int
     listeners: _containers.RepeatedCompositeFieldContainer[GatewayListener]
-    def __init__(self, gateway_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., single_port: _Optional[bool] = ..., rack: _Optional[str] = ..., node_id: _Optional[int] = ..., listeners: _Optional[_Iterable[_Union[GatewayListener, _Mapping]]] = ...) -> None: ...
+    instance_port_shift: int
+    def __init__(self, gateway_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., single_port: _Optional[bool] = ..., rack: _Optional[str] = ..., node_id: _Optional[int] = ..., listeners: _Optional[_Iterable[_Union[GatewayListener, _Mapping]]] = ..., instance_port_shift: _Optional[int] = ...) -> None: ...
+
+class InstanceListener(_message.Message):
+    __slots__ = ("listener", "port", "advertised_host", "advertised_port")
+    LISTENER_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    ADVERTISED_HOST_FIELD_NUMBER: _ClassVar[int]
+    ADVERTISED_PORT_FIELD_NUMBER: _ClassVar[int]
+    listener: str
+    port: int
+    advertised_host: str
+    advertised_port: int
+    def __init__(self, listener: _Optional[str] = ..., port: _Optional[int] = ..., advertised_host: _Optional[str] = ..., advertised_port: _Optional[int] = ...) -> None: ...
+
+class Networks(_message.Message):
+    __slots__ = ("cidr",)
+    CIDR_FIELD_NUMBER: _ClassVar[int]
+    cidr: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, cidr: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class InstanceState(_message.Message):
-    __slots__ = ("instance", "produce_bytes_per_second", "consume_bytes_per_second", "storage_bytes")
+    __slots__ = ("instance", "produce_bytes_per_second", "consume_bytes_per_second", "storage_bytes", "listeners", "allowed_networks", "connections_max", "partitions_max", "groups_max", "message_bytes_max", "delete_protection", "purge_at_ms")
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     PRODUCE_BYTES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
     CONSUME_BYTES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
     STORAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LISTENERS_FIELD_NUMBER: _ClassVar[int]
+    ALLOWED_NETWORKS_FIELD_NUMBER: _ClassVar[int]
+    CONNECTIONS_MAX_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_MAX_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_MAX_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    DELETE_PROTECTION_FIELD_NUMBER: _ClassVar[int]
+    PURGE_AT_MS_FIELD_NUMBER: _ClassVar[int]
     instance: str
     produce_bytes_per_second: int
     consume_bytes_per_second: int
     storage_bytes: int
-    def __init__(self, instance: _Optional[str] = ..., produce_bytes_per_second: _Optional[int] = ..., consume_bytes_per_second: _Optional[int] = ..., storage_bytes: _Optional[int] = ...) -> None: ...
+    listeners: _containers.RepeatedCompositeFieldContainer[InstanceListener]
+    allowed_networks: Networks
+    connections_max: int
+    partitions_max: int
+    groups_max: int
+    message_bytes_max: int
+    delete_protection: bool
+    purge_at_ms: int
+    def __init__(self, instance: _Optional[str] = ..., produce_bytes_per_second: _Optional[int] = ..., consume_bytes_per_second: _Optional[int] = ..., storage_bytes: _Optional[int] = ..., listeners: _Optional[_Iterable[_Union[InstanceListener, _Mapping]]] = ..., allowed_networks: _Optional[_Union[Networks, _Mapping]] = ..., connections_max: _Optional[int] = ..., partitions_max: _Optional[int] = ..., groups_max: _Optional[int] = ..., message_bytes_max: _Optional[int] = ..., delete_protection: _Optional[bool] = ..., purge_at_ms: _Optional[int] = ...) -> None: ...
 
 class QuotaEntityPart(_message.Message):
     __slots__ = ("type", "name")
@@ -156,6 +192,50 @@ class ClientQuota(_message.Message):
     entity: _containers.RepeatedCompositeFieldContainer[QuotaEntityPart]
     values: _containers.ScalarMap[str, float]
     def __init__(self, instance: _Optional[str] = ..., entity: _Optional[_Iterable[_Union[QuotaEntityPart, _Mapping]]] = ..., values: _Optional[_Mapping[str, float]] = ...) -> None: ...
+
+class ScramCredential(_message.Message):
+    __slots__ = ("iterations", "salt", "stored_key", "server_key")
+    ITERATIONS_FIELD_NUMBER: _ClassVar[int]
+    SALT_FIELD_NUMBER: _ClassVar[int]
+    STORED_KEY_FIELD_NUMBER: _ClassVar[int]
+    SERVER_KEY_FIELD_NUMBER: _ClassVar[int]
+    iterations: int
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    def __init__(self, iterations: _Optional[int] = ..., salt: _Optional[bytes] = ..., stored_key: _Optional[bytes] = ..., server_key: _Optional[bytes] = ...) -> None: ...
+
+class ScramUserCredential(_message.Message):
+    __slots__ = ("instance", "user", "mechanism", "credential")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    MECHANISM_FIELD_NUMBER: _ClassVar[int]
+    CREDENTIAL_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    user: str
+    mechanism: int
+    credential: ScramCredential
+    def __init__(self, instance: _Optional[str] = ..., user: _Optional[str] = ..., mechanism: _Optional[int] = ..., credential: _Optional[_Union[ScramCredential, _Mapping]] = ...) -> None: ...
+
+class Acl(_message.Message):
+    __slots__ = ("instance", "resource_type", "pattern_type", "name", "principal", "host", "operation", "permission")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    PATTERN_TYPE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_FIELD_NUMBER: _ClassVar[int]
+    PERMISSION_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    resource_type: int
+    pattern_type: int
+    name: str
+    principal: str
+    host: str
+    operation: int
+    permission: int
+    def __init__(self, instance: _Optional[str] = ..., resource_type: _Optional[int] = ..., pattern_type: _Optional[int] = ..., name: _Optional[str] = ..., principal: _Optional[str] = ..., host: _Optional[str] = ..., operation: _Optional[int] = ..., permission: _Optional[int] = ...) -> None: ...
 
 class ClientMetricsSubscription(_message.Message):
     __slots__ = ("instance", "name", "configs")
@@ -205,7 +285,7 @@ class Configs(_message.Message):
     def __init__(self, values: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ClusterChange(_message.Message):
-    __slots__ = ("revision", "controller_epoch", "reset", "cluster_id", "topics", "removed_topics", "nodes", "removed_nodes", "gateways", "removed_gateways", "instances", "removed_instances", "node_gateways_changed", "node_gateways", "configs_changed", "cluster_configs", "node_configs", "partitions", "client_quotas", "client_metrics", "group_configs")
+    __slots__ = ("revision", "controller_epoch", "reset", "cluster_id", "topics", "removed_topics", "nodes", "removed_nodes", "gateways", "removed_gateways", "instances", "removed_instances", "node_gateways_changed", "node_gateways", "configs_changed", "cluster_configs", "node_configs", "partitions", "client_quotas", "client_metrics", "group_configs", "scram_credentials", "acls", "removed_acls")
     class NodeGatewaysEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -248,6 +328,9 @@ class ClusterChange(_message.Message):
     CLIENT_QUOTAS_FIELD_NUMBER: _ClassVar[int]
     CLIENT_METRICS_FIELD_NUMBER: _ClassVar[int]
     GROUP_CONFIGS_FIELD_NUMBER: _ClassVar[int]
+    SCRAM_CREDENTIALS_FIELD_NUMBER: _ClassVar[int]
+    ACLS_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_ACLS_FIELD_NUMBER: _ClassVar[int]
     revision: int
     controller_epoch: int
     reset: bool
@@ -269,4 +352,7 @@ class ClusterChange(_message.Message):
     client_quotas: _containers.RepeatedCompositeFieldContainer[ClientQuota]
     client_metrics: _containers.RepeatedCompositeFieldContainer[ClientMetricsSubscription]
     group_configs: _containers.RepeatedCompositeFieldContainer[GroupConfigs]
-    def __init__(self, revision: _Optional[int] = ..., controller_epoch: _Optional[int] = ..., reset: _Optional[bool] = ..., cluster_id: _Optional[str] = ..., topics: _Optional[_Iterable[_Union[TopicState, _Mapping]]] = ..., removed_topics: _Optional[_Iterable[bytes]] = ..., nodes: _Optional[_Iterable[_Union[NodeState, _Mapping]]] = ..., removed_nodes: _Optional[_Iterable[int]] = ..., gateways: _Optional[_Iterable[_Union[GatewayState, _Mapping]]] = ..., removed_gateways: _Optional[_Iterable[str]] = ..., instances: _Optional[_Iterable[_Union[InstanceState, _Mapping]]] = ..., removed_instances: _Optional[_Iterable[str]] = ..., node_gateways_changed: _Optional[bool] = ..., node_gateways: _Optional[_Mapping[int, str]] = ..., configs_changed: _Optional[bool] = ..., cluster_configs: _Optional[_Mapping[str, str]] = ..., node_configs: _Optional[_Mapping[int, Configs]] = ..., partitions: _Optional[_Iterable[_Union[ChangedPartitions, _Mapping]]] = ..., client_quotas: _Optional[_Iterable[_Union[ClientQuota, _Mapping]]] = ..., client_metrics: _Optional[_Iterable[_Union[ClientMetricsSubscription, _Mapping]]] = ..., group_configs: _Optional[_Iterable[_Union[GroupConfigs, _Mapping]]] = ...) -> None: ...
+    scram_credentials: _containers.RepeatedCompositeFieldContainer[ScramUserCredential]
+    acls: _containers.RepeatedCompositeFieldContainer[Acl]
+    removed_acls: _containers.RepeatedCompositeFieldContainer[Acl]
+    def __init__(self, revision: _Optional[int] = ..., controller_epoch: _Optional[int] = ..., reset: _Optional[bool] = ..., cluster_id: _Optional[str] = ..., topics: _Optional[_Iterable[_Union[TopicState, _Mapping]]] = ..., removed_topics: _Optional[_Iterable[bytes]] = ..., nodes: _Optional[_Iterable[_Union[NodeState, _Mapping]]] = ..., removed_nodes: _Optional[_Iterable[int]] = ..., gateways: _Optional[_Iterable[_Union[GatewayState, _Mapping]]] = ..., removed_gateways: _Optional[_Iterable[str]] = ..., instances: _Optional[_Iterable[_Union[InstanceState, _Mapping]]] = ..., removed_instances: _Optional[_Iterable[str]] = ..., node_gateways_changed: _Optional[bool] = ..., node_gateways: _Optional[_Mapping[int, str]] = ..., configs_changed: _Optional[bool] = ..., cluster_configs: _Optional[_Mapping[str, str]] = ..., node_configs: _Optional[_Mapping[int, Configs]] = ..., partitions: _Optional[_Iterable[_Union[ChangedPartitions, _Mapping]]] = ..., client_quotas: _Optional[_Iterable[_Union[ClientQuota, _Mapping]]] = ..., client_metrics: _Optional[_Iterable[_Union[ClientMetricsSubscription, _Mapping]]] = ..., group_configs: _Optional[_Iterable[_Union[GroupConfigs, _Mapping]]] = ..., scram_credentials: _Optional[_Iterable[_Union[ScramUserCredential, _Mapping]]] = ..., acls: _Optional[_Iterable[_Union[Acl, _Mapping]]] = ..., removed_acls: _Optional[_Iterable[_Union[Acl, _Mapping]]] = ...) -> None: ...

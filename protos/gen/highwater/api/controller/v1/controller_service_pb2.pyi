@@ -586,20 +586,8 @@ class ScramChange(_message.Message):
     CREDENTIAL_FIELD_NUMBER: _ClassVar[int]
     user: str
     mechanism: int
-    credential: ScramCredential
-    def __init__(self, user: _Optional[str] = ..., mechanism: _Optional[int] = ..., credential: _Optional[_Union[ScramCredential, _Mapping]] = ...) -> None: ...
-
-class ScramCredential(_message.Message):
-    __slots__ = ("iterations", "salt", "stored_key", "server_key")
-    ITERATIONS_FIELD_NUMBER: _ClassVar[int]
-    SALT_FIELD_NUMBER: _ClassVar[int]
-    STORED_KEY_FIELD_NUMBER: _ClassVar[int]
-    SERVER_KEY_FIELD_NUMBER: _ClassVar[int]
-    iterations: int
-    salt: bytes
-    stored_key: bytes
-    server_key: bytes
-    def __init__(self, iterations: _Optional[int] = ..., salt: _Optional[bytes] = ..., stored_key: _Optional[bytes] = ..., server_key: _Optional[bytes] = ...) -> None: ...
+    credential: _cluster_pb2.ScramCredential
+    def __init__(self, user: _Optional[str] = ..., mechanism: _Optional[int] = ..., credential: _Optional[_Union[_cluster_pb2.ScramCredential, _Mapping]] = ...) -> None: ...
 
 class AlterScramUsersResponse(_message.Message):
     __slots__ = ("users", "revision")
@@ -640,6 +628,62 @@ class ScramInfo(_message.Message):
     mechanism: int
     iterations: int
     def __init__(self, mechanism: _Optional[int] = ..., iterations: _Optional[int] = ...) -> None: ...
+
+class CreateAclsRequest(_message.Message):
+    __slots__ = ("acls",)
+    ACLS_FIELD_NUMBER: _ClassVar[int]
+    acls: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.Acl]
+    def __init__(self, acls: _Optional[_Iterable[_Union[_cluster_pb2.Acl, _Mapping]]] = ...) -> None: ...
+
+class CreateAclsResponse(_message.Message):
+    __slots__ = ("errors", "revision")
+    ERRORS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    errors: _containers.RepeatedCompositeFieldContainer[ApiError]
+    revision: int
+    def __init__(self, errors: _Optional[_Iterable[_Union[ApiError, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class DeleteAclsRequest(_message.Message):
+    __slots__ = ("filters",)
+    FILTERS_FIELD_NUMBER: _ClassVar[int]
+    filters: _containers.RepeatedCompositeFieldContainer[AclFilter]
+    def __init__(self, filters: _Optional[_Iterable[_Union[AclFilter, _Mapping]]] = ...) -> None: ...
+
+class AclFilter(_message.Message):
+    __slots__ = ("instance", "resource_type", "pattern_type", "name", "principal", "host", "operation", "permission")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    PATTERN_TYPE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_FIELD_NUMBER: _ClassVar[int]
+    PERMISSION_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    resource_type: int
+    pattern_type: int
+    name: str
+    principal: str
+    host: str
+    operation: int
+    permission: int
+    def __init__(self, instance: _Optional[str] = ..., resource_type: _Optional[int] = ..., pattern_type: _Optional[int] = ..., name: _Optional[str] = ..., principal: _Optional[str] = ..., host: _Optional[str] = ..., operation: _Optional[int] = ..., permission: _Optional[int] = ...) -> None: ...
+
+class DeleteAclsResponse(_message.Message):
+    __slots__ = ("removals", "revision")
+    REMOVALS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    removals: _containers.RepeatedCompositeFieldContainer[AclRemoval]
+    revision: int
+    def __init__(self, removals: _Optional[_Iterable[_Union[AclRemoval, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class AclRemoval(_message.Message):
+    __slots__ = ("error", "acls")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    ACLS_FIELD_NUMBER: _ClassVar[int]
+    error: ApiError
+    acls: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.Acl]
+    def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., acls: _Optional[_Iterable[_Union[_cluster_pb2.Acl, _Mapping]]] = ...) -> None: ...
 
 class DescribeQuorumRequest(_message.Message):
     __slots__ = ()

@@ -122,6 +122,16 @@ class ControllerServiceStub:
                 request_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DescribeScramUsersRequest.SerializeToString,
                 response_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DescribeScramUsersResponse.FromString,
                 _registered_method=True)
+        self.CreateAcls = channel.unary_unary(
+                '/highwater.api.controller.v1.ControllerService/CreateAcls',
+                request_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.CreateAclsRequest.SerializeToString,
+                response_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.CreateAclsResponse.FromString,
+                _registered_method=True)
+        self.DeleteAcls = channel.unary_unary(
+                '/highwater.api.controller.v1.ControllerService/DeleteAcls',
+                request_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DeleteAclsRequest.SerializeToString,
+                response_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DeleteAclsResponse.FromString,
+                _registered_method=True)
         self.DescribeQuorum = channel.unary_unary(
                 '/highwater.api.controller.v1.ControllerService/DescribeQuorum',
                 request_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DescribeQuorumRequest.SerializeToString,
@@ -256,6 +266,20 @@ class ControllerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateAcls(self, request, context):
+        """CreateAcls adds ACLs to an instance.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteAcls(self, request, context):
+        """DeleteAcls removes the ACLs of an instance that filters match.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DescribeQuorum(self, request, context):
         """DescribeQuorum tells which controllers stand, which one leads, and how far all members follow.
         """
@@ -350,6 +374,16 @@ def add_ControllerServiceServicer_to_server(servicer, server):
                     servicer.DescribeScramUsers,
                     request_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DescribeScramUsersRequest.FromString,
                     response_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DescribeScramUsersResponse.SerializeToString,
+            ),
+            'CreateAcls': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateAcls,
+                    request_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.CreateAclsRequest.FromString,
+                    response_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.CreateAclsResponse.SerializeToString,
+            ),
+            'DeleteAcls': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteAcls,
+                    request_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DeleteAclsRequest.FromString,
+                    response_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DeleteAclsResponse.SerializeToString,
             ),
             'DescribeQuorum': grpc.unary_unary_rpc_method_handler(
                     servicer.DescribeQuorum,
@@ -818,6 +852,60 @@ class ControllerService:
             '/highwater.api.controller.v1.ControllerService/DescribeScramUsers',
             highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DescribeScramUsersRequest.SerializeToString,
             highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DescribeScramUsersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateAcls(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/highwater.api.controller.v1.ControllerService/CreateAcls',
+            highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.CreateAclsRequest.SerializeToString,
+            highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.CreateAclsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteAcls(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/highwater.api.controller.v1.ControllerService/DeleteAcls',
+            highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DeleteAclsRequest.SerializeToString,
+            highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DeleteAclsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,0 +1,1 @@
+"""Who a client is: SASL logins on listeners that ask for one."""

@@ -1,0 +1,216 @@
+"""Connections that have not logged in: their requests, their limits, and their end.
+
+Until a client has logged in, this is its session's handler of requests: it lets ApiVersions and the two
+SASL requests pass, and closes the connection for any other. After that the session has the usual
+handler, so that a login costs its requests nothing. Where logins expire (`lifetime_s`, Kafka's
+connections.max.reauth.ms) the gate is the handler again from then on, until the next login.
+
+Before a login a frame may have 64 KiB, and the login has to be complete in time. A failed one is answered
+after a while (connection.failed.authentication.delay.ms), and then the connection is closed.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from struct import Struct
+from typing import Final, Protocol
+
+from highwater.gateway.core.login_port import Step
+from highwater.gateway.core.session_ports import RequestHandler
+from highwater.gateway.login.login import Login, LoginState
+from highwater.gateway.login.mechanisms import Mechanisms
+from highwater.gateway.login.scram_server import LoginRefused
+from highwater.gateway.routing.client import ClientSession
+from highwater.kafka.api_keys import ApiKey
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.authorization import USER, Principal
+from highwater.runtime.log_limit import LogLimit
+from highwater.runtime.logging import Logger
+
+FRAME_BYTES_MAX: Final = 64 * 1024
+ANSWER_S: Final = 1.0
+"""For the answer to a failed login to reach the client, before the connection is closed."""
+NAME_LOGGED_MAX: Final = 128
+
+_ALLOWED: Final = frozenset((ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
+_unpack_key = Struct(">h").unpack_from
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginLimits:
+    """Seconds: for a login from the connection's begin, of a failed login's delay, that a login is good
+    for (0: as long as the connection).
+    """
+
+    login_s: float
+    failure_delay_s: float
+    lifetime_s: float
+
+
+class Timer(Protocol):
+    """What `call_later` returns."""
+
+    def cancel(self) -> None:
+        """Calls nothing any more."""
+
+
+class LoginGate:
+    """See the module. One for each gateway, as long as that."""
+
+    def __init__(
+        self,
+        requests: RequestHandler[ClientSession],
+        mechanisms: Mechanisms,
+        limits: LoginLimits,
+        *,
+        call_later: Callable[[float, Callable[[], None]], Timer],
+        now_ms: Callable[[], int],
+        log: Logger,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """`requests` handles those of clients that have logged in, and the SASL requests themselves."""
+        self.requests = requests
+        self.limits = limits
+        self.call_later = call_later
+        self.sleep = sleep
+        self.log = log
+        self.log_limit = LogLimit(now_ms)
+        self.logins = 0
+        self.failed = 0
+        self.late = 0
+        """Connections closed because no login was complete in time."""
+        self._mechanisms = mechanisms
+        self._now_ms = now_ms
+
+    def admit(self, session: ClientSession, offered: tuple[str, ...]) -> None:
+        """Makes a new connection log in, by one of these mechanisms."""
+        begin = partial(self._mechanisms.begin, instance=session.client.instance)
+        may_repeat = self.limits.lifetime_s > 0
+        login = Login(offered, begin, may_repeat=may_repeat, now_ms=self._now_ms)
+        session.client.login = ConnectionLogin(self, session, login)
+
+    # ---- RequestHandler ----
+
+    def produce(self, session: ClientSession, frame: bytearray) -> None:
+        """Closes the connection."""
+        session.refuse(len(frame), "a Produce without a login")
+
+    def fetch(self, session: ClientSession, frame: bytearray) -> None:
+        """Closes the connection."""
+        session.refuse(len(frame), "a Fetch without a login")
+
+    def other(self, session: ClientSession, frame: bytearray) -> None:
+        """Lets what belongs to a login pass, and closes the connection for the rest."""
+        (key,) = _unpack_key(frame)
+        if key in _ALLOWED:
+            self.requests.other(session, frame)
+        else:
+            session.refuse(len(frame), f"a request of API key {key} without a login")
+
+    def reply_failed(self, session: ClientSession, error: Exception) -> None:
+        """As for any request."""
+        self.requests.reply_failed(session, error)
+
+
+class ConnectionLogin:
+    """The `LoginPort` of one connection: what a login means for its session."""
+
+    __slots__ = ("_gate", "_login", "_session", "_timer")
+
+    def __init__(self, gate: LoginGate, session: ClientSession, login: Login) -> None:
+        self._gate = gate
+        self._session = session
+        self._login = login
+        self._timer: Timer
+        self._shut()
+        self._timer = gate.call_later(gate.limits.login_s, self._too_late)
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """See `LoginPort`."""
+        return self._login.offered
+
+    @property
+    def mechanism(self) -> str:
+        """See `LoginPort`."""
+        return self._login.mechanism
+
+    @property
+    def expects_token(self) -> bool:
+        """See `LoginPort`."""
+        return self._login.state is LoginState.EXCHANGING
+
+    @property
+    def lifetime_ms(self) -> int:
+        """See `LoginPort`."""
+        return int(self._gate.limits.lifetime_s * 1000)
+
+    def handshake(self, mechanism: str) -> ErrorCode:
+        """See `LoginPort`."""
+        code = self._login.handshake(mechanism)
+        if self.expects_token:
+            self._shut()
+        elif self._login.state is LoginState.FAILED:
+            self._failed(mechanism, code.name)
+            self._close_soon()
+        return code
+
+    async def take(self, token: bytes) -> Step:
+        """See `LoginPort`."""
+        try:
+            step = await self._login.take(token)
+        except LoginRefused as error:
+            self._failed(self.mechanism, str(error))
+            await self._gate.sleep(self._gate.limits.failure_delay_s)
+            self._close_soon()
+            raise
+        if step.user is not None:
+            self._open(step.user)
+        return step
+
+    def close(self) -> None:
+        """See `LoginPort`."""
+        self._timer.cancel()
+
+    def _shut(self) -> None:
+        """Lets nothing pass but a login."""
+        session = self._session
+        session.handler = self._gate
+        session.frame_bytes_max = FRAME_BYTES_MAX
+
+    def _open(self, user: str) -> None:
+        gate, session = self._gate, self._session
+        client = session.client
+        client.requester = client.requester._replace(principal=Principal(USER, user))
+        session.handler = gate.requests
+        session.frame_bytes_max = session.shared.frame_bytes_max
+        gate.logins += 1
+        self._timer.cancel()
+        if gate.limits.lifetime_s:
+            self._timer = gate.call_later(gate.limits.lifetime_s, self._shut)
+
+    def _failed(self, mechanism: str, why: str) -> None:
+        gate, peer = self._gate, self._session.client.peer
+        gate.failed += 1
+        gate.log_limit.write(
+            gate.log.warning,
+            "login_failed",
+            listener=peer.listener,
+            host=peer.host,
+            mechanism=mechanism[:NAME_LOGGED_MAX],
+            error=why,
+        )
+
+    def _close_soon(self) -> None:
+        self._timer.cancel()
+        self._timer = self._gate.call_later(ANSWER_S, self._close_failed)
+
+    def _close_failed(self) -> None:
+        if not self._session.closed:
+            self._session.wire.close("its login failed")
+
+    def _too_late(self) -> None:
+        if not self._session.closed:
+            self._gate.late += 1
+            self._session.wire.close("no login in time")

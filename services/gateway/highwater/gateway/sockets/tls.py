@@ -1,0 +1,88 @@
+"""Certificates of listeners: contexts for TLS 1.2 and 1.3, loaded again when their files change."""
+
+import ssl
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from highwater.model.errors import ConfigError
+
+HANDSHAKE_S: Final = 10.0
+"""A handshake that takes longer ends its connection."""
+SHUTDOWN_S: Final = 1.0
+
+
+class ClientAuth(StrEnum):
+    """Whether clients show a certificate (ssl.client.auth)."""
+
+    NONE = "none"
+    REQUESTED = "requested"
+    REQUIRED = "required"
+
+
+_VERIFY: Final = {
+    ClientAuth.NONE: ssl.CERT_NONE,
+    ClientAuth.REQUESTED: ssl.CERT_OPTIONAL,
+    ClientAuth.REQUIRED: ssl.CERT_REQUIRED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """PEM files: the chain of the listener, its key, and whom clients' certificates have to be from."""
+
+    cert_file: str
+    key_file: str
+    client_ca_file: str = ""
+    client_auth: ClientAuth = ClientAuth.NONE
+
+
+class TlsContext:
+    """The context of one listener. Lives as long as that; the same `ssl.SSLContext` all the time."""
+
+    def __init__(self, files: TlsFiles) -> None:
+        """Raises ConfigError if the files cannot be used."""
+        self._files = files
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self.context.verify_mode = _VERIFY[files.client_auth]
+        self._seen = self._stamps()
+        self._load()
+
+    def reload(self) -> bool:
+        """Loads the files again if they have changed, for new handshakes; whether they had.
+
+        Raises ConfigError if they cannot be used: then the former certificate stays.
+        """
+        stamps = self._stamps()
+        if stamps == self._seen:
+            return False
+        self._seen = stamps
+        self._load()
+        return True
+
+    def _stamps(self) -> tuple[tuple[int, int], ...]:
+        """What tells a file that was replaced or rewritten."""
+        files = self._files
+        stamps = []
+        for path in filter(None, (files.cert_file, files.key_file, files.client_ca_file)):
+            try:
+                found = Path(path).stat()
+            except OSError as error:
+                raise ConfigError(f"{path}: {error.strerror}") from error
+            stamps.append((found.st_mtime_ns, found.st_ino))
+        return tuple(stamps)
+
+    def _load(self) -> None:
+        files = self._files
+        try:
+            # Apart first: a key that does not fit must not replace half of the former pair.
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(files.cert_file, files.key_file)
+            self.context.load_cert_chain(files.cert_file, files.key_file)
+            if files.client_ca_file:
+                self.context.load_verify_locations(files.client_ca_file)
+        except (ssl.SSLError, OSError) as error:
+            raise ConfigError(
+                f"the certificate {files.cert_file} with the key {files.key_file} cannot be used: {error}"
+            ) from error

@@ -1,0 +1,72 @@
+import pytest
+
+from highwater.gateway.login.acl_authorizer import AclAuthorizer
+from highwater.model.acl_operations import AclOperation
+from highwater.model.acls import Permission
+from highwater.model.authorization import ANONYMOUS, Requester, Resource, ResourceType
+from highwater.model.ids import DEFAULT_INSTANCE
+from tests.support.acls import acl, who
+
+READ, TOPIC = AclOperation.READ, ResourceType.TOPIC
+T = Resource(TOPIC, "t")
+
+
+class World:
+    def __init__(self, *acls, super_users=(), allow_if_no_acl=False):
+        self.acls = frozenset(acls)
+        self.authorizer = AclAuthorizer(
+            lambda: self.acls,
+            super_users=frozenset(super_users),
+            allow_if_no_acl=allow_if_no_acl,
+        )
+
+    def allows(self, requester=None, resource=T):
+        return self.authorizer.allows(requester or who(), READ, resource)
+
+    def allows_any(self, requester=None):
+        return self.authorizer.allows_any(requester or who(), READ, TOPIC)
+
+
+def test_without_entries_nobody_may_do_anything():
+    w = World()
+    assert not w.allows()
+    assert not w.allows_any()
+    assert not w.authorizer.allows_all
+
+
+def test_entries_allow():
+    w = World(acl("t"))
+    assert w.allows()
+    assert not w.allows(who("bob"))
+    assert w.allows_any()
+    assert not w.allows_any(who("bob"))
+
+
+def test_a_change_is_seen_at_once():
+    w = World()
+    assert not w.allows()
+    w.acls = frozenset((acl("t"),))
+    assert w.allows()
+    w.acls = frozenset((acl("t"), acl("t", permission=Permission.DENY)))
+    assert not w.allows()
+
+
+@pytest.mark.parametrize(
+    ("name", "requester"),
+    [
+        ("User:alice", who()),
+        ("User:ANONYMOUS", Requester(ANONYMOUS, DEFAULT_INSTANCE, "10.0.0.1")),
+    ],
+)
+def test_super_users_may_do_everything(name, requester):
+    w = World(acl("*", permission=Permission.DENY, principal="User:*"), super_users=(name,))
+    assert w.allows(requester)
+    assert w.allows_any(requester)
+    assert not w.allows(who("bob"))
+
+
+def test_resources_without_entries_may_be_everybody_s():
+    w = World(acl("t"), allow_if_no_acl=True)
+    assert w.allows(who("bob"), Resource(TOPIC, "u"))
+    assert not w.allows(who("bob"))
+    assert w.allows_any(who("bob"))

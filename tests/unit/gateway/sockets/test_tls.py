@@ -1,0 +1,180 @@
+"""Real handshakes: versions, clients' certificates, and certificates that change."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import ssl
+
+import pytest
+
+from highwater.gateway.login.principal_rules import PrincipalRules
+from highwater.gateway.sockets.tls import ClientAuth, TlsContext, TlsFiles
+from highwater.model.authorization import ANONYMOUS, Principal
+from highwater.model.errors import ConfigError
+from tests.support.certificates import make_certificate
+from tests.unit.gateway.clients.partition_node import until
+from tests.unit.gateway.core.session_world import PRODUCE, request
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    """Two that do not know of each other."""
+    return [make_certificate(tmp_path_factory.mktemp(name)) for name in ("one", "two")]
+
+
+def files(certificate, **more):
+    cert, key = certificate
+    return TlsFiles(cert_file=str(cert), key_file=str(key), **more)
+
+
+def trusting(certificate, shown=None):
+    context = ssl.create_default_context(cafile=str(certificate[0]))
+    if shown is not None:
+        context.load_cert_chain(*shown)
+    return context
+
+
+@contextlib.asynccontextmanager
+async def client(world, context):
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", world.port, ssl=context, server_hostname="localhost"
+    )
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()
+
+
+async def test_requests_and_replies_of_any_size(world, certificates):
+    await world.listen(tls=TlsContext(files(certificates[0])))
+    async with client(world, trusting(certificates[0])) as (reader, writer):
+        assert writer.get_extra_info("ssl_object").version() == "TLSv1.3"
+        writer.write(request(PRODUCE, 1) + request(PRODUCE, 2, 200_000) + request(PRODUCE, 3))
+        assert await reader.readexactly(6) == b"1;2;3;"
+        (connection,) = world.listener.connections
+        assert connection.client.requester.principal == ANONYMOUS
+        await until(lambda: connection.idle_output)
+    await until(lambda: not world.listener.connections)
+
+
+async def test_version_1_2_is_the_oldest(world, certificates):
+    tls = TlsContext(files(certificates[0]))
+    assert tls.context.minimum_version is ssl.TLSVersion.TLSv1_2
+    await world.listen(tls=tls)
+    context = trusting(certificates[0])
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    async with client(world, context) as (reader, writer):
+        writer.write(request(PRODUCE, 1))
+        assert await reader.readexactly(2) == b"1;"
+
+
+async def test_clients_without_tls_get_nothing_and_do_not_stay(world, certificates):
+    await world.listen(tls=TlsContext(files(certificates[0])), connections_max=1)
+    reader, writer = await asyncio.open_connection("127.0.0.1", world.port)
+    writer.write(request(PRODUCE, 1))
+    with contextlib.suppress(ConnectionError):
+        assert b"1;" not in await reader.read()
+    writer.close()
+    assert world.handler.peers == []
+
+
+async def test_a_client_is_named_by_its_certificate(world, certificates):
+    mine, theirs = certificates
+    tls = TlsContext(files(mine, client_ca_file=str(theirs[0]), client_auth=ClientAuth.REQUIRED))
+    rules = PrincipalRules(("RULE:^CN=(.*)$/user-$1/",))
+    await world.listen(tls=tls, principal_rules=rules)
+    async with client(world, trusting(mine, theirs)) as (reader, writer):
+        writer.write(request(PRODUCE, 1))
+        assert await reader.readexactly(2) == b"1;"
+        (connection,) = world.listener.connections
+        assert connection.client.requester.principal == Principal("User", "user-localhost")
+
+
+@pytest.mark.parametrize(
+    ("auth", "shows", "served"),
+    [
+        (ClientAuth.REQUIRED, False, False),
+        (ClientAuth.REQUESTED, False, True),
+        (ClientAuth.REQUESTED, True, False),
+        (ClientAuth.NONE, True, True),
+    ],
+)
+async def test_certificates_that_are_missing_or_of_a_stranger(
+    world, certificates, auth, shows, served
+):
+    mine, strangers = certificates
+    tls = TlsContext(files(mine, client_ca_file=str(mine[0]), client_auth=auth))
+    await world.listen(tls=tls)
+    context = trusting(mine, strangers if shows else None)
+    try:
+        async with client(world, context) as (reader, writer):
+            writer.write(request(PRODUCE, 1))
+            answer = await reader.read(2)
+    except (ssl.SSLError, ConnectionError):
+        answer = b""
+    assert (answer == b"1;") is served
+
+
+async def test_a_name_that_no_rule_makes_closes_the_connection(world, certificates):
+    mine, theirs = certificates
+    tls = TlsContext(files(mine, client_ca_file=str(theirs[0]), client_auth=ClientAuth.REQUIRED))
+    await world.listen(tls=tls, principal_rules=PrincipalRules(("RULE:^O=x$/x/",)))
+    async with client(world, trusting(mine, theirs)) as (reader, writer):
+        writer.write(request(PRODUCE, 1))
+        with contextlib.suppress(ConnectionError, ssl.SSLError):
+            assert await reader.read(2) == b""
+    assert world.handler.peers == []
+
+
+async def test_a_new_certificate_is_used_from_the_next_handshake_on(world, certificates, tmp_path):
+    first, second = certificates
+    paths = tmp_path / "cert.pem", tmp_path / "key.pem"
+    for source, path in zip(first, paths, strict=True):
+        shutil.copy(source, path)
+    await world.listen(tls=TlsContext(files(paths)))
+    async with client(world, trusting(first)) as (reader, writer):
+        for source, path in zip(second, paths, strict=True):
+            shutil.copy(source, path)
+        async with asyncio.timeout(10):
+            while not await connects(world, trusting(second)):
+                await asyncio.sleep(0.05)
+        writer.write(request(PRODUCE, 1))
+        assert await reader.readexactly(2) == b"1;", "connections go on"
+
+
+async def connects(world, context):
+    try:
+        async with client(world, context):
+            return True
+    except ssl.SSLError:
+        return False
+
+
+def test_files_that_cannot_be_used(certificates, tmp_path):
+    (cert, key), (_, other_key) = certificates
+    with pytest.raises(ConfigError, match="cannot be used"):
+        TlsContext(files((cert, other_key)))
+    with pytest.raises(ConfigError, match="No such file"):
+        TlsContext(files((cert, tmp_path / "no.pem")))
+    broken = tmp_path / "broken.pem"
+    broken.write_text("nothing")
+    with pytest.raises(ConfigError, match="cannot be used"):
+        TlsContext(files((broken, key)))
+
+
+def test_a_pair_that_does_not_fit_changes_nothing(certificates, tmp_path):
+    first, second = certificates
+    paths = tmp_path / "cert.pem", tmp_path / "key.pem"
+    for source, path in zip(first, paths, strict=True):
+        shutil.copy(source, path)
+    tls = TlsContext(files(paths))
+    assert not tls.reload()
+    shutil.copy(second[0], paths[0])
+    os.utime(paths[0], (1, 1))
+    with pytest.raises(ConfigError, match="cannot be used"):
+        tls.reload()
+    assert not tls.reload(), "it is told once"
+    shutil.copy(second[1], paths[1])
+    os.utime(paths[1], (2, 2))
+    assert tls.reload()
