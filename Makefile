@@ -8,7 +8,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 STAMPS := .cache/setup
 
-# ONCE=1: end after the report instead of serving on.
+# ONCE=1: end after the Spark jobs instead of serving on.
 ONCE ?=
 # PEER=kafka: measure Apache Kafka beside us, and a C server that shows what is possible. PEER=limit: that alone.
 PEER ?=
@@ -107,7 +107,7 @@ setup-all: $(STAMPS)/python $(STAMPS)/spark peers newer-etcd h2spec go-clients k
 # --- run -------------------------------------------------------------------------------------
 
 .PHONY: run
-run: $(STAMPS)/spark ## a broker, a sample log through it, a Spark report; then serves on (ONCE=1: ends)
+run: $(STAMPS)/spark ## a broker, a sample log through it, Spark jobs on it; then serves on (ONCE=1: ends)
 	@$(BIN)/python tools/run_demo.py $(if $(ONCE),--once)
 
 # --- check -----------------------------------------------------------------------------------

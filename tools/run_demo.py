@@ -1,4 +1,4 @@
-"""`make run`: starts a broker, sends a web server's log through it, and has Spark report on it.
+"""`make run`: starts a broker, sends a web server's log through it, and has Spark report, load and compare.
 
     .venv/bin/python tools/run_demo.py [--once] [--port 9092] [--data-dir .highwater]
 

@@ -38,6 +38,7 @@ def test_tampered_rows_are_found(cluster: Cluster, spark: SparkSession, tmp_path
     clean = compare(spark, loaded)
     # Two records an hour.
     assert (clean.records, clean.groups, clean.different) == (10, 5, ())
+    assert [(each.equal, each.differing) for each in clean.hours] == [(2, 0)] * 5
 
     table = f"delta.`{loaded.table}`"
     spark.sql(f"DELETE FROM {table} WHERE offset = 4")
@@ -49,6 +50,10 @@ def test_tampered_rows_are_found(cluster: Cluster, spark: SparkSession, tmp_path
         (1, "repeated"), (4, "missing"), (7, "altered"), (9, "missing"),
     ]  # fmt: skip
     assert sum(each.in_log - each.in_table for each in found.different) == 1
+    # Offsets 1, 4, 7 and 9 are in four hours, of which the first has three rows now.
+    assert [(each.equal, each.differing) for each in found.hours] == [
+        (0, 3), (2, 0), (0, 2), (0, 2), (0, 2),
+    ]  # fmt: skip
 
 
 @pytest.mark.full

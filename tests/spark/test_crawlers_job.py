@@ -99,6 +99,7 @@ def test_crawlers_of_the_sample(
         tmp_path / "state",
         "crawlers",
         offsets_per_batch=4000,
+        html=tmp_path / "crawlers.html",
     )
     detect_crawlers(
         job,
@@ -108,6 +109,11 @@ def test_crawlers_of_the_sample(
         block_list=blocked,
     )
     assert_right(spark, cluster.bootstrap, blocked, tmp_path)
+    page = (tmp_path / "crawlers.html").read_text()
+    rows, entries = expected()
+    assert page.count("<svg") == 3
+    assert page.count("<td>on the list</td>") == len(entries)
+    assert all(f"<td>{client}</td>" in page for client, *_ in rows)
 
 
 @pytest.mark.full

@@ -152,6 +152,25 @@ def test_a_report_that_differs_is_named(part: str) -> None:
     assert part in check.found
 
 
+@pytest.mark.parametrize(
+    ("rows", "places", "holds"), [(4, 4, True), (3, 3, False), (5, 4, False), (4, 3, False)]
+)
+def test_rows_of_a_table(rows: int, places: int, holds: bool) -> None:
+    """One of the five lines is not in the format, and in quarantine."""
+    check = checks.check_loaded(counted(), {"rows": rows, "places": places})
+    assert check.holds == holds
+    assert ("doubled" in check.found) == (rows != places)
+
+
+@pytest.mark.parametrize(
+    ("records", "different", "holds"), [(4, [], True), (4, [{"hour": 0}], False), (0, [], False)]
+)
+def test_a_table_that_differs_from_the_log(
+    records: int, different: list[object], holds: bool
+) -> None:
+    assert checks.check_audit({"records": records, "different": different}).holds == holds
+
+
 def test_sparkline() -> None:
     assert sparkline([], 10) == ""
     assert sparkline([0, 0], 10) == "▁▁"

@@ -33,13 +33,22 @@ def test_load_and_audit(cluster: Cluster, connector: Path, tmp_path: Path) -> No
     topic = keeping_topic(cluster.bootstrap, unique_name("command"))
     send(cluster.bootstrap, topic, [b"a", b"\xff"])
     where = ("--bootstrap", cluster.bootstrap, "--table", tmp_path / "t", "--jars", connector)
-    done = spark_command("load", "--topic", topic, "--format", "text", "--json", *where)
+    pages = ("--html", tmp_path / "pages" / "load.html", "--png", tmp_path / "pages" / "load.png")
+    done = spark_command("load", "--topic", topic, "--format", "text", "--json", *where, *pages)
     assert done.returncode == 0, done.stderr
+    page = (tmp_path / "pages" / "load.html").read_text()
+    assert "Values in quarantine per hour" in page
+    assert "<td>not UTF-8</td>" in page
+    assert (tmp_path / "pages" / "load.png").stat().st_size > 10_000
     result = json.loads(done.stdout)
     assert (result["records"], result["bad"], result["lag"], result["version"]) == (2, 1, 0, 0)
 
-    done = spark_command("audit", *where)
+    done = spark_command("audit", *where, "--html", tmp_path / "audit.html")
     assert done.returncode == 0, done.stderr
+    assert (
+        "All 1 hours of partitions that were compared are equal."
+        in (tmp_path / "audit.html").read_text()
+    )
     assert done.stdout == "2 records in 1 hours of partitions compared: all equal.\n"
 
     for file in (tmp_path / "t_quarantine").rglob("*.parquet"):

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, OffsetSpec
 
 from highwater.spark.brokers import TopicMissing
 from highwater.spark.load_run import FormatChanged, LoadRun
+from highwater.spark.load_summary import summarize
 from highwater.spark.tables import TableFormat, open_table
 from highwater.spark.tables.local_lock import hold
 from highwater.spark.tables.port import TableConflict
@@ -91,6 +92,17 @@ def test_values_that_do_not_fit_go_to_the_quarantine(
         (5, b'{"a": "no number"}', "not JSON of the schema"),
         (6, b"\xff", "not UTF-8"),
     ]
+    there = summarize(spark, wanted)
+    assert (there.rows, there.bad_rows) == (3, 4)
+    assert [each.rows for each in there.hours] == [2, 1]
+    assert [each.rows for each in there.bad_hours] == [1, 2, 1]
+    assert {each.error: each.rows for each in there.complaints} == {
+        "not JSON of the schema": 3,
+        "not UTF-8": 1,
+    }
+    assert [(each.offset, each.value) for each in there.newest_bad] == [
+        (6, "\ufffd"), (5, '{"a": "no number"}'), (4, "{"), (3, ""),
+    ]  # fmt: skip
     with pytest.raises(FormatChanged, match="another schema"):
         load(
             spark,

@@ -113,9 +113,14 @@ def test_ranks_of_the_sample(
         tmp_path / "state",
         "ranking",
         offsets_per_batch=4000,
+        html=tmp_path / "ranking.html",
     )
     rank(job, OPTIONS, table_path=str(tmp_path / "ranking"), board_topic=board)
     assert_right(spark, cluster.bootstrap, board, tmp_path)
+    page = (tmp_path / "ranking.html").read_text()
+    _, _, _, leader, views, *_ = [row for row in expected() if row[2] == 1][-1]
+    assert f'<td>{leader}</td><td class="number">{views}</td>' in page
+    assert page.count("<svg") == 3
 
 
 @pytest.mark.full

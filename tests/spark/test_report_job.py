@@ -133,6 +133,7 @@ def test_spark_reads_lines_as_python_does(
         line(4, "/" + r"\"" * 20_000, 414, 4),
         b'h - - [02/Jan/2024:05:00:00 +0000] "-" 408 -',
         'h - - [02/Jan/2024:05:00:00 +0000] "GET /ä HTTP/1.1" 200 1 "-" "-"'.encode(),
+        line(5, "/<script>alert('x')</script>$x^{", 200, 1),
     ]
     bad = [
         b"",
@@ -149,6 +150,9 @@ def test_spark_reads_lines_as_python_does(
     assert (found.records, found.unparsed) == (len(good) + len(bad) + 1, len(bad) + 1)
     assert found == count_file([*good, *bad, b""], topic, top_paths=100)
     assert PathTraffic(path="/ä", requests=1, size_bytes=1) in found.top_paths
+    page = (tmp_path / PAGE_FILE).read_text()
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;$x^{" in page
 
 
 def test_only_records_with_the_header(

@@ -66,13 +66,16 @@ def test_twice_on_the_same_data_then_serves_until_ctrl_c(
 ) -> None:
     once = finish(tmp_path, port, "--once")
     assert once.returncode == 0, once.stdout + once.stderr
-    assert once.stdout.count("✓") == 10
+    assert once.stdout.count("✓") == 14
     assert "✗" not in once.stdout
     assert "Serving on" not in once.stdout
     assert not accepts_connections(HOST, port)
-    assert (tmp_path / "out" / "access_log" / "access_log.png").stat().st_size > 20_000
-    page = (tmp_path / "out" / "access_log" / "access_log.html").read_text(encoding="utf-8")
-    assert "Traffic in topic access_log" in page
+    left = tmp_path / "out" / "access_log"
+    assert (left / "access_log.png").stat().st_size > 20_000
+    assert str(left / "index.html") in once.stdout[once.stdout.index("To look at") :]
+    page = (left / "index.html").read_text(encoding="utf-8")
+    for part in ("Traffic in topic access_log", "Load into the table", "The table against the log"):
+        assert part in page
 
     demo.start()
     serving = f"Serving on {HOST}:{port}"

@@ -85,9 +85,11 @@ def test_minutes_and_alarms_of_the_sample(
     cluster: Cluster, spark: SparkSession, sample_topic: str, tmp_path: Path
 ) -> None:
     alarm_topic = make_topic(cluster.bootstrap, unique_name("alarms"))
+    page = tmp_path / "watch.html"
     job = make_job(
-        spark, cluster.bootstrap, sample_topic, tmp_path / "state", "watch", offsets_per_batch=4000
-    )
+        spark, cluster.bootstrap, sample_topic, tmp_path / "state", "watch",
+        offsets_per_batch=4000, html=page,
+    )  # fmt: skip
     watch(
         job,
         late_s=LATE_S,
@@ -98,6 +100,12 @@ def test_minutes_and_alarms_of_the_sample(
     )
     changes = assert_right(spark, tmp_path)
     assert [value for _, value in read_all(cluster.bootstrap, alarm_topic)] == changes
+    text = page.read_text()
+    minutes = minutes_of(sample_events(), late_s=LATE_S)
+    assert f"{sum(each.requests for each in minutes):,} requests in {len(minutes)} minutes" in text
+    assert text.count("<svg") == 3
+    assert "<td>missing pages</td>" in text
+    assert ">10,000</dd>" in text, "records read by this run"
 
 
 @pytest.mark.full

@@ -44,6 +44,8 @@ def make_job(
     *,
     offsets_per_batch: int,
     json_fields: str | None = None,
+    html: Path | None = None,
+    quarantine: Path | None = None,
 ) -> StreamJob:
     """A job that ends with what is there, as `stream_command.started` makes it, in a session that stays."""
     from types import SimpleNamespace
@@ -51,6 +53,7 @@ def make_job(
     from highwater.spark import checkpoint as checkpoints
     from highwater.spark.events import parse_fields
     from highwater.spark.jobs.stream_command import StreamJob, StreamOptions
+    from highwater.spark.page.files import PageFiles
     from highwater.spark.stream_source import StreamSource
     from highwater.spark.tables import TableFormat
     from highwater.spark.tables.hadoop_files import HadoopFiles
@@ -61,14 +64,17 @@ def make_job(
     options = StreamOptions(
         bootstrap=bootstrap, topic=topic, checkpoint=place, table_format=TableFormat.DELTA,
         starting="earliest", offsets_per_batch=offsets_per_batch, every_s=0, once=True,
-        json_fields=json_fields, as_json=True, jars=None,
+        json_fields=json_fields, as_json=True, files=PageFiles(html=html), jars=None,
+        quarantine=None if quarantine is None else str(quarantine),
     )  # fmt: skip
     who = TopicAdmin(bootstrap).identify(topic)
+    mark = checkpoints.claim(HadoopFiles(spark, place), place, name, who)
     return StreamJob(
         spark=spark,
         name=name,
         options=options,
-        writer=checkpoints.claim(HadoopFiles(spark, place), place, name, who).writer,
+        writer=mark.writer,
+        topic_id=mark.topic_id,
         source=StreamSource(bootstrap=bootstrap, topic=topic, offsets_per_batch=offsets_per_batch),
         names=None if json_fields is None else parse_fields(json_fields),
         stop=stop,

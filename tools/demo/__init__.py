@@ -1,1 +1,1 @@
-"""The parts of `tools/run_demo.py`: broker, producer, consumer, Spark job, checks and output."""
+"""The parts of `tools/run_demo.py`: broker, producer, consumer, Spark jobs, checks and output."""

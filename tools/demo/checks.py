@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
 from itertools import pairwise
+from typing import Any
 
 from highwater.spark.combined_log import parse
 from highwater.spark.report import HourTraffic, PathTraffic, Report, StatusCount
@@ -96,6 +97,31 @@ def check_report(expected: Report, report: Report) -> Check:
         holds=not wrong,
         found=f"{report.requests:,} requests, {len(report.hours)} hours"
         + (f"; different: {', '.join(wrong)}" if wrong else ""),
+    )
+
+
+def check_loaded(expected: Report, loaded: Mapping[str, Any]) -> Check:
+    """Checks that the table has a row for each line that is in the log format, from a place of its own.
+
+    `loaded` is what `session.load` returns.
+    """
+    rows, places, wanted = loaded["rows"], loaded["places"], expected.records - expected.unparsed
+    return Check(
+        name="Every line once in Spark's table",
+        holds=rows == places == wanted,
+        found=f"{rows:,} of {wanted:,}"
+        + (f", {rows - places:,} doubled" if rows != places else ""),
+    )
+
+
+def check_audit(compared: Mapping[str, Any]) -> Check:
+    """Checks that table and log were compared, and are equal. `compared` is an `AuditResult` as JSON."""
+    different = len(compared["different"])
+    return Check(
+        name="Table and log are equal",
+        holds=compared["records"] > 0 and not different,
+        found=f"{compared['records']:,} records"
+        + (f", {different:,} hours of partitions differ" if different else ""),
     )
 
 

@@ -11,6 +11,9 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 SAMPLE_LOG = REPOSITORY / "data" / "apache_access.log"
 
+INDEX_FILE = "index.html"
+"""The page of all Spark jobs, in the directory of their results."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
@@ -37,7 +40,7 @@ def parse_options(
     """Returns the options. Exits with code 2 and one line if they are invalid."""
     parser = argparse.ArgumentParser(
         description="Starts a broker, sends a web server's log through it and back, has Spark "
-        "report on it, and serves on until Ctrl-C.",
+        "report on it, load it and compare the two, and serves on until Ctrl-C.",
     )
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument(

@@ -93,8 +93,8 @@ class Screen:
                 Text.assemble(mark, f"{check.name:<{NAME_WIDTH}} ", check.found), soft_wrap=True
             )
 
-    def report(self, report: Report, files: Sequence[Path]) -> None:
-        """Prints a summary of the Spark report, and the paths of its files."""
+    def report(self, report: Report) -> None:
+        """Prints a summary of the Spark report."""
         self.heading(f"Report on {report.topic}, by Spark")
         if report.hours and report.busiest is not None:
             first, last = report.hours[0].start, report.hours[-1].start
@@ -114,8 +114,12 @@ class Screen:
             size = sparkline([hour.size_bytes for hour in report.hours], width)
             self.console.print(f"  Requests  {requests}\n  Bytes     {size}", highlight=False)
         self.console.print(Columns([_paths(report), _codes(report)], padding=(1, 3)))
-        for path in files:
-            self.console.print(f"  {path}", highlight=False, soft_wrap=True)
+
+    def files(self, page: Path, picture: Path, directory: Path) -> None:
+        """Prints where there is something to look at."""
+        self.heading("To look at")
+        for what, path in (("page", page), ("picture", picture), ("tables", directory)):
+            self.console.print(f"  {what:<8} {path}", highlight=False, soft_wrap=True)
 
     def how_to_connect(self, address: str, topic: str, log_path: Path) -> None:
         """Prints the address, and two ways to use it."""

@@ -9,15 +9,15 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
-from highwater.spark.report import CHART_FILE, PAGE_FILE
+from highwater.spark.report import CHART_FILE
 from tools.demo import checks
 from tools.demo.broker import Broker
 from tools.demo.consuming import read_back
 from tools.demo.errors import EXIT_FAILED, DemoError, UsageError
-from tools.demo.options import Options
+from tools.demo.options import INDEX_FILE, Options
 from tools.demo.producing import create_topic, load
 from tools.demo.screen import Screen
-from tools.demo.spark_job import run_report_job
+from tools.demo.spark_jobs import SparkJobs
 
 PARTITIONS = 6
 TOP_PATHS = 8
@@ -92,16 +92,24 @@ def round_trip(options: Options, screen: Screen, lines: Sequence[bytes]) -> bool
         )
         step.done = f"{read.count:,} records"
     output = options.output_dir / "access_log"
-    with screen.step("Spark: traffic, top paths, status codes") as step:
-        report = run_report_job(
-            address,
-            topic,
-            run_id=run_id,
-            output=output,
-            top_paths=TOP_PATHS,
-            log_path=options.output_dir / "spark.log",
-        )
-        step.done = f"{report.records:,} records"
+    jobs = SparkJobs(
+        address,
+        topic,
+        run_id=run_id,
+        output=output,
+        top_paths=TOP_PATHS,
+        log_path=options.output_dir / "spark.log",
+    )
+    with jobs:
+        with screen.step("Spark: traffic, top paths, status codes") as step:
+            report = jobs.report()
+            step.done = f"{report.records:,} records"
+        with screen.step("Spark: loading the topic into a table") as step:
+            loaded = jobs.loaded()
+            step.done = f"{loaded['rows']:,} rows, lag {loaded['lag']:,}"
+        with screen.step("Spark: comparing the table with the log") as step:
+            compared = jobs.audited()
+            step.done = f"{compared['records']:,} records"
     expected = checks.count_file(lines, topic, top_paths=TOP_PATHS)
     results = [
         checks.check_acknowledged(lines, acknowledged),
@@ -109,9 +117,12 @@ def round_trip(options: Options, screen: Screen, lines: Sequence[bytes]) -> bool
         checks.check_content(lines, acknowledged, read),
         checks.check_committed(acknowledged.end_offsets(), read),
         checks.check_report(expected, report),
+        checks.check_loaded(expected, loaded),
+        checks.check_audit(compared),
     ]
-    screen.report(report, [output / PAGE_FILE, output / CHART_FILE, output])
+    screen.report(report)
     screen.checks(results)
+    screen.files(output / INDEX_FILE, output / CHART_FILE, output)
     return all(check.holds for check in results)
 
 

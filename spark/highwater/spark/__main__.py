@@ -2,7 +2,7 @@
 
 import typer
 
-from highwater.spark.jobs import audit, crawlers, load, ranking, replay, report, watch
+from highwater.spark.jobs import audit, crawlers, load, mirror, ranking, replay, report, watch
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command("load")(load.command)
@@ -14,6 +14,7 @@ app.command("replay")(replay.command)
 app.command("watch")(watch.command)
 app.command("ranking")(ranking.command)
 app.command("crawlers")(crawlers.command)
+app.command("mirror")(mirror.command)
 
 
 @app.callback()

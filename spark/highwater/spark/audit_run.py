@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from highwater.model.errors import UsageError
@@ -25,6 +25,9 @@ from highwater.spark.topic_range import OffsetRange, ReadOptions, read_ranges
 
 OFFSETS_MAX: Final = 1000
 """How many differing offsets a report lists."""
+
+HOURS_MAX: Final = 10_000
+"""How many hours a report has counts of, the newest ones: more than a year."""
 
 _GROUP: Final = ("topic", "topic_id", "partition", "hour")
 
@@ -58,14 +61,28 @@ class OffsetDifference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedHour:
+    """All partitions' records of an hour (seconds since 1970).
+
+    `equal` are in groups that are equal; `differing` in the others, of the log or of the table, whichever
+    has more.
+    """
+
+    hour: int
+    equal: int
+    differing: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AuditResult:
-    """The whole report. `uncompared` are ranges that the log no longer has."""
+    """The whole report. `uncompared` are ranges that the log no longer has, `hours` the newest ones."""
 
     records: int
     groups: int
     different: tuple[GroupDifference, ...]
     offsets: tuple[OffsetDifference, ...]
     uncompared: tuple[Gone, ...]
+    hours: tuple[ComparedHour, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,9 +195,10 @@ def compare(log: DataFrame, rows: DataFrame, uncompared: tuple[Gone, ...]) -> Au
     try:
         whole = groups.agg(f.count("*"), f.sum("count_log")).first()
         assert whole is not None
-        unequal = groups.where(
-            (f.col("count_log") != f.col("count_table")) | (f.col("sum_log") != f.col("sum_table"))
+        is_unequal = (f.col("count_log") != f.col("count_table")) | (
+            f.col("sum_log") != f.col("sum_table")
         )
+        unequal = groups.where(is_unequal)
         different = tuple(
             GroupDifference(
                 topic=row["topic"], topic_id=row["topic_id"], partition=row["partition"],
@@ -189,6 +207,7 @@ def compare(log: DataFrame, rows: DataFrame, uncompared: tuple[Gone, ...]) -> Au
             for row in unequal.orderBy(*_GROUP).collect()
         )  # fmt: skip
         offsets = _offsets(log, rows, unequal.select(*_GROUP)) if different else ()
+        hours = _hours(groups, is_unequal)
     finally:
         groups.unpersist()
     return AuditResult(
@@ -197,7 +216,18 @@ def compare(log: DataFrame, rows: DataFrame, uncompared: tuple[Gone, ...]) -> Au
         different=different,
         offsets=offsets,
         uncompared=uncompared,
+        hours=hours,
     )
+
+
+def _hours(groups: DataFrame, is_unequal: Column) -> tuple[ComparedHour, ...]:
+    size = f.greatest("count_log", "count_table")
+    counted = groups.groupBy("hour").agg(
+        f.sum(f.when(is_unequal, 0).otherwise(size)).alias("equal"),
+        f.sum(f.when(is_unequal, size).otherwise(0)).alias("differing"),
+    )
+    newest = counted.orderBy(f.desc("hour")).limit(HOURS_MAX).collect()
+    return tuple(ComparedHour(**row.asDict()) for row in reversed(newest))
 
 
 def _grouped(prints: DataFrame, name: str) -> DataFrame:

@@ -20,6 +20,8 @@ CALL_TIMEOUT_MS: Final = 60_000
 """For a call with all that it repeats: leaders may be on the move."""
 
 _UNKNOWN: Final = "UnknownTopicOrPartitionException"
+_OWN_CONFIG: Final = "DYNAMIC_TOPIC_CONFIG"
+"""Where a config comes from that was set on the topic, and not on brokers."""
 
 
 class TopicMissing(UsageError):
@@ -73,6 +75,10 @@ class Brokers:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the client."""
         self._admin.close()
 
     def topics(self, names: Iterable[str], pattern: str | None = None) -> dict[str, TopicState]:
@@ -91,6 +97,11 @@ class Brokers:
             if not wanted:
                 raise TopicMissing(f"no topic at {self._bootstrap} matches {pattern!r}")
             return self._described(wanted)
+
+    def names(self) -> set[str]:
+        """Returns the names of all topics but internal ones."""
+        with self._translated():
+            return set(self._admin.listTopics().names().get())
 
     def existing(self, names: Iterable[str]) -> dict[str, TopicState]:
         """Returns those of the named topics that are there."""
@@ -127,6 +138,37 @@ class Brokers:
         found = self._offsets(partitions, self._spec.forTimestamp(time_ms))
         return {partition: offset for partition, offset in found.items() if offset >= 0}
 
+    def cluster_id(self) -> str:
+        """Returns the cluster's id."""
+        with self._translated():
+            return str(self._admin.describeCluster().clusterId().get())
+
+    def topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Returns the configs that each topic has of its own, without those that are secret."""
+        resource = self._jvm.org.apache.kafka.common.config.ConfigResource
+        asked = {name: resource(resource.Type.TOPIC, name) for name in sorted(set(names))}
+        with self._translated():
+            answered = self._admin.describeConfigs(self._list(list(asked.values()))).all().get()
+            return {
+                name: {
+                    str(entry.name()): str(entry.value())
+                    for entry in self._jvm.java.util.ArrayList(answered.get(key).entries())
+                    if str(entry.source()) == _OWN_CONFIG and entry.value() is not None
+                }
+                for name, key in asked.items()
+            }
+
+    def group_offsets(self, group: str) -> dict[TopicPartition, int]:
+        """Returns the offsets that a consumer group has committed; none if there is no such group."""
+        with self._translated():
+            asked = self._admin.listConsumerGroupOffsets(group)
+            found = asked.partitionsToOffsetAndMetadata().get()
+            return {
+                TopicPartition(str(key.topic()), int(key.partition())): int(found.get(key).offset())
+                for key in found
+                if found.get(key) is not None
+            }
+
     @property
     def _spec(self) -> Any:
         return self._jvm.org.apache.kafka.clients.admin.OffsetSpec
@@ -148,7 +190,7 @@ class Brokers:
             answered = self._admin.listOffsets(asked, options).all().get()
             return {each: int(answered.get(key).offset()) for each, key in keys.items()}
 
-    def _list(self, items: list[str]) -> Any:
+    def _list(self, items: list[Any]) -> Any:
         found = self._jvm.java.util.ArrayList()
         for item in items:
             found.add(item)

@@ -58,6 +58,15 @@ def in_one_line() -> Iterator[None]:
         raise typer.Exit(exit_code(error)) from error
 
 
+@contextmanager
+def page_may_fail() -> Iterator[None]:
+    """Tells that no page was written, and goes on: what the job is for is done all the same."""
+    try:
+        yield
+    except (OSError, *EXPECTED) as error:
+        typer.echo(f"highwater-spark: no page was written: {one_line(error)}", err=True)
+
+
 def _first(text: str) -> str:
     line = text.strip().partition("\n")[0]
     return line if len(line) <= _LENGTH_MAX else f"{line[:_LENGTH_MAX]}..."

@@ -28,20 +28,25 @@ class Split:
 def shape(records: DataFrame, topic_ids: Mapping[str, str], wanted: ValueFormat) -> DataFrame:
     """Returns records of `topic_range.RECORD` with the columns of both tables; `parsed` and `value`."""
     found = parse(wanted, f.col("value"))
-    return records.select(
-        "topic",
-        f.to_date("timestamp").alias("date"),
-        f.hour("timestamp").alias("hour"),
-        _topic_id(topic_ids).alias("topic_id"),
-        "partition",
-        "offset",
-        "timestamp",
+    return placed(records, topic_ids).select(
+        *_PLACE,
         f.col("timestampType").alias("timestamp_type"),
         "key",
         "headers",
         "value",
         found.value.alias("parsed"),
         found.error.alias("error"),
+    )
+
+
+def placed(records: DataFrame, topic_ids: Mapping[str, str]) -> DataFrame:
+    """Returns records with the columns of their place that the connector does not give."""
+    return records.withColumns(
+        {
+            "date": f.to_date("timestamp"),
+            "hour": f.hour("timestamp"),
+            "topic_id": _topic_id(topic_ids),
+        }
     )
 
 

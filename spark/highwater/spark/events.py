@@ -35,6 +35,9 @@ class JsonFields:
 MS_FROM: Final = 100_000_000_000
 """Numbers of times from here on are milliseconds: as seconds they would be beyond the year 5000."""
 
+SECONDS_MAX: Final = 253_402_300_799
+"""The last second of the year 9999, after which Spark has no timestamps either."""
+
 
 def parse_fields(text: str) -> JsonFields:
     """Returns the names in a text like `time=ts,latency_ms=took`. Raises ConfigError."""
@@ -65,7 +68,7 @@ def of_json(records: DataFrame, names: JsonFields) -> DataFrame:
     value = f.col("value").cast("string")
 
     def text(name: str) -> Column:
-        return f.get_json_object(value, f"$.{name}") if name else f.lit(None).cast("string")
+        return _json_text(value, name)
 
     found = records.select(
         text(names.time).alias("time"),
@@ -76,18 +79,37 @@ def of_json(records: DataFrame, names: JsonFields) -> DataFrame:
         text(names.referrer).alias("referrer"),
         text(names.latency_ms).alias("latency"),
     )
-    number = f.expr("try_cast(time AS double)")
-    seconds = f.when(f.abs(number) >= MS_FROM, number / 1000).otherwise(number)
     return found.select(
-        f.coalesce(f.timestamp_millis(f.round(seconds * 1000).cast("bigint")),
-                   f.expr("try_cast(time AS timestamp)")).alias("time"),
+        _json_time(f.col("time")).alias("time"),
         f.coalesce("client", f.lit("")).alias("client"),
         f.substring_index(f.coalesce("path", f.lit("")), "?", 1).alias("path"),
         f.coalesce(f.expr("try_cast(status AS int)"), f.lit(0)).alias("status"),
         f.coalesce(f.expr("try_cast(size AS bigint)"), f.lit(0)).alias("size_bytes"),
         *_referrer(f.coalesce("referrer", f.lit(""))),
         f.expr("try_cast(latency AS double)").alias("latency_ms"),
-    )  # fmt: skip
+    )
+
+
+def time_of(value: Column, names: JsonFields | None) -> Column:
+    """Returns the time of the request in a value; null if the value is not in the format."""
+    text = value.cast("string")
+    if names is None:
+        return LineColumns(text, access_events.LINE).time
+    return _json_time(_json_text(text, names.time))
+
+
+def _json_text(value: Column, name: str) -> Column:
+    return f.get_json_object(value, f"$.{name}") if name else f.lit(None).cast("string")
+
+
+def _json_time(text: Column) -> Column:
+    number = text.try_cast("double")
+    seconds = f.when(f.abs(number) >= MS_FROM, number / 1000).otherwise(number)
+    # Spark ends the job for a number that no timestamp can have.
+    in_reach = f.when(f.abs(seconds) <= SECONDS_MAX, seconds)
+    return f.coalesce(
+        f.timestamp_millis(f.round(in_reach * 1000).cast("bigint")), text.try_cast("timestamp")
+    )
 
 
 def of_records(records: DataFrame, names: JsonFields | None) -> DataFrame:

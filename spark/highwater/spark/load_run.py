@@ -61,10 +61,26 @@ class LoadRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLag:
+    """How far one partition is: loaded to before `next`, in the log to before `end`."""
+
+    topic: str
+    partition: int
+    next: int
+    end: int
+
+    @property
+    def lag(self) -> int:
+        """Offsets that are not loaded yet."""
+        return max(0, self.end - self.next)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoadResult:
     """What one run did. `version` is None if there was nothing to commit.
 
-    `records` and `bad` are None where the table's format does not tell them.
+    `records` and `bad` are None where the table's format does not tell them. `partitions` are those of
+    the topics that the run was asked for, after it.
     """
 
     version: int | None
@@ -75,6 +91,7 @@ class LoadResult:
     seconds: float
     gone: tuple[Gone, ...] = ()
     told: tuple[str, ...] = ()
+    partitions: tuple[PartitionLag, ...] = ()
 
 
 @dataclass(slots=True)
@@ -120,16 +137,17 @@ class LoadRun:
                 self._say(sentence)
             version = 0 if found is None else found.version + 1
             records, bad = self._load(table, decided, version) if decided.is_needed else (0, 0)
-            lag = lag_behind(decided.note, offers(brokers, request))
+            partitions = lags(decided.note, offers(brokers, request))
         return LoadResult(
             version=version if decided.is_needed else None,
             offsets=sum(each.offsets for each in decided.note.ranges),
             records=records,
             bad=bad,
-            lag=lag,
+            lag=sum(each.lag for each in partitions),
             seconds=time.monotonic() - started,
             gone=decided.gone,
             told=tuple(self._told),
+            partitions=partitions,
         )
 
     def _open(self, path: str) -> Table:
@@ -245,15 +263,19 @@ def offers_of(
     }
 
 
-def lag_behind(note: LoadNote, offered: Mapping[str, Offered]) -> int:
-    """Returns how many offsets the brokers have beyond those of the note."""
-    behind = 0
-    for name, topic in offered.items():
+def lags(note: LoadNote, offered: Mapping[str, Offered]) -> tuple[PartitionLag, ...]:
+    """Returns how far the note is in each partition that the brokers offer.
+
+    A partition that the note does not know is where it begins.
+    """
+    found = []
+    for name, topic in sorted(offered.items()):
         known = note.topics.get(name)
-        for number, (earliest, latest) in topic.bounds.items():
+        for number, (earliest, latest) in sorted(topic.bounds.items()):
             position = None if known is None else known.partitions.get(number)
-            behind += max(0, latest - (earliest if position is None else position.next))
-    return behind
+            start = earliest if position is None else position.next
+            found.append(PartitionLag(topic=name, partition=number, next=start, end=latest))
+    return tuple(found)
 
 
 def _partitions(offered: Mapping[str, Offered]) -> list[TopicPartition]:

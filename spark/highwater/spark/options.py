@@ -26,14 +26,26 @@ Jars = Annotated[
     Path | None, typer.Option(help="Directory of the connector's jars.", file_okay=False)
 ]
 
+Html = Annotated[
+    Path | None, typer.Option("--html", help="Page to look at; replaced.", dir_okay=False)
+]
+Png = Annotated[
+    Path | None, typer.Option("--png", help="The page's charts as a picture.", dir_okay=False)
+]
+
 
 def kafka_options(words: list[str]) -> dict[str, str]:
     """Returns options NAME=VALUE with the prefix `kafka.`. Raises UsageError."""
+    return {f"kafka.{name}": value for name, value in name_values(words, "--kafka").items()}
+
+
+def name_values(words: list[str], option: str) -> dict[str, str]:
+    """Returns the pairs NAME=VALUE of an option. Raises UsageError."""
     pairs = [word.partition("=") for word in words]
     for word, (name, sign, _) in zip(words, pairs, strict=True):
         if not name or not sign:
-            raise UsageError(f"--kafka wants NAME=VALUE, not {word!r}")
-    return {f"kafka.{name}": value for name, _, value in pairs}
+            raise UsageError(f"{option} wants NAME=VALUE, not {word!r}")
+    return {name: value for name, _, value in pairs}
 
 
 def read_options(

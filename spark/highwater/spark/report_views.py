@@ -5,17 +5,16 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from highwater.spark.page import charts, document
-from highwater.spark.page.charts import Series
-from highwater.spark.page.document import Chart, Column, Fact, Page, Table
+from highwater.spark.page import charts, view
+from highwater.spark.page.charts import Series, Unit
+from highwater.spark.page.document import Column, Fact, Page, Table
+from highwater.spark.page.view import Drawing, View
 from highwater.spark.report import Report
 
 PICTURE_INCHES: Final = (12.8, 9.0)
 RANKED_MAX: Final = 10
 """How many paths and how many status codes are drawn; the page lists all of the report's."""
 
-_WIDE_INCHES: Final = (12.0, 2.6)
-_HALF_INCHES: Final = (6.0, 3.4)
 _STATUS_COLOURS: Final = {2: charts.GREEN, 3: charts.BLUE, 4: charts.ORANGE, 5: charts.RED}
 _HOUR: Final = timedelta(hours=1)
 
@@ -46,21 +45,26 @@ def draw_picture(report: Report, path: Path) -> None:
 
 def write_page(report: Report, path: Path) -> None:
     """Writes the report as a self-contained page of HTML to `path`, replacing what is there."""
-    document.write(to_page(report), path)
+    view.write_page(to_view(report), path)
 
 
 def to_page(report: Report) -> Page:
     """Returns the report's page."""
-    return Page(
+    return view.to_page(to_view(report))
+
+
+def to_view(report: Report) -> View:
+    """Returns what the report shows."""
+    return View(
         title=f"Traffic in topic {report.topic}",
         subtitle=_subtitle(report),
         facts=_facts(report),
-        charts=(
-            _chart("Requests per hour", _requests, report, _WIDE_INCHES),
-            _chart("Bytes per hour", _bytes, report, _WIDE_INCHES),
-            _chart("Errors per hour", _errors, report, _WIDE_INCHES),
-            _chart("Top paths by requests", _paths, report, _HALF_INCHES),
-            _chart("Status codes", _status_codes, report, _HALF_INCHES),
+        drawings=(
+            _drawing("Requests per hour", _requests, report),
+            _drawing("Bytes per hour", _bytes, report),
+            _drawing("Errors per hour", _errors, report),
+            _drawing("Top paths by requests", _paths, report, wide=False),
+            _drawing("Status codes", _status_codes, report, wide=False),
         ),
         tables=(
             Table(
@@ -97,14 +101,10 @@ def _facts(report: Report) -> tuple[Fact, ...]:
     )
 
 
-def _chart(
-    title: str, draw: Callable[[Any, Report], None], report: Report, inches: tuple[float, float]
-) -> Chart:
-    width, height = inches
-    svg = charts.to_svg(
-        title, lambda axes: draw(axes, report), width_inches=width, height_inches=height
-    )
-    return Chart(title=title, svg=svg, wide=inches == _WIDE_INCHES)
+def _drawing(
+    title: str, draw: Callable[[Any, Report], None], report: Report, *, wide: bool = True
+) -> Drawing:
+    return Drawing(title=title, draw=lambda axes: draw(axes, report), wide=wide)
 
 
 def _subtitle(report: Report) -> str:
@@ -118,9 +118,9 @@ def _subtitle(report: Report) -> str:
     return f"{text}; {report.unparsed:,} records not in the format" if report.unparsed else text
 
 
-def _over_hours(axes: Any, report: Report, *series: Series, of_bytes: bool = False) -> None:
+def _over_hours(axes: Any, report: Report, *series: Series, unit: Unit = Unit.COUNT) -> None:
     starts = [hour.start for hour in report.hours]
-    charts.bars_over_time(axes, starts, series, width=_HOUR, of_bytes=of_bytes)
+    charts.bars_over_time(axes, starts, series, width=_HOUR, unit=unit)
 
 
 def _requests(axes: Any, report: Report) -> None:
@@ -131,7 +131,7 @@ def _requests(axes: Any, report: Report) -> None:
 def _bytes(axes: Any, report: Report) -> None:
     values = [hour.size_bytes for hour in report.hours]
     one = Series(name="bytes", values=values, colour=charts.GREEN)
-    _over_hours(axes, report, one, of_bytes=True)
+    _over_hours(axes, report, one, unit=Unit.BYTES)
 
 
 def _errors(axes: Any, report: Report) -> None:

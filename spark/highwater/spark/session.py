@@ -50,6 +50,8 @@ _LOCAL: Final[Mapping[str, str]] = {
     "spark.ui.showConsoleProgress": "false",
     # The default of 200 suits clusters; here shuffled results have a few hundred rows.
     "spark.sql.shuffle.partitions": "4",
+    # Delta reads its log by as many tasks, by default 50: each costs more than the log of a small table.
+    "spark.databricks.delta.snapshotPartitions": "2",
 }
 
 

@@ -72,7 +72,7 @@ def stream_options(source: StreamSource) -> dict[str, str]:
     return options
 
 
-def read_stream(spark: SparkSession, source: StreamSource) -> DataFrame:
-    """Returns the stream of records: key, value, topic, partition, offset, timestamp."""
+def read_stream(spark: SparkSession, source: StreamSource, *, headers: bool = False) -> DataFrame:
+    """Returns the stream of records: key, value, topic, partition, offset, timestamp; headers if wanted."""
     reader = spark.readStream.format("kafka").options(**stream_options(source))
-    return reader.load().drop("timestampType")
+    return reader.option("includeHeaders", headers).load().drop("timestampType")

@@ -44,10 +44,29 @@ class Collected(list[Any]):
     add = list.append
 
 
+def config(name: str, value: str | None, source: str) -> Any:
+    return SimpleNamespace(name=lambda: name, value=lambda: value, source=lambda: source)
+
+
+class SimpleKey:
+    """A partition as Java has it."""
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self.topic = lambda: topic
+        self.partition = lambda: partition
+
+
 def described(partitions: int) -> Any:
     return SimpleNamespace(
         topicId=lambda: "id", partitions=lambda: SimpleNamespace(size=lambda: partitions)
     )
+
+
+def resource(kind: str, name: str) -> Any:
+    return (kind, name)
+
+
+resource.Type = SimpleNamespace(TOPIC="topic")
 
 
 class Admin:
@@ -64,6 +83,26 @@ class Admin:
     def listOffsets(self, asked: dict[Any, Any], options: Any) -> Any:
         found = {key: SimpleNamespace(offset=lambda key=key: key[1] - 1) for key in asked}
         return SimpleNamespace(all=lambda: self.offsets or done(found))
+
+    def describeCluster(self) -> Any:
+        return SimpleNamespace(clusterId=lambda: done("cluster"))
+
+    def describeConfigs(self, resources: list[Any]) -> Any:
+        entries = [
+            config("retention.ms", "7", "DYNAMIC_TOPIC_CONFIG"),
+            config("segment.ms", "8", "DEFAULT_CONFIG"),
+            config("secret", None, "DYNAMIC_TOPIC_CONFIG"),
+        ]
+        found = {each: SimpleNamespace(entries=lambda: entries) for each in resources}
+        return SimpleNamespace(all=lambda: done(found))
+
+    def listConsumerGroupOffsets(self, group: str) -> Any:
+        key = SimpleKey("t", 3)
+        found = {key: SimpleNamespace(offset=lambda: 9), SimpleKey("t", 4): None}
+        return SimpleNamespace(partitionsToOffsetAndMetadata=lambda: done(found))
+
+    def close(self) -> None:
+        self.names = Failing("IllegalStateException")
 
 
 @pytest.fixture
@@ -84,6 +123,7 @@ def brokers(admin: Admin) -> Brokers:
     common = SimpleNamespace(
         IsolationLevel=SimpleNamespace(READ_COMMITTED=1, READ_UNCOMMITTED=0),
         TopicPartition=lambda topic, partition: (topic, partition),
+        config=SimpleNamespace(ConfigResource=resource),
     )
     kafka = SimpleNamespace(clients=SimpleNamespace(admin=clients), common=common)
     jvm = SimpleNamespace(
@@ -116,6 +156,23 @@ def test_a_time_without_a_record(brokers: Brokers) -> None:
     partitions = [TopicPartition("a", 0), TopicPartition("a", 4)]
     assert brokers.at_time(partitions, 7) == {partitions[1]: 3}
     assert brokers.latest(partitions) == {partitions[0]: -1, partitions[1]: 3}
+
+
+def test_what_surrounds_topics(brokers: Brokers) -> None:
+    assert brokers.names() == {"a", "b1", "b2"}
+    assert brokers.cluster_id() == "cluster"
+    assert brokers.topic_configs(["b", "a", "a"]) == {
+        "a": {"retention.ms": "7"},
+        "b": {"retention.ms": "7"},
+    }
+    assert brokers.group_offsets("g") == {TopicPartition("t", 3): 9}
+
+
+def test_it_is_closed(brokers: Brokers) -> None:
+    with brokers:
+        pass
+    with pytest.raises(BrokersAway):
+        brokers.names()
 
 
 def test_errors_are_ours(brokers: Brokers, admin: Admin) -> None:

@@ -10,7 +10,7 @@ import typer
 from pyspark.errors import AnalysisException
 
 from highwater.model.errors import RetriableError, UsageError
-from highwater.spark.ending import exit_code, in_one_line, one_line
+from highwater.spark.ending import exit_code, in_one_line, one_line, page_may_fail
 
 
 @pytest.mark.parametrize(
@@ -44,4 +44,15 @@ def test_the_first_cause_is_told() -> None:
 
 def test_bugs_are_not_hidden() -> None:
     with pytest.raises(KeyError), in_one_line():
+        raise KeyError("x")
+
+
+@pytest.mark.parametrize("error", [OSError("disk full"), AnalysisException("disk full\nmore")])
+def test_a_page_that_fails_is_told_and_ends_nothing(
+    error: Exception, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with page_may_fail():
+        raise error
+    assert capsys.readouterr().err == "highwater-spark: no page was written: disk full\n"
+    with pytest.raises(KeyError), page_may_fail():
         raise KeyError("x")

@@ -9,7 +9,7 @@ pytest.importorskip("pyspark", reason="needs the spark extra")
 from highwater.spark.brokers import TopicPartition, TopicState
 from highwater.spark.load_note import LoadNote, Position, TopicPositions
 from highwater.spark.load_plan import Offered
-from highwater.spark.load_run import LoadRequest, lag_behind, offers_of
+from highwater.spark.load_run import LoadRequest, lags, offers_of
 from highwater.spark.topic_range import ReadOptions
 from highwater.spark.value_format import FormatName, ValueFormat
 
@@ -33,12 +33,17 @@ def test_no_end_lies_before_its_start() -> None:
     assert offers_of(FakeBrokers(), topics, read_committed=False)["t"].bounds[0] == (5, 9)
 
 
-def test_lag_is_what_is_beyond_the_positions() -> None:
+def test_the_lag_of_a_partition_is_what_is_beyond_its_position() -> None:
     position = Position(begin=0, next=7)
     note = LoadNote(topics={"t": TopicPositions(topic_id="id", partitions={0: position})})
     offered = {"t": Offered(topic_id="id", bounds={0: (0, 9), 1: (3, 8)})}
-    assert lag_behind(note, offered) == 2 + 5
-    assert lag_behind(note, {"t": Offered(topic_id="id", bounds={0: (0, 7)})}) == 0
+    assert [(each.partition, each.next, each.end, each.lag) for each in lags(note, offered)] == [
+        (0, 7, 9, 2),
+        (1, 3, 8, 5),
+    ]
+    assert [each.lag for each in lags(note, {"t": Offered(topic_id="id", bounds={0: (0, 7)})})] == [
+        0
+    ]
 
 
 def test_the_quarantine_is_beside_the_table() -> None:

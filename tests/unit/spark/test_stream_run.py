@@ -14,7 +14,7 @@ from pyspark.errors import StreamingQueryException
 
 from highwater.spark import stream_run as module
 from highwater.spark.stream_progress import StreamProgress
-from highwater.spark.stream_run import RunOptions, StreamRun
+from highwater.spark.stream_run import RunOptions, StreamRun, run_together
 
 
 class FakeRows:
@@ -207,5 +207,50 @@ def query_looks(query: FakeQuery, idle: list[float]) -> None:
     """While a batch is under way nothing is idle, however long it takes."""
     run_of_query = query.batch.__self__
     before = list(idle)
-    run_of_query._look(query)
+    run_of_query.look()
     assert idle == before
+
+
+def two(first: FakeQuery, second: FakeQuery, stopping=lambda: False) -> None:
+    runs = []
+    for query in (first, second):
+        options = RunOptions(
+            name="watch", checkpoint="place", once=True, every_s=0, output_mode="append"
+        )
+        one = StreamRun(options, lambda rows, number: None, stopping=stopping, tell=lambda _: None)
+        runs.append((one, SimpleNamespace(writeStream=query)))
+    run_together(runs, stopping=stopping)
+
+
+def test_two_queries_run_until_both_have_ended():
+    first, second = FakeQuery(["nothing", "end"]), FakeQuery(["nothing", "nothing", "end"])
+    two(first, second)
+    assert (first.turns, second.turns) == ([], [])
+    assert (first.stopped, second.stopped) == (1, 1)
+
+
+def test_one_that_fails_ends_the_other():
+    def fails(_: FakeQuery) -> None:
+        second.failure = StreamingQueryException("gone")
+        second.isActive = False
+
+    first, second = FakeQuery([fails, "nothing", "never"]), FakeQuery([])
+    with pytest.raises(StreamingQueryException, match="gone"):
+        two(first, second)
+    assert first.turns == ["nothing", "never"]
+    assert (first.stopped, second.stopped) == (1, 1)
+
+
+def test_one_that_cannot_start_ends_the_other():
+    first, second = FakeQuery([]), FakeQuery([])
+    second.start = lambda: pytest.fail("no start")
+    with pytest.raises(pytest.fail.Exception, match="no start"):
+        two(first, second)
+    assert (first.stopped, second.stopped) == (1, 0)
+
+
+def test_a_stop_waits_for_the_batches_of_both():
+    first, second = FakeQuery(["nothing", "batch ends"]), FakeQuery(["batch ends", "never"])
+    asked = iter([False, *[True] * 20])
+    two(first, second, stopping=lambda: next(asked))
+    assert (first.turns, second.turns) == ([], ["never"])

@@ -13,18 +13,22 @@ from typing import Annotated
 import typer
 
 from highwater.spark.audit_run import AuditRequest, AuditResult, audit
-from highwater.spark.ending import EXIT_DIFFERENT, in_one_line
+from highwater.spark.audit_view import to_view
+from highwater.spark.ending import EXIT_DIFFERENT, in_one_line, page_may_fail
 from highwater.spark.options import (
     AsJson,
     Bootstrap,
     Format,
+    Html,
     Jars,
     Kafka,
     OffsetsPerTask,
+    Png,
     Quarantine,
     ReadUncommitted,
     read_options,
 )
+from highwater.spark.page.files import PageFiles
 from highwater.spark.session import open_session
 from highwater.spark.tables import TableFormat
 from highwater.spark.task_progress import shown
@@ -62,11 +66,15 @@ def command(
     max_offsets_per_task: OffsetsPerTask = None,
     read_uncommitted: ReadUncommitted = False,
     as_json: AsJson = False,
+    html: Html = None,
+    png: Png = None,
     kafka: Kafka = None,
     jars: Jars = None,
 ) -> None:
     """Compares a loaded table with the log that it was loaded from."""
+    files = PageFiles(html=html, png=png)
     with in_one_line():
+        files.prepare()
         request = AuditRequest(
             table=table,
             table_format=table_format,
@@ -82,6 +90,8 @@ def command(
         finally:
             spark.stop()
     typer.echo(json.dumps(asdict(result)) if as_json else "\n".join(lines(result)))
+    with page_may_fail():
+        files.write(to_view(table, result))
     if result.different:
         raise typer.Exit(EXIT_DIFFERENT)
 

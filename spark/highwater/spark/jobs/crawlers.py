@@ -12,11 +12,15 @@ from typing import Annotated, Final
 import typer
 from pyspark.sql import DataFrame
 
+from highwater.spark.crawlers import log
 from highwater.spark.crawlers.detection import detect, entries, history
 from highwater.spark.crawlers.sessions import Limits
+from highwater.spark.crawlers.view import to_view
 from highwater.spark.durations import parse_duration
 from highwater.spark.jobs import stream_command as shared
 from highwater.spark.jobs.stream_command import StreamJob, StreamOptions
+from highwater.spark.options import Html, Png
+from highwater.spark.page.files import PageFiles
 from highwater.spark.tables import TableFormat
 from highwater.spark.topic_admin import COMPACTED, TopicAdmin
 from highwater.spark.topic_sink import TopicSink, send
@@ -40,7 +44,12 @@ def detect_crawlers(
             send(entries(rows), sink)
         table.commit(history(rows), writer=job.writer, version=number, note="")
 
-    job.run(detect(job.events(), limits, late_s=late_s), batch, output_mode="update")
+    job.run(
+        detect(job.events(), limits, late_s=late_s),
+        batch,
+        view=lambda so_far: to_view(job.options.topic, log.changes(table), limits, so_far),
+        output_mode="update",
+    )
 
 
 def command(
@@ -68,14 +77,18 @@ def command(
     every: shared.Every = 10,
     once: shared.Once = False,
     json_fields: shared.JsonNames = None,
+    quarantine: shared.Quarantine = None,
     as_json: shared.AsJson = False,
+    html: Html = None,
+    png: Png = None,
     jars: shared.Jars = None,
 ) -> None:
     """Finds clients above a rate and keeps a list of them in a topic."""
     options = StreamOptions(
         bootstrap=bootstrap, topic=topic, checkpoint=checkpoint, table_format=table_format,
         starting=starting, offsets_per_batch=max_offsets_per_batch, every_s=every, once=once,
-        json_fields=json_fields, as_json=as_json, jars=jars,
+        json_fields=json_fields, as_json=as_json, quarantine=quarantine,
+        files=PageFiles(html=html, png=png), jars=jars,
     )  # fmt: skip
     limits = Limits(requests=requests, within_ms=within * 1000, gap_ms=gap * 1000)
     with shared.exit_codes(topic, bootstrap):

@@ -19,19 +19,24 @@ import typer
 from pyspark.sql import SparkSession
 
 from highwater.model.errors import UsageError
-from highwater.spark.ending import EXIT_GONE, EXPECTED, in_one_line, one_line
+from highwater.spark.ending import EXIT_GONE, EXPECTED, in_one_line, one_line, page_may_fail
 from highwater.spark.load_run import LoadRequest, LoadResult, LoadRun
+from highwater.spark.load_summary import summarize
+from highwater.spark.load_view import to_view
 from highwater.spark.options import (
     AsJson,
     Bootstrap,
     Format,
+    Html,
     Jars,
     Kafka,
     OffsetsPerTask,
+    Png,
     Quarantine,
     ReadUncommitted,
     read_options,
 )
+from highwater.spark.page.files import PageFiles
 from highwater.spark.schedule import repeat, seconds_of
 from highwater.spark.session import open_session
 from highwater.spark.tables import TableFormat
@@ -98,10 +103,13 @@ def command(
         str | None, typer.Option(help="Run again and again, at this interval: 30s, 10m, 2h.")
     ] = None,
     as_json: AsJson = False,
+    html: Html = None,
+    png: Png = None,
     kafka: Kafka = None,
     jars: Jars = None,
 ) -> None:
     """Loads what is new in topics into a table, every record once."""
+    files = PageFiles(html=html, png=png)
     with in_one_line():
         if not topic and pattern is None:
             raise UsageError("name a --topic or a --pattern")
@@ -124,42 +132,53 @@ def command(
             from_ms=None if from_time is None else time_ms(from_time),
             replace=replace,
         )
-        result = _run(request, interval_s, as_json=as_json, jars=jars)
+        files.prepare()
+        result = _run(request, interval_s, files, as_json=as_json, jars=jars)
     if result.gone:
         raise typer.Exit(EXIT_GONE)
 
 
 def _run(
-    request: LoadRequest, interval_s: int | None, *, as_json: bool, jars: Path | None
+    request: LoadRequest,
+    interval_s: int | None,
+    files: PageFiles,
+    *,
+    as_json: bool,
+    jars: Path | None,
 ) -> LoadResult:
     """Runs once, or with an interval until the process is ended."""
     spark = open_session(f"load {request.table}", jars_directory=jars)
     try:
         if interval_s is not None:
             repeat(
-                lambda: _turn(spark, request, as_json=as_json),
+                lambda: _turn(spark, request, files, as_json=as_json),
                 interval_s,
                 now=time.monotonic,
                 sleep=time.sleep,
             )
-        return _once(spark, request, as_json=as_json)
+        return _once(spark, request, files, as_json=as_json)
     finally:
         spark.stop()
 
 
-def _turn(spark: SparkSession, request: LoadRequest, *, as_json: bool) -> None:
+def _turn(spark: SparkSession, request: LoadRequest, files: PageFiles, *, as_json: bool) -> None:
     """One of many: an error is told, and the next turn tries again."""
     try:
-        _once(spark, request, as_json=as_json)
+        _once(spark, request, files, as_json=as_json)
     except EXPECTED as error:
         typer.echo(f"highwater-spark: {one_line(error)}", err=True)
 
 
-def _once(spark: SparkSession, request: LoadRequest, *, as_json: bool) -> LoadResult:
+def _once(
+    spark: SparkSession, request: LoadRequest, files: PageFiles, *, as_json: bool
+) -> LoadResult:
     with shown(spark, f"load {request.table}"):
         result = LoadRun(spark, request, lambda text: typer.echo(text, err=True)).run()
     typer.echo(json.dumps(asdict(result)) if as_json else sentence(result))
     sys.stdout.flush()
+    if files.are_wanted:
+        with page_may_fail():
+            files.write(to_view(request.table, result, summarize(spark, request)))
     return result
 
 

@@ -7,7 +7,7 @@ The table has every rank of every window once. The topic has one key for each ra
 is that of the newest window. Exit codes are those of `stream_command`.
 """
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 from pyspark.sql import DataFrame
@@ -16,7 +16,10 @@ from pyspark.sql import functions as f
 from highwater.spark.durations import parse_duration
 from highwater.spark.jobs import stream_command as shared
 from highwater.spark.jobs.stream_command import StreamJob, StreamOptions
-from highwater.spark.ranking import board, windows
+from highwater.spark.options import Html, Png
+from highwater.spark.page.files import PageFiles
+from highwater.spark.ranking import board, history, windows
+from highwater.spark.ranking.view import to_view
 from highwater.spark.ranking.windows import RankingOptions
 from highwater.spark.tables import TableFormat
 from highwater.spark.topic_admin import COMPACTED, TopicAdmin
@@ -40,23 +43,17 @@ def rank(
             send_pairs(job.spark, board.records(newest(first), options.top), sink)
         table.commit(first, writer=job.writer, version=number, note="")
 
-    job.run(windows.counts(job.events(), options), batch)
+    job.run(
+        windows.counts(job.events(), options),
+        batch,
+        view=lambda so_far: to_view(job.options.topic, history.places(table), so_far),
+    )
 
 
 def newest(first: DataFrame) -> list[board.Place]:
     """Returns the ranks of the newest window, of a batch that may close many."""
     start = first.agg(f.max("window_start").alias("newest"))
-    found: list[Any] = (
-        first.join(f.broadcast(start), f.col("window_start") == f.col("newest"))
-        # Collect seconds: PySpark converts timestamps to the machine's local time.
-        .select(
-            f.unix_seconds("window_start").alias("window_start_s"),
-            f.unix_seconds("window_end").alias("window_end_s"),
-            "rank", "item", "views", "clicks", "click_through",
-        )
-        .collect()
-    )  # fmt: skip
-    return [board.Place(**row.asDict()) for row in found]
+    return history.collect(first.join(f.broadcast(start), f.col("window_start") == f.col("newest")))
 
 
 def command(
@@ -82,14 +79,18 @@ def command(
     every: shared.Every = 10,
     once: shared.Once = False,
     json_fields: shared.JsonNames = None,
+    quarantine: shared.Quarantine = None,
     as_json: shared.AsJson = False,
+    html: Html = None,
+    png: Png = None,
     jars: shared.Jars = None,
 ) -> None:
     """Ranks items by views and click-through over sliding windows."""
     options = StreamOptions(
         bootstrap=bootstrap, topic=topic, checkpoint=checkpoint, table_format=table_format,
         starting=starting, offsets_per_batch=max_offsets_per_batch, every_s=every, once=once,
-        json_fields=json_fields, as_json=as_json, jars=jars,
+        json_fields=json_fields, as_json=as_json, quarantine=quarantine,
+        files=PageFiles(html=html, png=png), jars=jars,
     )  # fmt: skip
     with shared.exit_codes(topic, bootstrap):
         ranked = RankingOptions(

@@ -18,14 +18,18 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from highwater.model.errors import HighwaterError, UsageError
-from highwater.spark import checkpoint
+from highwater.spark import checkpoint, stream_quarantine
 from highwater.spark.ending import EXIT_GONE, exit_code
+from highwater.spark.envelope import PARTITION_BY
 from highwater.spark.events import JsonFields, of_records, parse_fields
+from highwater.spark.page.files import PageFiles
+from highwater.spark.page.view import View
 from highwater.spark.session import open_session
 from highwater.spark.stop_signals import StopSignals
 from highwater.spark.stream_errors import RecordsGone, explain
+from highwater.spark.stream_page import StreamPage, StreamSoFar
 from highwater.spark.stream_progress import StreamProgress, describe
-from highwater.spark.stream_run import RunOptions, StreamRun
+from highwater.spark.stream_run import RunOptions, StreamRun, run_together
 from highwater.spark.stream_source import StreamSource, parse_starting, read_stream
 from highwater.spark.tables import Table, TableFormat, open_table
 from highwater.spark.tables.hadoop_files import HadoopFiles
@@ -59,6 +63,10 @@ JsonNames = Annotated[
     str | None,
     typer.Option("--json-fields", help="Values are JSON; time=ts,latency_ms=took name its fields."),
 ]
+Quarantine = Annotated[
+    str | None,
+    typer.Option(help="Table of records that are not in the format; the topic is read twice then."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Tell everything as JSON lines.")]
 Jars = Annotated[
     Path | None, typer.Option(help="Directory of the connector's jars.", file_okay=False)
@@ -79,6 +87,8 @@ class StreamOptions:
     once: bool
     json_fields: str | None
     as_json: bool
+    quarantine: str | None
+    files: PageFiles
     jars: Path | None
 
 
@@ -90,6 +100,7 @@ class StreamJob:
     name: str
     options: StreamOptions
     writer: str
+    topic_id: str
     source: StreamSource
     names: JsonFields | None
     stop: StopSignals
@@ -112,27 +123,61 @@ class StreamJob:
         frame: DataFrame,
         sink: Callable[[DataFrame, int], None],
         *,
+        view: Callable[[StreamSoFar], View],
         output_mode: str = "append",
-        idle: Callable[[float], None] = lambda _: None,
+        idle: Callable[[float], bool] = lambda _: False,
     ) -> None:
-        """Runs the query until it ends."""
+        """Runs the query until it ends, and draws the page now and then, and at the end.
+
+        `idle` says whether it has changed a table.
+        """
+        page = StreamPage(self.options.files, view)
+
+        def tell(progress: StreamProgress) -> None:
+            self.say({"progress": asdict(progress)}, describe(progress))
+            page.told(progress)
+
+        def look(idle_s: float) -> None:
+            if idle(idle_s):
+                page.changed()
+            page.look()
+
         run = StreamRun(
-            RunOptions(
-                name=self.name,
-                checkpoint=f"{self.options.checkpoint.rstrip('/')}/{checkpoint.STREAM}",
-                once=self.options.once,
-                every_s=self.options.every_s,
-                output_mode=output_mode,
-            ),
+            self._run_options(self.name, checkpoint.STREAM, output_mode),
             sink,
             stopping=self.stop.asked,
-            tell=self._tell,
-            idle=idle,
+            tell=tell,
+            idle=look,
         )
-        run.run(frame)
+        runs = [(run, frame)]
+        if self.options.quarantine is not None:
+            runs.append(self._quarantine(self.options.quarantine))
+        run_together(runs, stopping=self.stop.asked)
+        page.end()
 
-    def _tell(self, progress: StreamProgress) -> None:
-        self.say({"progress": asdict(progress)}, describe(progress))
+    def _run_options(self, name: str, directory: str, output_mode: str) -> RunOptions:
+        return RunOptions(
+            name=name,
+            checkpoint=f"{self.options.checkpoint.rstrip('/')}/{directory}",
+            once=self.options.once,
+            every_s=self.options.every_s,
+            output_mode=output_mode,
+        )
+
+    def _quarantine(self, path: str) -> tuple[StreamRun, DataFrame]:
+        table = open_table(self.spark, self.options.table_format, path, partition_by=PARTITION_BY)
+        run = StreamRun(
+            self._run_options(f"{self.name} quarantine", stream_quarantine.CHECKPOINT, "append"),
+            stream_quarantine.QuarantineSink(table, self.writer).add,
+            stopping=self.stop.asked,
+            # Its progress would be taken for that of the job.
+            tell=lambda _: None,
+        )
+        records = read_stream(self.spark, self.source, headers=True)
+        rows = stream_quarantine.unfit(
+            records, self.names, topic=self.options.topic, topic_id=self.topic_id
+        )
+        return run, rows
 
 
 @contextmanager
@@ -164,6 +209,7 @@ def started(
     names = None if options.json_fields is None else parse_fields(options.json_fields)
     if not options.checkpoint:
         raise UsageError("--checkpoint is needed: a directory of the job's own")
+    options.files.prepare()
     who = TopicAdmin(options.bootstrap).identify(options.topic) if identify is None else identify()
     spark = open_session(
         f"{name} {options.topic}", jars_directory=options.jars, settings=STREAM_SETTINGS
@@ -179,6 +225,7 @@ def started(
                 name=name,
                 options=options,
                 writer=mark.writer,
+                topic_id=mark.topic_id,
                 source=source,
                 names=names,
                 stop=stop,

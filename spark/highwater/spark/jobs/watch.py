@@ -18,14 +18,19 @@ from highwater.model.errors import UsageError
 from highwater.spark.durations import parse_duration
 from highwater.spark.jobs import stream_command as shared
 from highwater.spark.jobs.stream_command import StreamJob, StreamOptions
+from highwater.spark.options import Html, Png
+from highwater.spark.page.files import PageFiles
+from highwater.spark.page.view import View
+from highwater.spark.stream_page import StreamSoFar
 from highwater.spark.tables import TableFormat
 from highwater.spark.topic_admin import TopicAdmin
 from highwater.spark.topic_sink import TopicSink
-from highwater.spark.watch import traffic
+from highwater.spark.watch import history, traffic
 from highwater.spark.watch.alarm_log import AlarmLog
 from highwater.spark.watch.alarms import AlarmChange
 from highwater.spark.watch.rules import Rule, parse_rules
 from highwater.spark.watch.state_text import to_value
+from highwater.spark.watch.view import to_view
 
 
 def watch(
@@ -38,13 +43,13 @@ def watch(
     alarm_topic: str | None,
 ) -> None:
     """Runs until the stream ends."""
-    minutes = job.table(minutes_path)
+    minutes, alarms = job.table(minutes_path), job.table(alarms_path)
     sink = (
         None
         if alarm_topic is None
         else TopicSink(bootstrap=job.options.bootstrap, topic=alarm_topic)
     )
-    log = AlarmLog(job.spark, job.table(alarms_path), job.writer, rules, sink)
+    log = AlarmLog(job.spark, alarms, job.writer, rules, sink)
 
     def tell(changes: list[AlarmChange]) -> None:
         for change in changes:
@@ -54,14 +59,21 @@ def watch(
         minutes.commit(rows, writer=job.writer, version=number, note="")
         tell(log.add(traffic.collect(rows), number))
 
-    def idle(idle_s: float) -> None:
-        tell(log.tick(idle_s))
+    def idle(idle_s: float) -> bool:
+        changes = log.tick(idle_s)
+        tell(changes)
+        return bool(changes)
 
-    def nothing(_: float) -> None:
+    def nothing(_: float) -> bool:
         """With --once the end of the data says nothing about absence."""
+        return False
 
-    on_idle: Callable[[float], None] = nothing if job.options.once else idle
-    job.run(traffic.by_minute(job.events(), late_s=late_s), batch, idle=on_idle)
+    def view(so_far: StreamSoFar) -> View:
+        known = history.minutes(minutes), history.changes(alarms)
+        return to_view(job.options.topic, *known, so_far)
+
+    on_idle: Callable[[float], bool] = nothing if job.options.once else idle
+    job.run(traffic.by_minute(job.events(), late_s=late_s), batch, view=view, idle=on_idle)
 
 
 def describe(change: AlarmChange) -> str:
@@ -100,14 +112,18 @@ def command(
     every: shared.Every = 10,
     once: shared.Once = False,
     json_fields: shared.JsonNames = None,
+    quarantine: shared.Quarantine = None,
     as_json: shared.AsJson = False,
+    html: Html = None,
+    png: Png = None,
     jars: shared.Jars = None,
 ) -> None:
     """Watches a topic with requests: traffic by minute, and alarms that begin and end."""
     options = StreamOptions(
         bootstrap=bootstrap, topic=topic, checkpoint=checkpoint, table_format=table_format,
         starting=starting, offsets_per_batch=max_offsets_per_batch, every_s=every, once=once,
-        json_fields=json_fields, as_json=as_json, jars=jars,
+        json_fields=json_fields, as_json=as_json, quarantine=quarantine,
+        files=PageFiles(html=html, png=png), jars=jars,
     )  # fmt: skip
     with shared.exit_codes(topic, bootstrap):
         known, late_s = read_rules(rules), parse_duration(late, "--late")

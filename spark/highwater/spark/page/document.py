@@ -2,7 +2,7 @@
 
 A browser shows it without a network: styles are in the page, charts are inline SVG, and there are
 no scripts. Everything but the charts is escaped, so names of topics and paths, which anybody may
-choose, stay text.
+choose, stay text, and characters that are not seen show as such.
 """
 
 from __future__ import annotations
@@ -10,13 +10,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
+from highwater.spark.page.labels import visible
+
+
+def _finalize(value: Any) -> Any:
+    return value if isinstance(value, Markup) else visible(str(value))
+
+
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent),
     autoescape=True,
+    finalize=_finalize,
     undefined=jinja2.StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
@@ -58,26 +67,29 @@ class Table:
     rows: Sequence[Sequence[str]]
     empty: str = "None."
     """What stands there instead of a table without rows."""
+    wide: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A page: a headline, facts in one line, then charts, then tables."""
+    """A page: a headline, facts in one line, then charts, then tables; then pages of others below it."""
 
     title: str
     subtitle: str
     facts: Sequence[Fact] = ()
     charts: Sequence[Chart] = ()
     tables: Sequence[Table] = ()
+    parts: Sequence[Page] = ()
+    """Have no parts of their own."""
 
 
 def render(page: Page) -> str:
     """Returns the page as HTML. Raises ValueError if a row does not fit its table's columns."""
-    for table in page.tables:
-        if any(len(row) != len(table.columns) for row in table.rows):
-            raise ValueError(f"table {table.title!r}: a row has another number of values")
-    charts = [(chart, Markup(chart.svg)) for chart in page.charts]  # noqa: S704 - our own SVG.
-    return _TEMPLATES.get_template("page.html").render(page=page, charts=charts)
+    for each in (page, *page.parts):
+        for table in each.tables:
+            if any(len(row) != len(table.columns) for row in table.rows):
+                raise ValueError(f"table {table.title!r}: a row has another number of values")
+    return _TEMPLATES.get_template("page.html").render(page=page, markup=Markup)
 
 
 def write(page: Page, path: Path) -> None:

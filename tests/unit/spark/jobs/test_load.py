@@ -41,6 +41,7 @@ def test_no_time() -> None:
         (["--topic", "t", "--every", "10"], "10m"),
         (["--topic", "t", "--format", "json"], "schema"),
         (["--topic", "t", "--from", "0", "--replace", "--every", "1m"], "--every"),
+        (["--topic", "t", "--html", f"{__file__}/page.html"], "cannot write to directory"),
     ],
 )
 def test_mistakes_are_told_in_one_line_before_spark_starts(words: list[str], told: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import typer
 
@@ -11,6 +13,7 @@ from pyspark.errors import StreamingQueryException
 
 from highwater.model.errors import UsageError
 from highwater.spark.jobs.stream_command import StreamOptions, exit_codes, started
+from highwater.spark.page.files import PageFiles
 from highwater.spark.stream_errors import RecordsGone
 from highwater.spark.tables import TableFormat
 from highwater.spark.topic_admin import ClusterAway
@@ -20,7 +23,8 @@ def options(**more: object) -> StreamOptions:
     given = {
         "bootstrap": "b:1", "topic": "t", "checkpoint": "place", "starting": "earliest",
         "table_format": TableFormat.DELTA, "offsets_per_batch": 1, "every_s": 0, "once": True,
-        "json_fields": None, "as_json": False, "jars": None,
+        "json_fields": None, "as_json": False, "files": PageFiles(),
+        "quarantine": None, "jars": None,
     }  # fmt: skip
     return StreamOptions(**given | more)
 
@@ -50,6 +54,7 @@ def test_an_error_is_one_line_and_a_code(
         ({"starting": "soon"}, "--from wants"),
         ({"json_fields": "speed=x"}, "no field 'speed'"),
         ({"checkpoint": ""}, "--checkpoint is needed"),
+        ({"files": PageFiles(html=Path(__file__) / "page.html")}, "cannot write to directory"),
     ],
 )
 def test_what_is_wrong_is_told_before_spark_starts(

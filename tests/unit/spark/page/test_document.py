@@ -73,6 +73,25 @@ def test_charts_are_put_in_as_they_are() -> None:
     assert '<svg id="one"></svg>' in text
 
 
+def test_parts_follow_with_their_own_names_as_text() -> None:
+    part = Page(title=MARKUP, subtitle="p", facts=[Fact(label="l", value="v")])
+    reader = read(Page(title="t", subtitle="s", parts=[part]))
+    assert "script" not in reader.elements
+    assert reader.text[-4:] == [MARKUP, "p", "l", "v"]
+
+
+def test_what_is_not_seen_shows() -> None:
+    assert "a\N{REPLACEMENT CHARACTER}b" in read(Page(title="a\u202eb", subtitle="s")).text
+
+
+def test_a_row_of_a_part_that_does_not_fit_is_refused() -> None:
+    table = Table(title="Alarms", columns=[], rows=[["a"]])
+    with pytest.raises(ValueError, match="Alarms"):
+        document.render(
+            Page(title="t", subtitle="s", parts=[Page(title="p", subtitle="s", tables=[table])])
+        )
+
+
 def test_a_table_without_rows_says_so() -> None:
     table = Table(title="Alarms", columns=[Column(name="Rule")], rows=[], empty="No alarms.")
     reader = read(Page(title="t", subtitle="s", tables=[table]))

@@ -1,0 +1,1 @@
+"""Topics of other clusters as copies in one cluster, every record once."""

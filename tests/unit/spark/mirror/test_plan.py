@@ -1,0 +1,114 @@
+"""What is copied next, for everything that can have happened to a partition since."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the spark extra")
+
+from highwater.spark.brokers import TopicPartition
+from highwater.spark.load_plan import Gone, Offered, OffsetsOutOfRange
+from highwater.spark.mirror.offset_map import OffsetMap
+from highwater.spark.mirror.offset_records import Sync
+from highwater.spark.mirror.plan import CopyState, Plan, Work, plan
+
+SYNC = Sync(
+    topic="a.t", partition=0, number=4, source_id="s", copy_id="c",
+    source_first=5, source_next=10, copy_first=0, copy_next=5, records=5,
+)  # fmt: skip
+COPY = CopyState(topic_id="c", partitions=1, batch_bytes=1000)
+PLACE = TopicPartition("t", 0)
+
+
+def planned(*syncs: Sync, bounds: tuple[int, int] = (0, 10), **more: Any) -> Plan:
+    known = OffsetMap()
+    known.apply(syncs)
+    given = {"starts": {}, "goal": None, "offsets_max": 1000} | more
+    offered = given.pop("offered", {"t": Offered(topic_id="s", bounds={0: bounds})})
+    return plan(offered, {"t": "a.t"}, {"t": COPY, "a.t": COPY}, known, **given)
+
+
+def ranges(found: Plan) -> list[tuple[int, int]]:
+    return [(each.start, each.end) for each in found.work]
+
+
+def test_a_partition_begins_with_its_first_record():
+    found = planned(bounds=(3, 10))
+    assert found.work == (
+        Work(
+            topic="t", partition=0, start=3, end=10, source_id="s", copy="a.t", copy_id="c",
+            batch_bytes=1000, newest=None,
+        ),
+    )  # fmt: skip
+    assert (found.positions, found.gone, found.told) == ({PLACE: 3}, (), ())
+
+
+def test_an_empty_partition_is_noted_so_that_its_losses_are_known():
+    assert ranges(planned(bounds=(0, 0))) == [(0, 0)]
+
+
+@pytest.mark.parametrize(("start", "begins"), [(7, 7), (12, 10), (1, 3)])
+def test_a_partition_begins_where_it_is_told(start: int, begins: int):
+    assert ranges(planned(bounds=(3, 10), starts={PLACE: start})) == [(begins, 10)]
+
+
+def test_a_partition_goes_on():
+    found = planned(SYNC, bounds=(0, 12), starts={PLACE: 11})
+    assert ranges(found) == [(10, 12)]
+    assert found.work[0].newest == SYNC
+    done = planned(SYNC)
+    assert (done.work, done.told, done.positions) == ((), (), {PLACE: 10})
+
+
+def test_limits_of_a_round_and_of_a_run():
+    assert ranges(planned(bounds=(0, 10), offsets_max=4)) == [(0, 4)]
+    assert ranges(planned(bounds=(0, 10), goal={PLACE: 6})) == [(0, 6)]
+    assert planned(SYNC, bounds=(0, 30), goal={PLACE: 10}).work == ()
+    # A partition that came since the first round.
+    assert ranges(planned(bounds=(0, 10), goal={})) == [(0, 0)]
+
+
+def test_what_retention_took_is_told_once():
+    found = planned(SYNC, bounds=(15, 20))
+    assert ranges(found) == [(15, 20)]
+    assert found.gone == (Gone(topic="t", partition=0, start=10, end=15),)
+    assert found.told == (
+        "5 offsets of t-0, from 10 on, are gone by retention before they were copied",
+    )
+    # Also if nothing is left to read: the work notes where the partition stands.
+    assert ranges(planned(SYNC, bounds=(15, 15))) == [(15, 15)]
+    noted = replace(SYNC, number=5, source_first=15, source_next=15)
+    assert planned(SYNC, noted, bounds=(15, 15)).told == ()
+
+
+def test_a_log_that_lost_its_end():
+    with pytest.raises(OffsetsOutOfRange, match="t-0 ends at 9, but it was copied up to 10"):
+        planned(SYNC, bounds=(0, 9))
+
+
+def test_a_topic_that_was_made_anew():
+    old = [replace(SYNC, source_id="old", partition=number) for number in (0, 1)]
+    found = planned(*old, bounds=(0, 3))
+    assert ranges(found) == [(0, 3)]
+    (told,) = found.told
+    assert told.startswith("topic t was made anew, with 1 partitions, not 2: it is copied from its")
+    # --from is for partitions without a copy.
+    assert ranges(planned(old[0], bounds=(0, 3), starts={PLACE: 3})) == [(0, 3)]
+    assert ranges(planned(old[0], bounds=(0, 0))) == [(0, 0)]
+    assert planned(old[0], replace(SYNC, number=5, source_next=3), bounds=(0, 3)).told == ()
+
+
+def test_a_copy_that_was_deleted():
+    found = planned(replace(SYNC, copy_id="old"))
+    assert ranges(found) == [(0, 10)]
+    assert found.told == ("the copy a.t was deleted or made anew: t is copied from its beginning",)
+
+
+def test_partitions_are_on_their_own():
+    offered = {"t": Offered(topic_id="s", bounds={0: (0, 10), 1: (2, 5)})}
+    found = planned(SYNC, offered=offered)
+    assert [(each.partition, each.start, each.end) for each in found.work] == [(1, 2, 5)]
+    assert found.positions == {PLACE: 10, TopicPartition("t", 1): 2}

@@ -1,0 +1,209 @@
+"""A round put together from fakes; tests/spark runs real ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the spark extra")
+
+from highwater.spark.brokers import TopicPartition, TopicState
+from highwater.spark.load_plan import Offered
+from highwater.spark.mirror import source_run as module
+from highwater.spark.mirror.clients import Failure, Trouble
+from highwater.spark.mirror.naming import Source
+from highwater.spark.mirror.offset_records import Copy, parse
+from highwater.spark.mirror.plan import Work
+from highwater.spark.mirror.request import MirrorRequest
+from highwater.spark.mirror.source_run import SourceRun, ends, worst_first
+from highwater.spark.mirror.target import TargetTopic
+from highwater.spark.mirror.writer import Written
+from highwater.spark.topic_admin import ClusterAway
+from tests.support.fake_target import FakeTarget
+
+
+class FakeBrokers:
+    def __init__(self, *_: Any) -> None:
+        self.there = {"t": TopicState("s", 2)}
+        self.bounds = {0: (0, 8), 1: (3, 5)}
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+    def cluster_id(self) -> str:
+        return "S"
+
+    def names(self) -> set[str]:
+        return set(self.there)
+
+    def topics(self, names: Any, pattern: Any) -> dict[str, TopicState]:
+        return {**self.there, "highwater-mirror.z.offsets": TopicState("z", 1)}
+
+    def topic_configs(self, names: Any) -> dict[str, dict[str, str]]:
+        return {name: {"retention.ms": "5", "min.insync.replicas": "3"} for name in names}
+
+    def at_time(self, places: Any, time_ms: int) -> dict[TopicPartition, int]:
+        return {TopicPartition("t", 0): 6}
+
+
+class FakeCluster:
+    def __init__(self, *_: Any) -> None:
+        self.there: dict[str, int] = {}
+        self.headless = False
+
+    def cluster_id(self) -> str:
+        return "T"
+
+    def names(self) -> set[str]:
+        return set(self.there)
+
+    def topics(self, names: Any) -> dict[str, TargetTopic]:
+        return {
+            name: TargetTopic(topic_id=f"id {name}", partitions=self.there[name])
+            for name in names
+            if name in self.there and not self.headless
+        }
+
+    def has_records(self, name: str, partitions: int) -> bool:
+        return False
+
+    def configs(self, names: Any) -> dict[str, dict[str, str]]:
+        return {name: {"max.message.bytes": "777"} for name in names}
+
+    def create(self, name: str, *, partitions: int, configs: Any) -> bool:
+        is_new = name not in self.there
+        self.there.setdefault(name, partitions)
+        return is_new
+
+    def grow(self, name: str, partitions: int) -> None:
+        self.there[name] = partitions
+
+
+@pytest.fixture
+def told() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def works() -> list[tuple[Work, ...]]:
+    return []
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch, told: list[str], works: list[tuple[Work, ...]]) -> Any:
+    """Makes runs of one source, whose work is noted and done by nobody."""
+    brokers, cluster, target = FakeBrokers(), FakeCluster(), FakeTarget()
+    monkeypatch.setattr(module, "Brokers", lambda *_: brokers)
+    monkeypatch.setattr(module, "TargetCluster", lambda _: cluster)
+    monkeypatch.setattr(module, "copies_at", lambda *_: {})
+    monkeypatch.setattr(
+        module,
+        "offers_of",
+        lambda _, topics, read_committed: {
+            name: Offered(topic_id="s", bounds=dict(brokers.bounds)) for name in topics
+        },
+    )
+
+    def copy(self: SourceRun, work: tuple[Work, ...]) -> list[Written]:
+        works.append(work)
+        return [Written(topic=each.topic, partition=each.partition, next=each.end) for each in work]
+
+    monkeypatch.setattr(SourceRun, "_copy", copy)
+
+    def make(**request: Any) -> SourceRun:
+        given = {"topics": ("t",), "pattern": None, "offsets_max": 100} | request
+        clients: Any = target
+        return SourceRun(
+            None, Source(alias="a", bootstrap="h:1"), MirrorRequest(**given),
+            clients=clients, kafka={}, tell=told.append,
+        )  # fmt: skip
+
+    make.brokers, make.cluster, make.target = brokers, cluster, target
+    return make
+
+
+def ranges(work: tuple[Work, ...]) -> list[tuple[int, int, int]]:
+    return [(each.partition, each.start, each.end) for each in work]
+
+
+def test_a_first_round(made: Any, told: list[str], works: list[tuple[Work, ...]]):
+    run = made(prefixed=True)
+    done = run.round()
+    assert told == [
+        "highwater-mirror.a.offsets is made: it says how far a is copied",
+        "a.t is made, partitions=2, retention.ms=5",
+    ]
+    assert ranges(works[0]) == [(0, 0, 8), (1, 3, 5)]
+    assert works[0][0].copy == "a.t"
+    assert works[0][0].copy_id == "id a.t"
+    assert works[0][0].batch_bytes == 777
+    assert done.progress.lag == 0
+    assert (done.is_idle, done.gone, done.failures) == (False, (), ())
+    run.close()
+    assert made.brokers.closed
+
+
+@pytest.mark.parametrize(
+    ("starting", "begins"),
+    [
+        ("earliest", [(0, 0, 8), (1, 3, 5)]),
+        ("latest", [(0, 8, 8), (1, 5, 5)]),
+        (9, [(0, 6, 8), (1, 5, 5)]),
+    ],
+)
+def test_where_partitions_begin(
+    made: Any,
+    works: list[tuple[Work, ...]],
+    starting: str | int,
+    begins: list[tuple[int, int, int]],
+):
+    run = made(starting=starting)
+    run.round()
+    assert ranges(works[0]) == begins
+    # What was not done begins there again; a partition that has come since, with its first record.
+    made.brokers.bounds = {0: (0, 9), 1: (3, 5), 2: (1, 4)}
+    made.brokers.there = {"t": TopicState("s", 3)}
+    run.round()
+    assert ranges(works[1]) == [
+        (0, begins[0][1], 9), (1, begins[1][1], 5), (2, 1, 4),
+    ]  # fmt: skip
+    assert made.cluster.there["t"] == 3
+
+
+def test_once_ends_with_what_was_there(made: Any, works: list[tuple[Work, ...]]):
+    run = made(once=True)
+    run.round()
+    made.brokers.bounds = {0: (0, 20), 1: (3, 5)}
+    run.round()
+    assert ranges(works[1]) == [(0, 0, 8), (1, 3, 5)]
+
+
+def test_a_copy_without_leaders(made: Any):
+    made.cluster.headless = True
+    with pytest.raises(ClusterAway, match="has no leaders"):
+        made().round()
+
+
+def test_claims_are_there_before_work(made: Any):
+    made().round()
+    ((_, entry),) = made.target.committed("highwater-mirror.a.offsets", 0)
+    assert parse(entry.key, entry.value) == Copy(
+        topic="t", source="a", source_topic="t", path=("S",)
+    )
+
+
+def test_the_worst_failure_comes_first():
+    def written(trouble: Trouble | None) -> Written:
+        found = None if trouble is None else Failure(trouble=trouble, text=trouble)
+        return Written(topic="t", partition=0, next=0, failure=found)
+
+    found = worst_first([written(each) for each in (Trouble.AWAY, None, Trouble.REFUSED)])
+    assert [each.trouble for each in found] == [Trouble.REFUSED, Trouble.AWAY]
+    assert worst_first([written(None)]) == ()
+
+
+def test_ends():
+    offered = {"t": Offered(topic_id="s", bounds={0: (1, 3), 2: (0, 0)})}
+    assert ends(offered) == {TopicPartition("t", 0): 3, TopicPartition("t", 2): 0}
