@@ -42,13 +42,20 @@ def test_topic_commands(up: Up):
 def test_limits_are_set_and_shown(up: Up):
     where = ("--data-dir", str(up.data_dir))
     changed = run("quota", "set", "--produce-bytes-per-second", "1000", *where)
-    assert changed.stdout == "default: produce 1000 B/s, consume unlimited\n"
+    assert changed.stdout == "default: produce 1000 B/s, consume unlimited, storage unlimited\n"
     changed = run("quota", "set", "--consume-bytes-per-second", "2000", *where)
-    assert changed.stdout == "default: produce 1000 B/s, consume 2000 B/s\n"
-    changed = run("quota", "set", "--produce-bytes-per-second", "none", *where)
-    assert changed.stdout == "default: produce unlimited, consume 2000 B/s\n"
+    assert changed.stdout == "default: produce 1000 B/s, consume 2000 B/s, storage unlimited\n"
+    changed = run(
+        *("quota", "set", "--produce-bytes-per-second", "none", "--storage-bytes", "9000"), *where
+    )
+    assert changed.stdout == "default: produce unlimited, consume 2000 B/s, storage 9000 B\n"
     address = (up.data_dir / "controller.address").read_text()
-    shown = run("quota", "show", "--controller", address)
+    refused = run("quota", "show", "--controller", address)
+    assert refused.returncode == 2
+    assert "the call does not show the cluster's secret; --secret-file" in refused.stderr
+    secret = str(up.data_dir / "inner.secret")
+    shown = run("quota", "show", "--controller", address, "--secret-file", secret)
     assert shown.returncode == 0
     (row,) = [line for line in shown.stdout.splitlines() if "default" in line]
-    assert [cell.strip() for cell in row.split("│")[1:4]] == ["default", "unlimited", "2000 B/s"]
+    cells = [cell.strip() for cell in row.split("│")[1:5]]
+    assert cells == ["default", "unlimited", "2000 B/s", "9000 B"]

@@ -14,23 +14,7 @@ from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import DEFAULT_INSTANCE
 from tests.support.acls import acl
 from tests.support.controller import START_TIMEOUT_S, controller_config, endpoints_of
-
-
-class Lasting:
-    """A store that stays open when a controller that used it closes it."""
-
-    def __init__(self, store: MetadataStore) -> None:
-        self._store = store
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    async def start(self) -> None:
-        """Nothing to do: the fixture has started it."""
-
-    async def close(self) -> None:
-        """Nothing to do: the fixture closes it."""
-
+from tests.support.lasting_store import Lasting
 
 NAMES = ("CN=a,O=b/c", "ü &%", None)
 

@@ -74,7 +74,8 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def add_instance(service: ControllerService, name: str) -> int:
     assert service.active is not None
-    return await service.active.set_instance(InstanceState(instance=InstanceId(name)))
+    _, revision = await service.active.instances.create(InstanceState(instance=InstanceId(name)))
+    return revision
 
 
 async def until_forgotten(store: MetadataStore, revision: int) -> None:

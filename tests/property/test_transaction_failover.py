@@ -23,7 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.records.batch import iter_batches
 from highwater.kafka.records.record import read_records
-from highwater.model.ids import NodeId, TopicId
+from highwater.model.ids import InstanceId, NodeId, TopicId
 from highwater.partition.coordinator.shard_host import HostSettings
 from highwater.partition.transactions.core import invariants
 from highwater.partition.transactions.core.config import TransactionConfig
@@ -94,7 +94,7 @@ class Way:
         self.alive = True
         self.node: Node | None = None
 
-    def find(self, partition: TopicPartition) -> Destination | None:
+    def find(self, _instance: InstanceId, partition: TopicPartition) -> Destination | None:
         return Destination(NodeId(1 + partition.partition % 2), TOPIC_ID, partition.partition, 1)
 
     def send(self, _node: NodeId, markers: list[object], done: object) -> None:

@@ -109,6 +109,15 @@ def gateway_state(gateway_id: str, host: str = "127.0.0.1", port: int = 9092) ->
     return cluster_pb2.GatewayState(gateway_id=gateway_id, host=host, port=port, rack=host)
 
 
+async def make_instance(client: ControllerClient, name: str, **fields: Any) -> int:
+    """Creates an instance; the revision."""
+    response = await client.create_instance(
+        pb.CreateInstanceRequest(instance={"instance": name, **fields})
+    )
+    assert response.error.error_code == 0, response.error.message
+    return response.revision
+
+
 async def image_when(
     watch: ClusterWatch, holds: Callable[[Any], object], timeout_s: float = 5.0
 ) -> ClusterImage:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from highwater.model.cluster import (
     ClusterDelta,
@@ -11,7 +12,8 @@ from highwater.model.cluster import (
     PartitionState,
     TopicState,
 )
-from highwater.model.ids import DEFAULT_INSTANCE, LeaderEpoch, NodeId, TopicId
+from highwater.model.ids import DEFAULT_INSTANCE, InstanceId, LeaderEpoch, NodeId, TopicId
+from highwater.model.instances import InstanceState
 
 
 def node_state(number: int, *, rack: str = "", fenced: bool = False) -> NodeState:
@@ -26,11 +28,14 @@ def node_state(number: int, *, rack: str = "", fenced: bool = False) -> NodeStat
     )
 
 
-def topic_state(name: str, replicas: Iterable[tuple[int, ...]]) -> TopicState:
+def topic_state(
+    name: str, replicas: Iterable[tuple[int, ...]], *, instance: InstanceId = DEFAULT_INSTANCE
+) -> TopicState:
     """A healthy topic: the first replica leads, all are in sync."""
+    prefix = "" if instance == DEFAULT_INSTANCE else f"{instance}/"
     return TopicState(
-        topic_id=TopicId(name.encode().ljust(16, b"\1")),
-        instance=DEFAULT_INSTANCE,
+        topic_id=TopicId(f"{prefix}{name}".encode().ljust(16, b"\1")[:16]),
+        instance=instance,
         name=name,
         partitions=tuple(
             PartitionState(
@@ -71,3 +76,8 @@ def image_with(
     """An image with so many nodes, numbered from 1; all live but the fenced ones."""
     down = set(fenced)
     return image_of([node_state(n, fenced=n in down) for n in range(1, count + 1)], topics)
+
+
+def with_instances(image: ClusterImage, *states: InstanceState) -> ClusterImage:
+    """The image with these instances, beside or instead of those that it has."""
+    return replace(image, instances={**image.instances, **{each.instance: each for each in states}})

@@ -30,8 +30,13 @@ class RawConnection:
     Replies are matched with requests by order, as in clients. Use as a context manager.
     """
 
-    def __init__(self, host: str, port: int, *, timeout_s: float = TIMEOUT_S) -> None:
-        self._socket = socket.create_connection((host, port), timeout=timeout_s)
+    def __init__(
+        self, host: str, port: int, *, source: str = "", timeout_s: float = TIMEOUT_S
+    ) -> None:
+        """`source` is the address that it comes from, if that matters."""
+        self._socket = socket.create_connection(
+            (host, port), timeout=timeout_s, source_address=(source, 0) if source else None
+        )
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._awaited: deque[tuple[int, int, int]] = deque()
         self._next_correlation_id = 1

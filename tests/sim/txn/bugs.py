@@ -154,7 +154,7 @@ class ForgetsFencing(TransactionShard):
     """A coordinator loads the epochs of transactions, but not those that InitProducerId gave."""
 
     def replay(self, record: TransactionRecord) -> None:
-        known = self.images.get(record.transactional_id)
+        known = self.images.get(record.key)
         if known is None or record.value is None or record.value.state is not EMPTY:
             super().replay(record)
 

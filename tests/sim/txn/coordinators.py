@@ -6,8 +6,8 @@ import itertools
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from highwater.model.ids import GROUP_METADATA_TOPIC
-from highwater.model.partitioning import coordinator_partition
+from highwater.model.coordinator_topics import coordinator_place
+from highwater.model.ids import GROUP_METADATA_TOPIC, InstanceId
 from highwater.partition.coordinator.coordinator_log import DataPlaneLog
 from highwater.partition.coordinator.log_port import LogPlace
 from highwater.partition.coordinator.shard_host import HostSettings
@@ -64,11 +64,11 @@ class NodeSnapshots:
 class Topics:
     """A `TopicPartitions`: each topic has one partition."""
 
-    def of_transaction(self, transactional_id: str) -> int:
-        return coordinator_partition(transactional_id, 1)
+    def of_transaction(self, instance: InstanceId, transactional_id: str) -> int:
+        return coordinator_place(instance, transactional_id, 1)
 
-    def of_group(self, group_id: str) -> TopicPartition:
-        return TopicPartition(GROUP_METADATA_TOPIC, coordinator_partition(group_id, 1))
+    def of_group(self, instance: InstanceId, group_id: str) -> TopicPartition:
+        return TopicPartition(GROUP_METADATA_TOPIC, coordinator_place(instance, group_id, 1))
 
 
 class Coordinators:
@@ -92,7 +92,7 @@ class Coordinators:
         }
         if topic == GROUP_METADATA_TOPIC:
             groups = GroupCoordinator(
-                partition_of=lambda _group_id: 0,
+                partition_of=lambda _instance, _group_id: 0,
                 verifier=node.verifier,
                 new_id=self._new_member_id,
                 **shared,

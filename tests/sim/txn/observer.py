@@ -280,7 +280,7 @@ class TransactionObserver:
             return "nobody coordinates"
         for name, image in shard.images.items():
             if image.state not in AT_REST:
-                return f"{name} is {image.state.value}"
+                return f"{name.transactional_id} is {image.state.value}"
         for consumer in self._cluster.consumers:
             if consumer.offset < consumer.world.observer.end:
                 return f"a consumer of {consumer.topic} is at {consumer.offset}"

@@ -14,7 +14,7 @@ from highwater.hop.append import AppendGroup, Failure, TransactionalWrite
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterImage
-from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.partition.coordinator.coordinator_log import DataPlaneLog
 from highwater.partition.core.replica import ACKS_ALL
 from highwater.partition.data_plane.markers import Markers
@@ -41,7 +41,7 @@ ELSEWHERE = -1
 SNAPSHOT_SHARE = 0.3
 
 
-def _no_coordinator() -> Any:
+def _no_coordinator(_instance: InstanceId) -> Any:
     raise AssertionError("links take themselves to be elsewhere")
 
 

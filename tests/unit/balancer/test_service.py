@@ -11,9 +11,14 @@ from prometheus_client import CollectorRegistry
 
 from highwater.balancer.config import BalancerConfig
 from highwater.balancer.service import BalancerService
+from highwater.metadata.controller_client import ControllerClient
 from highwater.model.errors import PortInUseError
+from highwater.model.ids import InstanceId
+from highwater.model.instances import InstanceListener, InstanceState
 from highwater.runtime.logging import silent_logger
 from highwater.runtime.proxy_protocol import ProxiedClient
+from tests.support import instances
+from tests.support.controller import endpoints_of, started
 from tests.unit.balancer.gateways import FakeGateway, free_block
 
 PORTS = 3
@@ -276,3 +281,25 @@ def test_relaying_on_the_balancers_own_event_loop():
         return not world.balancer.relays
 
     assert uvloop.run(scenario())
+
+
+async def test_ports_of_instances_are_published_while_it_runs(world):
+    controller = await started(serve_grpc=True)
+    endpoints = endpoints_of(controller)
+    first = free_block(4)
+    block = InstanceListener(port=world.port + 1, advertised_port=first)
+    tenant = InstanceState(instance=InstanceId("tenant"), listeners=(block,))
+    try:
+        await world.start(controllers=(controller.address,))
+        client = ControllerClient(endpoints)
+        await instances.create(client, tenant)
+        await until(lambda: world.metric("instance_ports") == 1)  # There is no node.
+        world.port = first
+        assert await world.served_by() in {"127.0.0.2", "127.0.0.3"}
+        await instances.delete(client, tenant)
+        await until(lambda: world.metric("instance_ports") == 0)
+        with pytest.raises(ConnectionRefusedError):
+            await world.served_by()
+    finally:
+        await endpoints.close()
+        await controller.stop()

@@ -6,7 +6,9 @@ from highwater.hop.channels import HopChannels, hop_channels
 from highwater.hop.settings import HopSettings
 from highwater.http2.counters import ConnectionCounters
 from highwater.rpc.addresses import UnixAddress
+from highwater.rpc.inner import Inner
 from highwater.rpc.statistics import Statistics
+from highwater.runtime.inner_settings import InnerSettings
 from tests.support.fake_calls import FakeChannel
 
 
@@ -59,3 +61,21 @@ async def test_unix_sockets_may_be_switched_off(wanted):
     channel = channels.open("127.0.0.1:1", address)
     assert channel._nearby == (address if wanted else None)
     await channels.close(channel)
+
+
+@pytest.mark.parametrize(("mode", "taken"), [(0o755, True), (0o775, False)])
+async def test_a_secret_is_shown_only_to_sockets_that_nobody_else_could_put_there(
+    tmp_path, mode, taken
+):
+    secret = tmp_path / "secret"
+    secret.write_text("s" * 20)
+    directory = tmp_path / "node"
+    directory.mkdir()
+    directory.chmod(mode)
+    address = UnixAddress(str(directory / "socket"))
+    inner = Inner(InnerSettings(secret_file=secret))
+    for shows, expected in ((inner, taken), (None, True)):
+        channels = hop_channels(HopSettings(), lambda _name, _error: None, shows)
+        channel = channels.open("127.0.0.1:1", address)
+        assert channel._nearby == (address if expected else None)
+        await channels.close(channel)

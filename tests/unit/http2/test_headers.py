@@ -121,3 +121,10 @@ def test_trailers_have_no_pseudo_header_fields():
     assert trailers_of([("grpc-status", "0")]) == [("grpc-status", "0")]
     with pytest.raises(StreamViolationError):
         trailers_of([(":status", "200")])
+
+
+def test_secrets_are_not_told_by_printing():
+    fields = [(":method", "POST"), (":scheme", "http"), (":path", "/a/B"), ("authorization", "xyz")]
+    request = request_of(fields)
+    assert request.fields == [("authorization", "xyz")]
+    assert "xyz" not in repr(request)

@@ -28,6 +28,9 @@ ONCE = (
     "remove_node",
     "alter_scram_users",
     "delete_acls",
+    "create_instance",
+    "delete_instance",
+    "restore_instance",
 )
 REQUESTS: dict[str, Any] = {
     "register_node": pb.RegisterNodeRequest(),
@@ -42,7 +45,10 @@ REQUESTS: dict[str, Any] = {
     "alter_partition_reassignments": pb.AlterPartitionReassignmentsRequest(),
     "decommission_node": pb.DecommissionNodeRequest(),
     "remove_node": pb.RemoveNodeRequest(),
+    "create_instance": pb.CreateInstanceRequest(),
     "set_instance": pb.SetInstanceRequest(),
+    "delete_instance": pb.DeleteInstanceRequest(),
+    "restore_instance": pb.RestoreInstanceRequest(),
     "alter_client_quotas": pb.AlterClientQuotasRequest(),
     "alter_scram_users": pb.AlterScramUsersRequest(),
     "describe_scram_users": pb.DescribeScramUsersRequest(),

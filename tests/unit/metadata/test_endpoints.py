@@ -7,11 +7,13 @@ import grpc.aio
 import pytest
 
 from highwater.metadata.endpoints import (
+    FORMER_MAX,
     HINTED_ADDRESSES_MAX,
     ControllerEndpoints,
     GrpcEndpoint,
 )
-from tests.support.fake_controllers import fake_cluster
+from highwater.rpc.inner import Inner
+from tests.support.fake_controllers import FakeController, fake_cluster
 
 
 async def test_rotation_moves_once_per_failure() -> None:
@@ -94,3 +96,34 @@ async def test_a_dead_controller_fails_at_once_and_is_used_again_after_its_resta
     finally:
         await endpoint.close()
         await server.stop(None)
+
+
+class Renewed(Inner):
+    """Whose certificates have changed as often as the test says."""
+
+    times = 0
+
+    @property
+    def generation(self) -> int:
+        return self.times
+
+
+async def test_changed_certificates_need_a_new_connection() -> None:
+    made: list[FakeController] = []
+
+    def connect(address: str) -> FakeController:
+        made.append(FakeController(address))
+        return made[-1]
+
+    inner = Renewed()
+    endpoints = ControllerEndpoints(["a:1"], inner=inner, connect=connect)
+    assert endpoints.current() is endpoints.current() is made[0]
+    for inner.times in range(1, FORMER_MAX + 2):
+        assert endpoints.current() is made[-1]
+        assert len(made) == inner.times + 1
+    await asyncio.sleep(0)
+    assert [one.closed for one in made] == [True] + [False] * (FORMER_MAX + 1), (
+        "calls and watches go on"
+    )
+    await endpoints.close()
+    assert all(one.closed for one in made)

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import grpc.aio
@@ -17,8 +18,12 @@ from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.heartbeat import HeartbeatLoop, InLoopHeartbeats
 from highwater.metadata.loop_watch import LOOP_SILENT_MS_MAX
 from highwater.metadata.status import ACTIVE_KEY, NOT_CONTROLLER, REASON_KEY
+from highwater.rpc.grpcio_guard import GuardInterceptor, server_credentials
+from highwater.rpc.inner import Inner
 from highwater.runtime.clock import SystemClock
 from highwater.runtime.grpc_server import GrpcServer
+from highwater.runtime.inner_settings import InnerSettings
+from tests.support.certificates import make_authority
 from tests.support.etcd import free_ports
 
 CLOCK = SystemClock().monotonic_ms
@@ -297,3 +302,45 @@ async def test_without_an_active_controller_heartbeats_are_retried_a_few_times_a
     assert time.monotonic() - begun < 1.0
     assert 3 <= len(asked) <= 20
     await endpoints.close()
+
+
+async def test_the_thread_shows_secret_and_certificates(tmp_path: Path) -> None:
+    authority = make_authority(tmp_path / "authority")
+    cert, key = authority.issue("member")
+    secret = tmp_path / "secret"
+    secret.write_text("s" * 20)
+    inner = Inner(
+        InnerSettings(
+            secret_file=secret, ca_file=authority.certificate, cert_file=cert, key_file=key
+        )
+    )
+    guard = inner.guard()
+    assert guard is not None
+    controller = RecordingController()
+    server = GrpcServer(
+        "127.0.0.1",
+        0,
+        interceptors=(GuardInterceptor(guard),),
+        credentials=server_credentials(inner.server_tls),
+    )
+    server.register(
+        lambda s: rpc.add_ControllerServiceServicer_to_server(controller, s)  # type: ignore[no-untyped-call]
+    )
+    await server.start()
+    endpoints = ControllerEndpoints([server.address], inner=inner)
+    beats = HeartbeatLoop(
+        endpoints,
+        make_request=lambda: pb.HeartbeatRequest(node_id=1, applied_revision=7),
+        on_response=lambda *_: None,
+        interval_ms=50,
+        monotonic_ms=CLOCK,
+    )
+    beats.start()
+    await until(lambda: len(controller.revisions) > 1)
+    await endpoints.current().controller.Heartbeat(
+        pb.HeartbeatRequest(applied_revision=8), timeout=5
+    )
+    assert 8 in controller.revisions
+    await beats.stop()
+    await endpoints.close()
+    await server.stop(drain_s=0)

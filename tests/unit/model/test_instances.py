@@ -44,3 +44,9 @@ def test_an_instance_finds_its_block_by_the_listeners_name() -> None:
     state = InstanceState(instance=InstanceId("shop"), listeners=(block,))
     assert state.listener("internal") is block
     assert state.listener("default") is None
+
+
+def test_limits_that_nodes_meter():
+    assert not InstanceState(instance=InstanceId("a"), partitions_max=1).has_traffic_limits
+    for limit in ("produce_bytes_per_second", "consume_bytes_per_second", "storage_bytes"):
+        assert InstanceState(instance=InstanceId("a"), **{limit: 0}).has_traffic_limits

@@ -80,3 +80,12 @@ def test_time_that_goes_backwards_is_ignored():
     bucket = TokenBucket(rate=1000, now_ms=1000)
     bucket.charge(1000, 100)
     assert bucket.hold_ms(500, 100) == bucket.hold_ms(1000, 100)
+
+
+def test_excess_is_what_passed_ahead_of_the_rate_and_its_burst():
+    bucket = TokenBucket(rate=1000)
+    bucket.charge(0, 600)
+    assert bucket.excess_bytes(0) == 500
+    assert bucket.excess_bytes(300) == 200
+    assert bucket.excess_bytes(700) == 0
+    assert TokenBucket().excess_bytes(0) == 0

@@ -33,6 +33,9 @@ from highwater.model.topic_config_table import LONG_MAX
         ("segment.bytes", "1048576", 1 << 20),
         ("message.timestamp.type", "LogAppendTime", "LogAppendTime"),
         ("record.validation", "deep", "deep"),
+        ("produce.allowed.networks", "10.0.0.0/8, ::1", ("10.0.0.0/8", "::1")),
+        ("consume.allowed.networks", "none", ("none",)),
+        ("consume.allowed.networks", "", ()),
     ],
 )
 def test_values_that_kafka_takes(name: str, text: str, value: object) -> None:
@@ -118,6 +121,9 @@ def test_values_that_kafka_refuses(name: str, text: str, message: str) -> None:
         ("flush.messages", "0"),
         ("compression.zstd.level", "23"),
         ("record.validation", "none"),
+        ("produce.allowed.networks", "10.0.0.0/33"),
+        ("consume.allowed.networks", "none,10.0.0.0/8"),
+        ("consume.allowed.networks", "host"),
     ],
 )
 def test_other_values_that_are_refused(name: str, text: str) -> None:

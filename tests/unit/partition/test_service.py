@@ -14,6 +14,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
+from highwater.api.partition.v1 import partition_service_pb2 as partition_pb
 from highwater.controller.service import ControllerService
 from highwater.hop.fetch import FetchPartition
 from highwater.kafka.error_codes import ErrorCode
@@ -31,12 +32,13 @@ from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.errors import CorruptLogError, DamagedHeaderError
 from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.log.log import PartitionLog
+from highwater.partition.storage.moving import log_move
 from highwater.partition.storage.names import RECOVERY_POINT_CHECKPOINT as CHECKPOINT
 from highwater.runtime.clock import SystemClock
 from highwater.runtime.logging import silent_logger
 from tests.support import controller as support
 from tests.support.controller import FakeNode
-from tests.support.log_batches import append, forget_positions, make_batch
+from tests.support.log_batches import append, forget_positions, make_batch, read_all
 from tests.unit.hop.sinks import Sink, group_of
 from tests.unit.partition.data_plane.node import Fetched
 from tests.unit.partition.storage.scrubbing.test_scrub import flip
@@ -52,12 +54,12 @@ async def controller() -> AsyncIterator[ControllerService]:
 
 
 def node(
-    controller: ControllerService, directory: Path, *, node_id: int = NODE, **settings: Any
+    controller: ControllerService, *dirs: Path, node_id: int = NODE, **settings: Any
 ) -> PartitionService:
     # No follower of these nodes fetches, so waiting for one when they stop is waiting in vain.
     settings = {"drain_catch_up_s": 0.1, **settings}
     return PartitionService(
-        PartitionConfig(node_id=node_id, log_dirs=(directory,), quota_address="", **settings),
+        PartitionConfig(node_id=node_id, log_dirs=dirs, quota_address="", **settings),
         clock=SystemClock(),
         endpoints=controller.in_process_endpoints(),
         registry=CollectorRegistry(),
@@ -491,3 +493,53 @@ async def test_an_append_without_a_replica_hears_who_leads(
         assert failure is not None
         assert failure.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert failure.leader_epoch == epoch
+
+
+async def ask_to_move(service: PartitionService, directory: Path) -> None:
+    replica = only(service)
+    asked = partition_pb.AlterLogDirsRequest(paths=[str(directory)])
+    asked.changes.add(topic_id=replica.topic_id, partition=0, path=0)
+    assert list(service.log_dirs.alter(asked).error_codes) == [ErrorCode.NONE]
+
+
+async def places(service: PartitionService) -> list[list[bool]]:
+    """For each directory, whether what it has of the partition is a copy."""
+    asked = partition_pb.DescribeLogDirsRequest(instance="default", all_topics=True)
+    told = await service.log_dirs.describe(asked)
+    return [[one.is_future for one in directory.replicas] for directory in told.dirs]
+
+
+async def until_places(service: PartitionService, wanted: list[list[bool]]) -> None:
+    async with asyncio.timeout(20):
+        while await places(service) != wanted:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_replica_moves_to_another_directory_and_after_a_restart_goes_on(
+    controller: ControllerService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dirs = tmp_path / "a", tmp_path / "b"
+    first = node(controller, *dirs)
+    await first.start()
+    await create_topic(controller, first)
+    replica = only(first)
+    sink = Sink()
+    group = group_of(make_batch(), sink=sink, topic_id=replica.topic_id, epoch=replica.leader_epoch)
+    first.plane.append([group])
+    assert sink.codes == {0: 0}
+    assert await places(first) == [[False], []]
+    await ask_to_move(first, dirs[1])
+    await until_places(first, [[], [False]])
+    assert replica.log_dir == 1
+    with monkeypatch.context() as stopped:
+        stopped.setattr(log_move, "SWITCH_BYTES", -1)  # No move completes.
+        await ask_to_move(first, dirs[0])
+        await until_places(first, [[True], [False]])
+        await first.stop()
+    second = node(controller, *dirs)
+    await second.start()
+    try:
+        await until_places(second, [[False], []])
+        assert len(read_all(only(second).log)) == 1
+    finally:
+        await second.stop()

@@ -12,6 +12,7 @@ def test_defaults_and_environment(monkeypatch):
     config = load_settings(QuotaConfig)
     assert config.controllers == ("a:1", "b:2")
     assert config.metrics.port == 0
+    assert config.policy == "waterfill"
 
 
 @pytest.mark.parametrize("wrong", [{"policy": "magic"}, {"tick_ms": 1}, {"controllers": []}])

@@ -4,8 +4,12 @@ import subprocess
 import pytest
 
 from highwater.model.errors import UsageError
+from highwater.rpc.channel import Channel
+from highwater.rpc.errors import RpcError
 from highwater.rpc.tls import CertificateFiles, ClientTls, ServerTls
-from tests.support.certificates import make_certificate
+from highwater.runtime import reloaded_files
+from tests.support.certificates import make_authority, make_certificate
+from tests.support.rpc_demo import Demo, start_demo, unary
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +81,42 @@ def test_the_password_of_a_key_is_not_asked_for(files, tmp_path):
     subprocess.run(command, check=True, capture_output=True, timeout=30)
     with pytest.raises(UsageError, match="are no certificate and its key"):
         ServerTls(shown=CertificateFiles(certificate=files.certificate, key=locked))
+
+
+async def test_certificates_are_read_again_for_new_connections(tmp_path, monkeypatch):
+    monkeypatch.setattr(reloaded_files, "LOOK_S", 0.0)
+    before, after = (make_authority(tmp_path / name) for name in ("before", "after"))
+    trusted, place = tmp_path / "trusted.pem", tmp_path / "pair"
+    cert, key = before.issue("server", place)
+    trusted.write_bytes(before.certificate.read_bytes())
+    shown = CertificateFiles(certificate=cert, key=key)
+    failures = []
+    served = ServerTls(shown=shown, trusted=trusted, on_failure=failures.append)
+    called = ClientTls(shown=shown, trusted=trusted, on_failure=failures.append)
+    server = await start_demo(Demo(), tls=lambda: served.context)
+
+    async def ask():
+        channel = Channel(server.address, tls=lambda: called.context)
+        try:
+            return await unary(channel, "Reverse", b"ab")
+        finally:
+            await channel.close()
+
+    lasting = Channel(server.address, tls=lambda: called.context)
+    assert await unary(lasting, "Reverse", b"ab") == await ask() == b"ba"
+    old = ClientTls(trusted=before.certificate, shown=CertificateFiles(certificate=cert, key=key))
+    key.write_text("half of a new pair\n")
+    assert await ask() == b"ba", "the former pair stays"
+    assert len(failures) == 2
+    after.issue("server", place)
+    trusted.write_bytes(after.certificate.read_bytes())
+    assert await ask() == b"ba"
+    assert await unary(lasting, "Reverse", b"ab") == b"ba", "connections stay"
+    assert (served.generation, called.generation) == (1, 1)
+    assert served.trusted == after.certificate.read_bytes()
+    stranger = Channel(server.address, tls=old.loaded.context)
+    with pytest.raises(RpcError):
+        await unary(stranger, "Reverse", b"ab")
+    for channel in (lasting, stranger):
+        await channel.close()
+    await server.stop(drain_s=0)

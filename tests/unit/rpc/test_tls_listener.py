@@ -38,7 +38,7 @@ class Scene:
         self.events, self.failures = [], []
         self.listener = TlsListener(
             socket,
-            served,
+            lambda: served,
             may_accept=lambda: not self.full,
             make_protocol=lambda: Protocol(self.events),
             on_failure=lambda name, error: self.failures.append((name, error)),

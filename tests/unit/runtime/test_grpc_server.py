@@ -4,9 +4,11 @@ import grpc
 import grpc.aio
 import pytest
 
+from highwater.http2.frames import PREFACE, settings_frame
 from highwater.model.errors import BindError, PortInUseError
 from highwater.runtime.grpc_channel import open_channel
 from highwater.runtime.grpc_server import GrpcServer
+from highwater.runtime.health import GrpcHealth
 
 METHOD = "/demo.Demo/Echo"
 
@@ -86,3 +88,23 @@ async def test_drain_ends_with_its_deadline(served):
     await asyncio.wait_for(server.stop(drain_s=0.05), 5)
     with pytest.raises((grpc.aio.AioRpcError, asyncio.CancelledError)):
         await stuck
+
+
+async def test_connections_without_a_call_are_closed_if_that_is_asked_for():
+    server, patient = GrpcServer("127.0.0.1", 0, idle_ms_max=300), GrpcServer("127.0.0.1", 0)
+    idle = []
+    for one in (server, patient):
+        one.register(GrpcHealth().add_to_server)
+        await one.start()
+        reader, stream = await asyncio.open_connection("127.0.0.1", one.port)
+        stream.write(PREFACE + settings_frame([]))
+        idle.append((reader, stream))
+    closed, stays = (asyncio.ensure_future(reader.read(-1)) for reader, _ in idle)
+    async with asyncio.timeout(10):
+        assert await closed
+    assert not stays.done()
+    for _, stream in idle:
+        stream.close()
+    for one in (server, patient):
+        await one.stop(drain_s=0)
+    await stays

@@ -4,6 +4,7 @@ from typing import ClassVar, Final
 
 from pydantic import Field, model_validator
 
+from highwater.model.listener_names import DEFAULT_LISTENER
 from highwater.runtime.logging import LogSettings
 from highwater.runtime.metrics import MetricsSettings
 from highwater.runtime.settings import ServiceSettings
@@ -41,6 +42,15 @@ class BalancerConfig(ServiceSettings):
         le=65535,
         description="first port of every gateway's block; 0 means the same as the balancer's, "
         "as it must be unless the gateways advertise the balancer's ports",
+    )
+    controllers: tuple[str, ...] = Field(
+        default=(),
+        description="host:port of every controller, to publish the ports of instances as well; none: "
+        "only the block",
+    )
+    listener: str = Field(
+        default=DEFAULT_LISTENER,
+        description="the gateways' listener that instances' ports are published of",
     )
     proxy_protocol: bool = Field(
         default=True,

@@ -2,6 +2,7 @@
 
 It does not look at clients' bytes. Each port of the block leads to the same port of some healthy
 gateway that listens there; only the gateways know what a port stands for (bootstrap, or a node).
+With `controllers` it watches the cluster, and publishes the ports of its instances, too.
 """
 
 import asyncio
@@ -16,7 +17,10 @@ from prometheus_client import CollectorRegistry, Gauge
 from highwater.balancer.config import BalancerConfig
 from highwater.balancer.core.pool import Pool
 from highwater.balancer.sockets.health import HealthChecks
+from highwater.balancer.sockets.instance_ports import InstancePorts
 from highwater.balancer.sockets.relay import Relay
+from highwater.metadata.endpoints import ControllerEndpoints
+from highwater.metadata.watch import ClusterWatch
 from highwater.model.errors import BindError, PortInUseError
 from highwater.runtime.health import Readiness
 from highwater.runtime.listening import start_listening
@@ -50,8 +54,9 @@ class BalancerService:
         self.readiness.add("gateways", lambda: bool(self.pool.up))
         self._servers: list[asyncio.Server] = []
         self._sweeper: asyncio.TimerHandle | None = None
-        # One task for each connection that is being made, and the health checks.
-        self._tasks = TaskOwner(self._task_failed, tasks_max=config.connections_max + 1)
+        self.instance_ports = InstancePorts(config.listener, self._listen, log=log)
+        # One task for each connection that is being made, the health checks, and the instances' ports.
+        self._tasks = TaskOwner(self._task_failed, tasks_max=config.connections_max + 2)
         self._stack = AsyncExitStack()
 
     async def start(self) -> None:
@@ -82,8 +87,10 @@ class BalancerService:
         await checks.check_once()
         self._tasks.start(checks.run(), name="health-checks")
         stack.push_async_callback(self._close_connections)
-        for offset in range(len(config.block)):
-            await self._listen(offset)
+        for offset, port in enumerate(config.block):
+            self._servers.append(await self._listen(port, config.gateway_port_first + offset))
+        if config.controllers:
+            self._publish_instances()
         self._sweep()
         self._log.info("listening", host=config.host, port=config.port, ports=len(config.block))
 
@@ -93,6 +100,7 @@ class BalancerService:
             self._sweeper.cancel()
         for server in self._servers:
             server.close()
+        self.instance_ports.close()
         await self._stack.aclose()
 
     def register_metrics(self) -> None:
@@ -110,16 +118,37 @@ class BalancerService:
                 lambda: len(self.pool.up),
             ),
             ("gateways", "Gateways that its settings name.", lambda: len(self.pool.addresses)),
+            (
+                "instance_ports",
+                "Ports of instances that are open.",
+                lambda: len(self.instance_ports.ports),
+            ),
+            (
+                "instance_ports_missing",
+                "Ports of instances that could not be opened; they are tried again.",
+                lambda: self.instance_ports.missing,
+            ),
         ]
         for name, text, value in gauges:
             gauge = Gauge(f"highwater_balancer_{name}", text, registry=self._registry)
             gauge.set_function(value)
 
-    async def _listen(self, offset: int) -> None:
-        host, port = self._config.host, self._config.port + offset
+    def _publish_instances(self) -> None:
+        endpoints = ControllerEndpoints(self._config.controllers)
+        self._stack.push_async_callback(endpoints.close)
+        watch = ClusterWatch(endpoints, log=self._log)
+        self._stack.push_async_callback(watch.stop)
+        watch.subscribe(self.instance_ports.follow)
+        watch.failed.add_done_callback(self._watch_failed)
+        watch.start()
+        self._tasks.start(self.instance_ports.run(), name="instance-ports")
+
+    async def _listen(self, port: int, gateway_port: int) -> asyncio.Server:
+        """Listens on a port that leads to that port of the gateways. Raises PortInUseError, BindError."""
+        host = self._config.host
         try:
             server = await self._loop.create_server(
-                partial(self._accept, offset),
+                partial(self._accept, gateway_port),
                 host,
                 port,
                 backlog=BACKLOG,
@@ -132,23 +161,22 @@ class BalancerService:
             if error.errno == errno.EADDRINUSE or "in use" in str(error):
                 raise PortInUseError(f"{host}:{port}") from None
             raise BindError(f"{host}:{port}", str(error)) from None
-        self._servers.append(server)
+        return server
 
     # ---- connections ----
 
-    def _accept(self, offset: int) -> asyncio.BaseProtocol:
+    def _accept(self, port: int) -> asyncio.BaseProtocol:
         if len(self.relays) >= self._config.connections_max:
             self.refused += 1
             return _Refusal()
-        relay = Relay(connect=partial(self._connect, offset), start=self._start, relays=self.relays)
+        relay = Relay(connect=partial(self._connect, port), start=self._start, relays=self.relays)
         return relay.client
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         self._tasks.start(work, name="connect")
 
-    async def _connect(self, offset: int, relay: Relay) -> None:
-        """Finds a gateway that takes the client; closes the client if none does."""
-        port = self._config.gateway_port_first + offset
+    async def _connect(self, port: int, relay: Relay) -> None:
+        """Finds a gateway that takes the client at that port; closes the client if none does."""
         header = self._header(relay)
         if header is None:
             relay.abort()
@@ -157,7 +185,7 @@ class BalancerService:
         problem = "no gateway is healthy"
         failures = 0
         while failures < ATTEMPTS_MAX and not relay.is_closed():
-            address = self.pool.choose(offset, but=tried)
+            address = self.pool.choose(port, but=tried)
             if address is None:
                 break
             tried.append(address)
@@ -166,7 +194,7 @@ class BalancerService:
                     await self._loop.create_connection(lambda: relay.gateway, address, port)
             except ConnectionRefusedError as error:
                 problem = str(error)
-                self.pool.refused(address, offset)
+                self.pool.refused(address, port)
                 continue
             except (OSError, TimeoutError) as error:
                 problem = str(error) or "no connection in time"
@@ -216,6 +244,11 @@ class BalancerService:
             await asyncio.sleep(0.01)
         for relay in list(self.relays):
             relay.abort()
+
+    def _watch_failed(self, watch: "asyncio.Future[None]") -> None:
+        error = None if watch.cancelled() else watch.exception()
+        if error is not None:
+            self._task_failed("watch", error)
 
     def _task_failed(self, name: str, error: BaseException) -> None:
         self._log.error("task_failed", task=name, exc_info=error)

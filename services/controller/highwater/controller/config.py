@@ -7,6 +7,7 @@ from typing import ClassVar, Final, Literal
 from pydantic import Field, SecretStr, model_validator
 
 from highwater.model.ids import INTERNAL_REPLICAS_MAX
+from highwater.runtime.inner_settings import InnerSettings
 from highwater.runtime.logging import LogSettings
 from highwater.runtime.metrics import MetricsSettings
 from highwater.runtime.settings import ServiceSettings, SettingsGroup
@@ -125,6 +126,9 @@ class ControllerConfig(ServiceSettings):
         description="how often leadership is brought back to preferred leaders; 0: never",
     )
     drain_ms: int = Field(1_000, ge=0, description="running calls may end for so long at a stop")
+    inner: InnerSettings = Field(
+        default_factory=InnerSettings, description="what other services have to show"
+    )
     log: LogSettings = Field(default_factory=LogSettings, description="logs")
     metrics: MetricsSettings = Field(default_factory=MetricsSettings, description="metrics")
 

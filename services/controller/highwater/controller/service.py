@@ -28,6 +28,9 @@ from highwater.controller.store.port import MetadataStore
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.model.ids import NO_TOPIC_ID, TopicId
 from highwater.model.time import Clock
+from highwater.rpc.grpcio_guard import GuardInterceptor, server_credentials
+from highwater.rpc.guard import IDLE_MS_MAX
+from highwater.rpc.inner import Inner
 from highwater.runtime.clock import SystemClock
 from highwater.runtime.grpc_server import GrpcServer
 from highwater.runtime.health import GrpcHealth, Readiness
@@ -70,6 +73,7 @@ class ControllerService:
         self._log = (log or silent_logger()).bind(
             service="controller", controller=config.controller_id
         )
+        self._inner = Inner(config.inner, self._log)
         self._store = store or open_store(config)
         self._past = StorePast(
             self._store, accepted_revision=config.accept_store_loss, log=self._log
@@ -148,7 +152,14 @@ class ControllerService:
         return ControllerEndpoints.in_process(self.controller_servicer, self.metadata_servicer)
 
     async def _start_server(self) -> None:
-        server = GrpcServer(self._config.host, self._config.port)
+        guard = self._inner.guard()
+        server = GrpcServer(
+            self._config.host,
+            self._config.port,
+            interceptors=() if guard is None else (GuardInterceptor(guard),),
+            idle_ms_max=None if guard is None else IDLE_MS_MAX,
+            credentials=server_credentials(self._inner.server_tls),
+        )
         server.register(
             lambda s: rpc.add_ControllerServiceServicer_to_server(self.controller_servicer, s)  # type: ignore[no-untyped-call]
         )

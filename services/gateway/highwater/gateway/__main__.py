@@ -7,6 +7,7 @@ from highwater.gateway.config import GatewayConfig
 from highwater.gateway.service import GatewayService
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.model.errors import EXIT_USAGE, UsageError
+from highwater.rpc.inner import Inner
 from highwater.runtime import lifecycle
 from highwater.runtime.clock import SystemClock
 from highwater.runtime.logging import Logger, forward_standard_logging, make_logger
@@ -40,7 +41,7 @@ class GatewayProcess:
     """The gateway together with its connections to the controllers."""
 
     def __init__(self, config: GatewayConfig, log: Logger) -> None:
-        self._endpoints = ControllerEndpoints(config.controllers)
+        self._endpoints = ControllerEndpoints(config.controllers, inner=Inner(config.inner, log))
         self.service = GatewayService(
             config,
             clock=SystemClock(),

@@ -8,7 +8,9 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from highwater.hop.settings import HopSettings
 from highwater.model.authorization import USER
 from highwater.model.listener_names import DEFAULT_LISTENER, invalid_listener_names
-from highwater.model.scram import SASL_MECHANISMS
+from highwater.model.networks import Networks
+from highwater.model.scram import OAUTHBEARER, SASL_MECHANISMS
+from highwater.runtime.inner_settings import InnerSettings
 from highwater.runtime.logging import LogSettings
 from highwater.runtime.metrics import MetricsSettings
 from highwater.runtime.settings import ServiceSettings, SettingsGroup
@@ -34,9 +36,24 @@ SaslMechanisms: TypeAlias = Annotated[
     tuple[str, ...],
     Field(
         description="clients of this listener have to log in by one of these (sasl.enabled.mechanisms): "
-        "SCRAM-SHA-256, SCRAM-SHA-512, PLAIN; none: they need not",
+        "SCRAM-SHA-256, SCRAM-SHA-512, PLAIN, OAUTHBEARER; none: they need not",
     ),
     AfterValidator(_known_mechanisms),
+]
+
+
+def _known_networks(cidrs: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    Networks(cidrs or ())
+    return cidrs
+
+
+ProxyNetworks: TypeAlias = Annotated[
+    tuple[str, ...] | None,
+    Field(
+        description="with proxy_protocol, addresses in CIDR notation that connections may come from, since "
+        "who sends a header may say any address; unset: from anywhere",
+    ),
+    AfterValidator(_known_networks),
 ]
 
 
@@ -67,6 +84,41 @@ class TlsSettings(SettingsGroup):
         return self
 
 
+class OAuthSettings(SettingsGroup):
+    """Tokens of OAUTHBEARER, for all listeners that offer it (KIP-768)."""
+
+    jwks_url: str = Field(
+        default="",
+        description="sasl.oauthbearer.jwks.endpoint.url: the issuer's keys, https://... or file:///...",
+    )
+    issuer: str = Field(
+        default="", description="sasl.oauthbearer.expected.issuer; empty: that of any token"
+    )
+    audiences: tuple[str, ...] = Field(
+        default=(), description="sasl.oauthbearer.expected.audience: one of them; none: any"
+    )
+    user_claim: str = Field(
+        default="sub",
+        min_length=1,
+        description="sasl.oauthbearer.sub.claim.name: who the client is",
+    )
+    skew_s: float = Field(
+        default=30, ge=0, le=3600, description="sasl.oauthbearer.clock.skew.seconds"
+    )
+    refresh_s: float = Field(
+        default=3600,
+        ge=10,
+        description="sasl.oauthbearer.jwks.endpoint.refresh.ms, in seconds: how old the keys may become",
+    )
+
+    @field_validator("jwks_url")
+    @classmethod
+    def _check_url(cls, url: str) -> str:
+        if url and not url.startswith(("https://", "http://", "file:///")):
+            raise ValueError("it begins with https://, http:// or file:///")
+        return url
+
+
 class ListenerConfig(SettingsGroup):
     """A further listener of the gateway, with a block of ports and an address of its own."""
 
@@ -88,7 +140,7 @@ class ListenerConfig(SettingsGroup):
     proxy_protocol: bool = Field(
         default=False, description="its clients come through a balancer, as in `proxy_protocol`"
     )
-
+    proxy_networks: ProxyNetworks = None
     sasl_mechanisms: SaslMechanisms = ()
     tls: TlsSettings = TlsSettings()
 
@@ -127,6 +179,13 @@ class GatewayConfig(ServiceSettings):
     single_port: bool = Field(
         default=False, description="one port for everything, for brokers of one node"
     )
+    instance_port_shift: int = Field(
+        default=0,
+        ge=0,
+        le=65535,
+        description="added to the ports of instances at this gateway, if other gateways have them on the "
+        "same host",
+    )
     bootstrap_wait_s: float = Field(
         default=0,
         ge=0,
@@ -139,6 +198,7 @@ class GatewayConfig(ServiceSettings):
         description="clients come through a balancer that sends PROXY protocol v2; connections "
         "without its header are closed, so let only the balancer reach the ports",
     )
+    proxy_networks: ProxyNetworks = None
     listeners: dict[str, ListenerConfig] = Field(
         default={},
         description="further listeners by name, for clients that need other addresses; a client "
@@ -146,6 +206,7 @@ class GatewayConfig(ServiceSettings):
     )
     sasl_mechanisms: SaslMechanisms = ()
     tls: TlsSettings = TlsSettings()
+    oauth: OAuthSettings = OAuthSettings()
     authorizer: Literal["none", "acl"] = Field(
         default="none",
         description="acl: clients may do what ACLs allow (authorizer.class.name); none: everything",
@@ -257,6 +318,15 @@ class GatewayConfig(ServiceSettings):
     frame_s_max: float = Field(
         default=30, gt=0, description="seconds that a request may take to arrive in full"
     )
+    quota_window_num: int = Field(
+        default=11,
+        ge=2,
+        le=1000,
+        description="quota.window.num: how many windows the rates of client quotas are measured over",
+    )
+    quota_window_size_s: int = Field(
+        default=1, ge=1, le=3600, description="quota.window.size.seconds"
+    )
     old_message_formats: bool = Field(
         default=False,
         description="serve clients from before Kafka 0.11: Produce 0-2, Fetch 0-3 and ListOffsets 0, with "
@@ -269,6 +339,7 @@ class GatewayConfig(ServiceSettings):
         default=2.0, ge=0, description="seconds that requests in flight get to end at a stop"
     )
     hop: HopSettings = HopSettings()
+    inner: InnerSettings = InnerSettings()
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
 
@@ -281,6 +352,7 @@ class GatewayConfig(ServiceSettings):
             advertised_host=self.advertised_host or self.host,
             advertised_port=self.advertised_port,
             proxy_protocol=self.proxy_protocol,
+            proxy_networks=self.proxy_networks,
             sasl_mechanisms=self.sasl_mechanisms,
             tls=self.tls,
         )
@@ -301,6 +373,15 @@ class GatewayConfig(ServiceSettings):
         if why is not None:
             raise ValueError(why)
         return {name.lower(): listener for name, listener in listeners.items()}
+
+    @model_validator(mode="after")
+    def _check_tokens(self) -> Self:
+        for name, one in self.all_listeners.items():
+            if OAUTHBEARER in one.sasl_mechanisms and not self.oauth.jwks_url:
+                raise ValueError(
+                    f"listener {name} offers {OAUTHBEARER}, which takes oauth.jwks_url"
+                )
+        return self
 
     @model_validator(mode="after")
     def _check_ports(self) -> Self:

@@ -9,6 +9,7 @@ import contextlib
 import random
 import socket
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from typing import Final
@@ -35,12 +36,21 @@ from highwater.gateway.handling.backend import GatewayBackend
 from highwater.gateway.handling.context import HandlerSettings
 from highwater.gateway.login.assembly import make_authorizer, make_gate
 from highwater.gateway.login.gate import LoginGate
-from highwater.gateway.metrics.gateway import PREFIX, GatewayCollector, GatewayReadings
+from highwater.gateway.login.topic_networks import TopicNetworks
+from highwater.gateway.metrics.gateway import PREFIX, GatewayCollector
+from highwater.gateway.metrics.instances import InstanceCollector
+from highwater.gateway.metrics.quotas import QuotaCollector
+from highwater.gateway.metrics.readings import gateway_readings
+from highwater.gateway.quota.client_quotas import ClientQuotas
+from highwater.gateway.quota.core.rates import QuotaRates
+from highwater.gateway.quota.core.windowed_rate import QuotaWindows
+from highwater.gateway.quota.limited_requests import LimitedRequests
 from highwater.gateway.requests.handler_loading import load_all_handlers
-from highwater.gateway.requests.requests import FramePath, Requests
+from highwater.gateway.requests.requests import FetchFramePath, FramePath, Requests
 from highwater.gateway.routing.node_links import MemberLink, NodeLinks, OpenLink
 from highwater.gateway.routing.table import PartitionRoute, RoutingTable
 from highwater.gateway.sockets.addresses import listen_addresses
+from highwater.gateway.sockets.instance_ports import BlockKey
 from highwater.gateway.sockets.listener import Listener
 from highwater.gateway.sockets.port_blocks import PortBlocks
 from highwater.gateway.sockets.sender_threads import SenderThreads
@@ -55,10 +65,11 @@ from highwater.metadata.watch import ClusterWatch, Watcher
 from highwater.model.authorization import Authorizer
 from highwater.model.cluster import ClusterDelta, ClusterImage, NodeState
 from highwater.model.errors import HighwaterError, UsageError
-from highwater.model.ids import NO_NODE, TopicId
+from highwater.model.ids import NO_NODE, InstanceId, TopicId
 from highwater.model.listener_names import DEFAULT_LISTENER
 from highwater.model.steps import Steps
 from highwater.model.time import Clock
+from highwater.rpc.inner import Inner
 from highwater.runtime.health import Readiness
 from highwater.runtime.logging import Logger
 from highwater.runtime.loop_lag import LoopLagMonitor
@@ -100,7 +111,7 @@ class GatewayService:
         self._loop = loop
         self.failed: asyncio.Future[None] = loop.create_future()
         self.turn = Turn(loop.call_soon, time.monotonic_ns)
-        self._channels = hop_channels(config.hop, self._task_failed)
+        self._channels = hop_channels(config.hop, self._task_failed, Inner(config.inner, log))
         self.links = NodeLinks(self._open_link, self._task_failed)
         self.held = HeldProduce(
             config.held_produce_bytes_max,
@@ -119,6 +130,7 @@ class GatewayService:
         self._tasks = TaskOwner(self._task_failed, tasks_max=200_000)
         self._heartbeats: Heartbeats | None = None
         self._listener: Listener | None = None
+        self._topic_networks = TopicNetworks()
         self._node_id = NO_NODE
         self._ports: PortBlocks
         self._budget = MemoryBudget(config.memory_budget_bytes)
@@ -129,6 +141,10 @@ class GatewayService:
             new_id=random.randint,
             ended=end_sets,
         )
+        windows = QuotaWindows(
+            count=config.quota_window_num, size_ms=config.quota_window_size_s * 1000
+        )
+        self._quotas = ClientQuotas(QuotaRates(windows, clock.monotonic_ms))
         self._stack = AsyncExitStack()
         self._registering = False
         self._expirer: asyncio.TimerHandle
@@ -175,7 +191,10 @@ class GatewayService:
             node_id=self._node_id,
             single_port=config.single_port,
             bootstrap_wait_s=config.bootstrap_wait_s,
+            instance_shift=config.instance_port_shift,
+            drain_s=config.drain_s,
             on_error=self._port_not_opened,
+            on_instance_error=self._instance_port_not_opened,
         )
         stack.callback(self._ports.close)
         # Before the registration, which tells the controller the numbers.
@@ -231,22 +250,8 @@ class GatewayService:
             links=self.links,
             controller=self.controller,
             watch=self.watch,
-            settings=HandlerSettings(
-                auto_create_topics=config.auto_create_topics,
-                partitions_default=config.default_partitions,
-                replication_factor_default=config.default_replication_factor,
-                group_metadata_partitions=config.group_metadata_partitions,
-                group_metadata_replication_factor=config.group_metadata_replication_factor,
-                transaction_state_partitions=config.transaction_state_partitions,
-                transaction_state_replication_factor=config.transaction_state_replication_factor,
-                transaction_state_min_isr=config.transaction_state_min_isr,
-                transaction_state_segment_bytes=config.transaction_state_segment_bytes,
-                request_bytes_max=config.request_bytes_max,
-                idle_ms_max=int(config.idle_s_max * 1000),
-                old_message_formats=config.old_message_formats,
-                has_acls=config.authorizer == "acl",
-            ),
-            authorizer=make_authorizer(config, lambda: self.routing.image),
+            settings=_handler_settings(config),
+            authorizer=make_authorizer(config, lambda: self.routing.image, self._topic_networks),
             clock=self._clock,
             log=self._log,
         )
@@ -255,10 +260,13 @@ class GatewayService:
             produce=produce,
             fetch=fetch,
             backend=backend,
+            quotas=self._quotas,
             meters=self.meters,
             tasks=self._tasks,
             log=self._log,
         )
+        limited = LimitedRequests(requests, fetch, self.turn.clock_ns)
+        self._quotas.handle_by(requests, limited)
         gate = self._make_gate(requests)
         listener = Listener(
             addresses=listen_addresses(config),
@@ -272,6 +280,7 @@ class GatewayService:
             ),
             handler=requests,
             gate=gate,
+            quotas=self._quotas,
             routing=self.routing,
             pool=pool,
             tls_readers=readers,
@@ -280,11 +289,20 @@ class GatewayService:
             idle_s_max=config.idle_s_max,
             frame_s_max=config.frame_s_max,
         )
-        self._registry.register(GatewayCollector(self.meters, self._readings(listener, gate)))
-        self._registry.register(HopCollector(PREFIX, {"client": self._channels.statistics}))
+        self._register_metrics(listener, gate)
         return listener
 
-    def _make_paths(self, authorizer: Authorizer) -> tuple[FramePath, FramePath]:
+    def _register_metrics(self, listener: Listener, gate: LoginGate) -> None:
+        readings = gateway_readings(
+            listener, gate, self._budget, self._fetch_sessions, self.held, self.links
+        )
+        self._registry.register(GatewayCollector(self.meters, readings))
+        self._registry.register(QuotaCollector(self._quotas.rates, lambda: listener.held.refused))
+        self._registry.register(InstanceCollector(listener.doors, self._missing_ports))
+        self._registry.register(QuotaCollector(self._quotas.rates, lambda: listener.held.refused))
+        self._registry.register(HopCollector(PREFIX, {"client": self._channels.statistics}))
+
+    def _make_paths(self, authorizer: Authorizer) -> tuple[FramePath, FetchFramePath]:
         """The paths of Produce and Fetch; those that know old formats have threads."""
         produce = ProducePath(authorizer)
         fetch = FetchPath(authorizer, FetchSessions(authorizer, self._fetch_sessions))
@@ -300,84 +318,19 @@ class GatewayService:
         # One thread hashes the passwords of PLAIN, which bounds what logins take.
         hashing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="login")
         self._stack.callback(hashing.shutdown, cancel_futures=True)
+        reading = ThreadPoolExecutor(max_workers=1, thread_name_prefix="login-keys")
+        self._stack.callback(reading.shutdown, wait=False, cancel_futures=True)
         return make_gate(
             self._config,
             requests,
             lambda: self.routing.image,
             loop=self._loop,
             hashing=hashing,
+            reading=reading,
             clock=self._clock,
             log=self._log,
+            logged_in=self._quotas.settle,
         )
-
-    def _readings(self, listener: Listener, gate: LoginGate) -> GatewayReadings:
-        budget = self._budget
-        readings = GatewayReadings()
-        readings.gauge("connections", "Client connections.", lambda: len(listener.connections))
-        readings.counter(
-            "refused_connections",
-            "Connections refused at accept: too many, or without a PROXY header.",
-            lambda: listener.refused,
-        )
-        readings.counter("logins", "Logins of clients.", lambda: gate.logins)
-        readings.counter("failed_logins", "Logins that were refused.", lambda: gate.failed)
-        readings.counter(
-            "late_logins", "Connections closed because no login came in time.", lambda: gate.late
-        )
-        readings.gauge("request_bytes_held", "Bytes of unanswered requests.", lambda: budget.used)
-        readings.gauge(
-            "produce_bytes_held",
-            "Bytes of batches that wait for their partition's leader.",
-            lambda: self.held.nbytes,
-        )
-        readings.gauge(
-            "begun_bytes_held", "Bytes of partly received requests.", lambda: budget.begun
-        )
-        readings.gauge(
-            "reply_bytes_held", "Bytes of replies that wait for clients.", lambda: budget.replies
-        )
-        sessions = self._fetch_sessions
-        readings.gauge(
-            "incremental_fetch_sessions",
-            "Fetch sessions (Kafka: NumIncrementalFetchSessions).",
-            lambda: len(sessions),
-        )
-        readings.gauge(
-            "incremental_fetch_partitions_cached",
-            "Partitions of fetch sessions (Kafka: NumIncrementalFetchPartitionsCached).",
-            lambda: sessions.partitions,
-        )
-        readings.counter(
-            "incremental_fetch_session_evictions",
-            "Fetch sessions that made room for others (Kafka: IncrementalFetchSessionEvictions).",
-            lambda: sessions.evictions,
-        )
-        readings.counter(
-            "begun_requests_given_up",
-            "Connections closed in the middle of a request, to make room for others.",
-            lambda: budget.given_up,
-        )
-        readings.counter(
-            "descriptor_shortages",
-            "Connections closed, and seconds passed, without a free descriptor.",
-            lambda: listener.descriptor_shortages,
-        )
-        readings.gauge(
-            "open_segment_files",
-            "Files of nodes on this host that fetches are answered from.",
-            lambda: self.links.open_segment_files,
-        )
-        readings.counter(
-            "append_groups_sent",
-            "Groups of batches for one partition that went to nodes in other processes.",
-            lambda: self.links.groups_sent,
-        )
-        readings.counter(
-            "fetches_sent",
-            "Fetch requests, or parts of them, that went to nodes in other processes.",
-            lambda: self.links.fetches_sent,
-        )
-        return readings
 
     def _open_link(self, node: NodeState) -> OpenLink:
         link = GrpcNodeLink(
@@ -416,6 +369,7 @@ class GatewayService:
                 cluster_pb2.GatewayListener(name=name, host=each[0], port=each[1])
                 for name, each in addresses.items()
             ],
+            instance_port_shift=config.instance_port_shift,
         )
 
     async def _register(self) -> None:
@@ -459,15 +413,28 @@ class GatewayService:
             self._registering = False
 
     def _image_changed(self, image: ClusterImage, delta: ClusterDelta | None) -> Steps[None]:
+        if self._listener is not None:
+            self._listener.doors.follow(image.instances)
+            # Before a new topic has a route, its lists are known.
+            if self._topic_networks.follow(image, delta):
+                self._listener.forget_shapes()
         yield from self._follower.following(image, delta)
         if self._listener is not None and (delta is None or delta.acls):
             self._listener.forget_shapes()
+        if self._listener is not None:
+            yield from self._quotas.following(image.client_quotas, self._listener.connections)
         if self._heartbeats is not None:
             self._heartbeats.nudge()
         self._ports.follow(image)
 
     def _port_not_opened(self, error: UsageError) -> None:
         self._log.error("port_not_opened", error=str(error))
+
+    def _missing_ports(self) -> Mapping[InstanceId, int]:
+        return self._ports.instances.missing
+
+    def _instance_port_not_opened(self, block: BlockKey, error: UsageError) -> None:
+        self._log.error("port_not_opened", error=str(error), **block._asdict())
 
     def _route_of(self, topic_id: TopicId, partition: int) -> PartitionRoute | None:
         return self.routing.route(topic_id, partition)
@@ -490,3 +457,21 @@ class GatewayService:
         error = None if watch.cancelled() else watch.exception()
         if error is not None and not self.failed.done():
             self.failed.set_exception(error)
+
+
+def _handler_settings(config: GatewayConfig) -> HandlerSettings:
+    return HandlerSettings(
+        auto_create_topics=config.auto_create_topics,
+        partitions_default=config.default_partitions,
+        replication_factor_default=config.default_replication_factor,
+        group_metadata_partitions=config.group_metadata_partitions,
+        group_metadata_replication_factor=config.group_metadata_replication_factor,
+        transaction_state_partitions=config.transaction_state_partitions,
+        transaction_state_replication_factor=config.transaction_state_replication_factor,
+        transaction_state_min_isr=config.transaction_state_min_isr,
+        transaction_state_segment_bytes=config.transaction_state_segment_bytes,
+        request_bytes_max=config.request_bytes_max,
+        idle_ms_max=int(config.idle_s_max * 1000),
+        old_message_formats=config.old_message_formats,
+        has_acls=config.authorizer == "acl",
+    )

@@ -8,6 +8,7 @@ from highwater.model.errors import EXIT_USAGE, UsageError
 from highwater.partition.config import PartitionConfig
 from highwater.partition.node.node_claim import NodeClaim
 from highwater.partition.service import PartitionService
+from highwater.rpc.inner import Inner
 from highwater.runtime import lifecycle
 from highwater.runtime.clock import SystemClock
 from highwater.runtime.logging import Logger, forward_standard_logging, make_logger
@@ -54,7 +55,7 @@ class PartitionProcess:
     """The node together with its connections to the controllers."""
 
     def __init__(self, config: PartitionConfig, log: Logger) -> None:
-        self._endpoints = ControllerEndpoints(config.controllers)
+        self._endpoints = ControllerEndpoints(config.controllers, inner=Inner(config.inner, log))
         self.service = PartitionService(
             config,
             clock=SystemClock(),

@@ -6,11 +6,13 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from highwater.hop.settings import HopSettings
+from highwater.partition.core.disk_marks import DiskMark
 from highwater.partition.core.producer_budget import PER_NODE_DEFAULT, PER_PARTITION_DEFAULT
 from highwater.rpc.addresses import parse_address
+from highwater.runtime.inner_settings import InnerSettings
 from highwater.runtime.logging import LogSettings
 from highwater.runtime.metrics import MetricsSettings
-from highwater.runtime.settings import ServiceSettings
+from highwater.runtime.settings import ServiceSettings, SettingsGroup
 
 INT_MAX: Final = 2**31 - 1
 """Of the settings that are an INT in Kafka."""
@@ -18,6 +20,23 @@ INT_MAX: Final = 2**31 - 1
 
 def _read_node_id(value: Any) -> Any:
     return -1 if value == "auto" else value
+
+
+class StorageSettings(SettingsGroup):
+    """What a node leaves of its disks."""
+
+    disk_free_min: str = Field(
+        default="128MiB",
+        description="free space of a log directory's volume, in bytes (also KiB, MiB, GiB) or as a part "
+        "(5%), below which clients' produce is refused with KAFKA_STORAGE_ERROR; below half of it "
+        "replication and internal topics stop, too. 0 is off",
+    )
+
+    @field_validator("disk_free_min")
+    @classmethod
+    def _check_mark(cls, value: str) -> str:
+        DiskMark.parse(value)
+        return value
 
 
 class PartitionConfig(ServiceSettings):
@@ -53,7 +72,9 @@ class PartitionConfig(ServiceSettings):
         default=("127.0.0.1:9300",), min_length=1, description="host:port of every controller"
     )
     quota_address: str = Field(
-        default="127.0.0.1:9400", description="host:port of the quota service; empty for none"
+        default="127.0.0.1:9400",
+        description="host:port of the quota service, or of several, separated by commas: the first one "
+        "that answers is used; empty for none",
     )
     group_initial_rebalance_delay_ms: int = Field(
         default=3_000, ge=0, description="group.initial.rebalance.delay.ms"
@@ -242,7 +263,9 @@ class PartitionConfig(ServiceSettings):
         "meanwhile nothing is appended to their partitions. Whoever is slower may lose records of "
         "acks=1",
     )
+    storage: StorageSettings = StorageSettings()
     hop: HopSettings = HopSettings()
+    inner: InnerSettings = InnerSettings()
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
 

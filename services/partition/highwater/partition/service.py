@@ -20,10 +20,11 @@ from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.watch import ClusterWatch
 from highwater.model.cluster import ClusterDelta, ClusterImage
 from highwater.model.errors import HighwaterError
-from highwater.model.ids import InstanceId, TopicId
+from highwater.model.ids import TopicId
 from highwater.model.steps import Steps
 from highwater.model.time import Clock
 from highwater.partition.config import PartitionConfig
+from highwater.partition.core.disk_marks import DiskMark
 from highwater.partition.data_plane.controller_session import ControllerSession
 from highwater.partition.data_plane.markers import find_target
 from highwater.partition.data_plane.offsets import OffsetQueries
@@ -36,22 +37,24 @@ from highwater.partition.metrics.collectors import node_collectors
 from highwater.partition.node.asked_hand_overs import AskedHandOvers
 from highwater.partition.node.controlled_shutdown import ControlledShutdown
 from highwater.partition.node.coordinators import NodeCoordinators
+from highwater.partition.node.disk_guard import DiskGuard
 from highwater.partition.node.found_damage import FoundDamage
 from highwater.partition.node.log_dirs import LogDirRequests
 from highwater.partition.node.loggers import LoggerQueries
 from highwater.partition.node.logs import NodeLogs
 from highwater.partition.node.membership import Membership
 from highwater.partition.node.node_replication import NodeReplication
+from highwater.partition.node.quotas import NodeQuotas
 from highwater.partition.node.repairs import Repairs
 from highwater.partition.node.replicas import Replicas
 from highwater.partition.node.static_configs import static_configs
 from highwater.partition.node.topic_policy import TopicPolicies
-from highwater.partition.quota.meter import NodeMeters
-from highwater.partition.quota.reporter import QuotaReporter, QuotaServiceLink, QuotaStub
+from highwater.partition.quota.reporter import QuotaStub
 from highwater.partition.replication.follower.range_client import RangeClient
 from highwater.partition.storage.errors import CorruptLogError, LogDirFailure, StorageError
 from highwater.partition.storage.log.log import PartitionLog
 from highwater.partition.storage.scrubbing.scrubber import Damage
+from highwater.rpc.inner import Inner
 from highwater.runtime.health import Readiness
 from highwater.runtime.logging import Logger
 from highwater.runtime.loop_lag import LoopLagMonitor
@@ -90,14 +93,16 @@ class PartitionService:
         self.readiness = Readiness()
         self.watch = ClusterWatch(endpoints, log=log)
         self.readiness.add("metadata", lambda: self.watch.image is not None)
-        self._meters = NodeMeters(clock.monotonic_ms)
-        self._quota_stub: QuotaStub | None = None
+        self._inner = Inner(config.inner, log)
+        self._quotas = NodeQuotas(config.quota_address, clock.monotonic_ms, log)
         self.plane = self._make_plane(loop)
         self.queries = OffsetQueries(self.plane, self._log_failed)
         self._endpoints = endpoints
         self._tasks = TaskOwner(self._task_failed)
-        self._server = None if embedded else NodeServer(config, self._call_failed, log)
-        self._channels = hop_channels(config.hop, self._call_failed)
+        self._server = (
+            None if embedded else NodeServer(config, self._call_failed, log, inner=self._inner)
+        )
+        self._channels = hop_channels(config.hop, self._call_failed, self._inner)
         self._stack = AsyncExitStack()
         self.logs = self._make_logs()
         self.static_configs = static_configs(config)
@@ -119,7 +124,9 @@ class PartitionService:
             is_online=self.logs.is_online,
             find=self.plane.replicas.get,
             prefer=self.logs.manager.preferred.remember,
+            moves=self.logs.moves,
         )
+        self.disk_guard = self._make_disk_guard()
         self.loggers = LoggerQueries(log)
         self._asked_hand_overs = self._make_asked_hand_overs()
         self._membership: Membership | None = None
@@ -131,7 +138,7 @@ class PartitionService:
         return DataPlane(
             loop.call_later,
             self._replica_bug,
-            self._meters.by_instance,
+            self._quotas.meters.by_instance,
             on_damage=self._unreadable,
             may_heal_soon=self._may_heal_soon,
             is_whole=self._is_whole,
@@ -147,6 +154,7 @@ class PartitionService:
             log=self._log,
             on_dir_failure=self._dir_failed,
             on_damage=self._damaged,
+            find=self.plane.replicas.get,
         )
 
     def _make_replication(self) -> NodeReplication:
@@ -162,6 +170,17 @@ class PartitionService:
             log=self._log,
             channels=self._channels,
             reads_files=self._config.replica_reads_files,
+        )
+
+    def _make_disk_guard(self) -> DiskGuard:
+        return DiskGuard(
+            self._config.log_dirs,
+            DiskMark.parse(self._config.storage.disk_free_min),
+            full=self.plane.full_directories,
+            replicas=self.plane.replicas.values,
+            is_online=self.logs.is_online,
+            resume=self.replication.resume,
+            log=self._log,
         )
 
     def _make_coordinators(self) -> NodeCoordinators:
@@ -248,7 +267,7 @@ class PartitionService:
 
     def connect_quota(self, stub: QuotaStub) -> None:
         """A QuotaService of this process (its stub), for the embedded mode; before `start`."""
-        self._quota_stub = stub
+        self._quotas.connect(stub)
 
     async def start(self) -> None:
         """Returns when every replica has the role that the first image gives it."""
@@ -295,6 +314,7 @@ class PartitionService:
         stack.push_async_callback(self.replication.close)
         self.replication.start()
         self._tasks.start(self.repairs.run(), name="repairs")
+        self._tasks.start(self.disk_guard.run(), name="disk-guard")
         self.watch.subscribe(self._image_changed)
         self.watch.failed.add_done_callback(self._watch_failed)
         self.watch.start()
@@ -303,7 +323,14 @@ class PartitionService:
             await self.watch.wait_for_revision(self._membership.node_epoch, FIRST_IMAGE_TIMEOUT_S)
         except TimeoutError:
             raise HighwaterError("the controller sent no metadata in time") from None
-        self._report_usage()
+        await self._quotas.start(
+            identity=self._identity,
+            replicas=self.replicas,
+            image=self.watch.image,
+            inner=self._inner,
+            tasks=self._tasks,
+            stack=stack,
+        )
         if self._server is not None:
             await self._server.set_serving(serving=True)
 
@@ -313,6 +340,7 @@ class PartitionService:
             coordinators=self.coordinators,
             logs=self.logs,
             repairs=self.repairs,
+            disk_guard=self.disk_guard,
             replicas=self.replicas,
             replication=self.replication,
             watch=self.watch,
@@ -351,30 +379,6 @@ class PartitionService:
         if self._server is not None and not await self._server.drain(left_s):
             self._log.warning("streams_not_ended", timeout_s=left_s)
 
-    def _report_usage(self) -> None:
-        """Keeps in touch with the quota service, if there is one."""
-        stub = self._quota_stub
-        if stub is None:
-            if not self._config.quota_address:
-                return
-            link = QuotaServiceLink(self._config.quota_address)
-            self._stack.push_async_callback(link.close)
-            stub = link.stub
-        reporter = QuotaReporter(
-            stub,
-            self._meters,
-            identity=self._identity,
-            leaders=self._leaders_by_instance,
-            log=self._log,
-        )
-        self._tasks.start(reporter.run(), name="quota-reports")
-
-    def _leaders_by_instance(self) -> dict[InstanceId, tuple[int, int]]:
-        return {
-            instance: (len(replicas), sum(replica.log.extent.size_bytes for replica in replicas))
-            for instance, replicas in self.replicas.leaders_by_instance().items()
-        }
-
     async def _start_observing(self) -> None:
         await serve_metrics(self._stack, self._config.metrics, self._registry, self.readiness)
         monitor = LoopLagMonitor("partition", self._registry, self._log)
@@ -399,19 +403,21 @@ class PartitionService:
         self.replicas.registered(node_epoch)
         self.watch.repeat(self._image_changed)
 
-    def _image_changed(self, image: ClusterImage, _delta: ClusterDelta | None) -> Steps[None]:
+    def _image_changed(self, image: ClusterImage, delta: ClusterDelta | None) -> Steps[None]:
         membership = self.membership
         state = image.nodes.get(membership.node_id)
         if state is None or state.node_epoch != membership.node_epoch:
             return  # What it says of this node is about another incarnation.
         self.replication.image_changed(image)
         self._ranges.image_changed(image)
-        self.coordinators.before_image(image)
+        self.coordinators.before_image(image, delta.removed_instances if delta else frozenset())
         yield from self.replicas.applying(image, membership.node_id)
+        self._quotas.image_applied(self.replicas.leader_count)
         if not self._strays_gone and image.revision >= membership.node_epoch:
             # Not older than the registration, so no topic that is meant for this node is missing.
             self._strays_gone = True
             self.logs.set_strays_aside(image, membership.node_id)
+            self.logs.moves.go_on(self.plane.replicas.values())
         self.coordinators.after_image()
         membership.applied()
 

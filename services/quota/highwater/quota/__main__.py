@@ -8,6 +8,7 @@ from highwater.metadata.watch import ClusterWatch
 from highwater.model.errors import EXIT_USAGE, UsageError
 from highwater.quota.config import QuotaConfig
 from highwater.quota.service import QuotaService
+from highwater.rpc.inner import Inner
 from highwater.runtime import lifecycle
 from highwater.runtime.clock import SystemClock
 from highwater.runtime.logging import Logger, forward_standard_logging, make_logger
@@ -40,7 +41,7 @@ class QuotaProcess:
 
     def __init__(self, config: QuotaConfig, log: Logger) -> None:
         registry = process_registry()
-        self._endpoints = ControllerEndpoints(config.controllers)
+        self._endpoints = ControllerEndpoints(config.controllers, inner=Inner(config.inner, log))
         self._watch = ClusterWatch(self._endpoints, log=log)
         self.service = QuotaService(
             config, clock=SystemClock(), watch=self._watch, registry=registry, log=log

@@ -12,10 +12,13 @@ from highwater.model.cluster import ClusterDelta, ClusterImage
 from highwater.model.time import Clock
 from highwater.quota.config import QuotaConfig
 from highwater.quota.core.limits import Limits
-from highwater.quota.core.policies.static import StaticPolicy
+from highwater.quota.core.policies.table import POLICIES
 from highwater.quota.rpc.quota_servicer import QuotaServicer
 from highwater.quota.sharing.ledger import Ledger
 from highwater.quota.sharing.metrics import QuotaMetrics
+from highwater.rpc.grpcio_guard import GuardInterceptor, server_credentials
+from highwater.rpc.guard import IDLE_MS_MAX
+from highwater.rpc.inner import Inner
 from highwater.runtime.grpc_server import GrpcServer
 from highwater.runtime.health import GrpcHealth, Readiness
 from highwater.runtime.logging import Logger
@@ -68,7 +71,9 @@ class QuotaService:
         self.failed: asyncio.Future[None] = self._loop.create_future()
         self.readiness = Readiness()
         self.readiness.add("metadata", lambda: watch.image is not None)
-        self.ledger = Ledger(StaticPolicy(), tick_ms=config.tick_ms, wall_ms=clock.wall_ms())
+        self.ledger = Ledger(
+            POLICIES[config.policy], tick_ms=config.tick_ms, wall_ms=clock.wall_ms()
+        )
         self.servicer = QuotaServicer(
             self.ledger,
             QuotaMetrics(registry, self.ledger),
@@ -76,7 +81,7 @@ class QuotaService:
             log,
             tick_ms=config.tick_ms,
         )
-        self.grpc = GrpcServer(config.host, config.port) if serve_grpc else None
+        self.grpc = self._make_server() if serve_grpc else None
         self._health = GrpcHealth((SERVICE_NAME,))
         self._serving = False
         self._tasks = TaskOwner(self._task_failed)
@@ -113,6 +118,17 @@ class QuotaService:
         self._log.error("task_failed", task=name, exc_info=error)
         if not self.failed.done():
             self.failed.set_exception(error)
+
+    def _make_server(self) -> GrpcServer:
+        inner = Inner(self._config.inner, self._log)
+        guard = inner.guard()
+        return GrpcServer(
+            self._config.host,
+            self._config.port,
+            interceptors=() if guard is None else (GuardInterceptor(guard),),
+            idle_ms_max=None if guard is None else IDLE_MS_MAX,
+            credentials=server_credentials(inner.server_tls),
+        )
 
     async def _serve(self, server: GrpcServer) -> None:
         await self._health.set_serving(serving=False)

@@ -2,8 +2,10 @@
 
 from highwater.hop.settings import HopSettings
 from highwater.hop.transport import HopChannel, OpenChannel, open_channel
+from highwater.hop.unix_socket import is_private
 from highwater.http2.counters import ConnectionCounters
 from highwater.rpc.addresses import UnixAddress
+from highwater.rpc.inner import Inner
 from highwater.rpc.reports import OnFailure
 from highwater.rpc.statistics import Statistics
 
@@ -53,12 +55,27 @@ class HopChannels:
         )
 
 
-def hop_channels(settings: HopSettings, on_failure: OnFailure) -> HopChannels:
-    """The channels of a process with these settings. `on_failure` takes the bugs of callbacks."""
+def hop_channels(
+    settings: HopSettings, on_failure: OnFailure, inner: Inner | None = None
+) -> HopChannels:
+    """The channels of a process with these settings. `on_failure` takes the bugs of callbacks.
+
+    `inner` says what nodes are shown and have to show; nothing without it.
+    """
+    shows = inner or Inner()
 
     def make(address: str, nearby: UnixAddress | None) -> HopChannel:
         if not settings.unix_sockets:
             nearby = None
-        return open_channel(address, settings.transport, on_failure, nearby=nearby)
+        elif nearby is not None and not shows.is_open and not is_private(nearby):
+            nearby = None  # Others could listen there, and would be shown the secret.
+        return open_channel(
+            address,
+            settings.transport,
+            on_failure,
+            tls=shows.client_tls,
+            proof=lambda: shows.proof,
+            nearby=nearby,
+        )
 
     return HopChannels(make)

@@ -13,6 +13,8 @@ from highwater.rpc.addresses import TcpAddress, UnixAddress
 from highwater.rpc.channel import Channel
 from highwater.rpc.grpcio_channel import GrpcioChannel
 from highwater.rpc.grpcio_server import GrpcioServer
+from highwater.rpc.guard import Guard
+from highwater.rpc.metadata import Metadata, no_metadata
 from highwater.rpc.methods import Methods
 from highwater.rpc.ports import RpcChannel
 from highwater.rpc.reports import OnFailure
@@ -95,12 +97,13 @@ def open_channel(
     on_failure: OnFailure,
     *,
     tls: ClientTls | None = None,
+    proof: Callable[[], Metadata] = no_metadata,
     nearby: UnixAddress | None = None,
 ) -> HopChannel:
     """A channel to host:port, which connects when there is a call to make; plain without `tls`.
 
-    `on_failure` takes the bugs of callbacks. If `address` is none, nobody is reached there.
-    `nearby` is tried before `address` each time, but neither by grpcio nor with `tls`.
+    `proof` gives what calls show; `on_failure` takes the bugs of callbacks. If `address` is none,
+    nobody is reached there. `nearby` is tried before `address` each time, plain, but not by grpcio.
     """
     if transport is HopTransport.GRPCIO:
         return GrpcioChannel(
@@ -108,15 +111,17 @@ def open_channel(
             message_bytes_max=MESSAGE_BYTES_MAX,
             idempotent_paths=[path_of(method) for method in IDEMPOTENT],
             tls=tls,
+            proof=proof,
             on_failure=on_failure,
         )
     try:
         return Channel(
             address,
             message_bytes_max=MESSAGE_BYTES_MAX,
-            tls=None if tls is None else tls.context,
+            tls=None if tls is None else lambda: tls.context,
+            proof=proof,
             on_failure=on_failure,
-            nearby=nearby if tls is None else None,
+            nearby=nearby,
         )
     except ValueError as error:
         return UnreachableChannel(str(error))
@@ -129,15 +134,25 @@ def make_server(
     on_failure: OnFailure,
     *,
     tls: ServerTls | None = None,
+    guard: Guard | None = None,
 ) -> HopServer:
-    """A server that is not started; plain without `tls`. `on_failure` takes the bugs of handlers, by path."""
+    """A server that is not started; plain without `tls`, for all without `guard`.
+
+    `on_failure` takes the bugs of handlers, by path.
+    """
     if transport is HopTransport.GRPCIO:
         return GrpcioServer(
-            host, port, message_bytes_max=MESSAGE_BYTES_MAX, tls=tls, on_failure=on_failure
+            host,
+            port,
+            message_bytes_max=MESSAGE_BYTES_MAX,
+            tls=tls,
+            guard=guard,
+            on_failure=on_failure,
         )
     return RpcServer(
         TcpAddress(host, port),
         message_bytes_max=MESSAGE_BYTES_MAX,
-        tls=None if tls is None else tls.context,
+        tls=None if tls is None else lambda: tls.context,
+        guard=guard,
         on_failure=on_failure,
     )

@@ -5,6 +5,7 @@ its segment files, tries the socket first at each attempt to connect, and then h
 """
 
 import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -18,10 +19,11 @@ PATH_BYTES_MAX: Final = 107
 """What the kernel's `sockaddr_un` takes, without its last zero (unix(7))."""
 
 
-def socket_to_serve(log_dirs: Sequence[Path]) -> UnixAddress:
+def socket_to_serve(log_dirs: Sequence[Path], *, private: bool = False) -> UnixAddress:
     """Where a node listens, in a directory that it has locked. Raises BindError.
 
-    In a directory of another user, that one could put a socket of its own in its place.
+    In a directory of another user, that one could put a socket of its own in its place; with
+    `private` nobody else may be able to.
     """
     address = UnixAddress(str(log_dirs[0] / SOCKET_FILE))
     if _is_too_long(address.path):
@@ -32,7 +34,21 @@ def socket_to_serve(log_dirs: Sequence[Path]) -> UnixAddress:
         raise BindError(str(address), error.strerror or str(error)) from None
     if owner != os.geteuid():
         raise BindError(str(address), "the directory belongs to another user")
+    if private and not is_private(address):
+        raise BindError(str(address), "other users may change the directory")
     return address
+
+
+def is_private(address: UnixAddress) -> bool:
+    """Whether only this user, or root, can have put there what there is. The socket's own rights
+    then say who may connect: this user.
+    """
+    try:
+        found = Path(address.path).parent.stat()
+    except OSError:
+        return False
+    others = stat.S_IWGRP | stat.S_IWOTH
+    return found.st_uid in {os.geteuid(), 0} and not found.st_mode & others
 
 
 def socket_of(log_dirs: Sequence[str], incarnation: str) -> UnixAddress | None:

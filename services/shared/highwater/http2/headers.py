@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from hpack import Decoder, Encoder, HPACKError
@@ -70,13 +70,16 @@ class HeaderEncoder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestHeaders:
-    """A request's header section; `fields` are without the pseudo header fields."""
+    """A request's header section; `fields` are without the pseudo header fields.
+
+    They may have a secret, so nobody sees them by printing this.
+    """
 
     method: str
     scheme: str
     path: str
     authority: str
-    fields: Fields
+    fields: Fields = field(repr=False)
     content_length: int
     """-1 if there is none."""
 

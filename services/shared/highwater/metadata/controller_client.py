@@ -171,11 +171,38 @@ class ControllerClient:
         """Removes a node; never sent twice, as the second answer would be an error."""
         return await self._call("RemoveNode", request, pb.RemoveNodeResponse, timeout_s, once=True)
 
+    async def create_instance(
+        self, request: pb.CreateInstanceRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
+    ) -> pb.CreateInstanceResponse:
+        """Makes an instance; never sent twice, as the second answer would be an error."""
+        return await self._call(
+            "CreateInstance", request, pb.CreateInstanceResponse, timeout_s, once=True
+        )
+
     async def set_instance(
         self, request: pb.SetInstanceRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
     ) -> pb.SetInstanceResponse:
-        """Sets an instance's limits; may be repeated."""
-        return await self._call("SetInstance", request, pb.SetInstanceResponse, timeout_s)
+        """Replaces what an instance is; may be repeated, but not if it names what was there before."""
+        once = request.HasField("previous")
+        return await self._call(
+            "SetInstance", request, pb.SetInstanceResponse, timeout_s, once=once
+        )
+
+    async def delete_instance(
+        self, request: pb.DeleteInstanceRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
+    ) -> pb.DeleteInstanceResponse:
+        """Deletes an instance; never sent twice, as it may be purged before the second call."""
+        return await self._call(
+            "DeleteInstance", request, pb.DeleteInstanceResponse, timeout_s, once=True
+        )
+
+    async def restore_instance(
+        self, request: pb.RestoreInstanceRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
+    ) -> pb.RestoreInstanceResponse:
+        """Restores an instance; never sent twice, as the second answer would be an error."""
+        return await self._call(
+            "RestoreInstance", request, pb.RestoreInstanceResponse, timeout_s, once=True
+        )
 
     async def alter_client_quotas(
         self, request: pb.AlterClientQuotasRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT

@@ -1,5 +1,6 @@
 """The controllers' addresses with their stubs, and which of them is believed to be active."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
@@ -10,10 +11,16 @@ from highwater.api.controller.v1 import cluster_pb2 as cluster_pb
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.api.controller.v1 import controller_service_pb2_grpc as rpc
 from highwater.metadata.in_process import InProcessStub
+from highwater.rpc.grpcio_guard import ProvingChannel, client_credentials
+from highwater.rpc.inner import Inner
 from highwater.runtime.grpc_channel import open_channel
+from highwater.runtime.tasks import TaskOwner
 
 HINTED_ADDRESSES_MAX: Final = 16
 """Addresses that hints of controllers may add to the configured ones."""
+FORMER_MAX: Final = 2
+"""Connections with certificates that have changed: their calls and watches go on."""
+CLOSE_TIMEOUT_S: Final = 2.0
 
 
 class ControllerStub(Protocol):
@@ -58,11 +65,17 @@ class Endpoint(Protocol):
 class GrpcEndpoint:
     """A controller behind a channel that belongs to the running loop."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, inner: Inner | None = None) -> None:
+        """Certificates are those of this moment; without `inner` it is plain and shows nothing."""
+        shown = inner or Inner()
         self.address = address
-        self._channel: grpc.aio.Channel = open_channel(address)
-        self.controller: ControllerStub = rpc.ControllerServiceStub(self._channel)  # type: ignore[no-untyped-call]
-        self.metadata: MetadataStub = rpc.MetadataServiceStub(self._channel)  # type: ignore[no-untyped-call]
+        self._channel: grpc.aio.Channel = open_channel(
+            address, credentials=client_credentials(shown.client_tls)
+        )
+        proving = ProvingChannel(self._channel, lambda: shown.proof)
+        channel = self._channel if shown.secret is None else proving
+        self.controller: ControllerStub = rpc.ControllerServiceStub(channel)  # type: ignore[no-untyped-call]
+        self.metadata: MetadataStub = rpc.MetadataServiceStub(channel)  # type: ignore[no-untyped-call]
 
     async def connect(self) -> None:
         """See Endpoint."""
@@ -103,13 +116,21 @@ class ControllerEndpoints:
     """
 
     def __init__(
-        self, addresses: Sequence[str], *, connect: Callable[[str], Endpoint] = GrpcEndpoint
+        self,
+        addresses: Sequence[str],
+        *,
+        inner: Inner | None = None,
+        connect: Callable[[str], Endpoint] | None = None,
     ) -> None:
-        """`addresses` are host:port; at least one."""
+        """`addresses` are host:port; at least one. `inner`: what controllers are shown and show."""
         assert addresses
+        self.inner = inner or Inner()
         self._addresses = list(dict.fromkeys(addresses))
-        self._connect = connect
+        self._connect = connect or (lambda address: GrpcEndpoint(address, self.inner))
         self._endpoints: dict[str, Endpoint] = {}
+        self._generation = self.inner.generation
+        self._former: list[Endpoint] = []
+        self._tasks = TaskOwner(_tell_loop)
         self._present = self._addresses[0]
         self._listeners: list[Callable[[], None]] = []
 
@@ -130,7 +151,9 @@ class ControllerEndpoints:
         return self._present
 
     def current(self) -> Endpoint:
-        """The controller that calls go to; connects lazily."""
+        """The controller that calls go to; connects lazily, and anew when certificates change."""
+        if self.inner.generation != self._generation:
+            self._renew()
         endpoint = self._endpoints.get(self._present)
         if endpoint is None:
             endpoint = self._connect(self._present)
@@ -172,10 +195,25 @@ class ControllerEndpoints:
     async def close(self) -> None:
         """Closes all connections."""
         endpoints, self._endpoints = self._endpoints, {}
-        for endpoint in endpoints.values():
+        former, self._former = self._former, []
+        for endpoint in (*endpoints.values(), *former):
             await endpoint.close()
+        await self._tasks.close(timeout_s=CLOSE_TIMEOUT_S)
+
+    def _renew(self) -> None:
+        self._generation = self.inner.generation
+        self._former += self._endpoints.values()
+        self._endpoints = {}
+        while len(self._former) > FORMER_MAX:
+            self._tasks.start(self._former.pop(0).close(), name="close a former connection")
 
     def _move(self, address: str) -> None:
         self._present = address
         for listener in self._listeners:
             listener()
+
+
+def _tell_loop(name: str, error: BaseException) -> None:
+    asyncio.get_running_loop().call_exception_handler(
+        {"message": f"{name} failed", "exception": error}
+    )

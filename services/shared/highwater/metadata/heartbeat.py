@@ -19,6 +19,8 @@ from highwater.api.controller.v1 import controller_service_pb2_grpc as rpc
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.loop_watch import LoopWatch
 from highwater.metadata.status import ACTIVE_KEY, code_of, is_not_controller, trailing_value
+from highwater.rpc.grpcio_guard import ProvingChannel, client_credentials
+from highwater.rpc.inner import Inner
 from highwater.runtime.grpc_options import MESSAGE_BYTES_MAX_DEFAULT, shared_options
 from highwater.runtime.tasks import TaskOwner
 
@@ -120,9 +122,16 @@ class HeartbeatLoop:
     def _run(self) -> None:
         while not self._stopping.is_set():
             address = self._address
-            with grpc.insecure_channel(address, options=_OPTIONS) as channel:
-                stub = rpc.ControllerServiceStub(channel)  # type: ignore[no-untyped-call]
-                while self._address == address and not self._stopping.is_set():
+            inner = self._endpoints.inner
+            generation = inner.generation
+            with _open_channel(address, inner) as channel:
+                proving = ProvingChannel(channel, lambda: self._endpoints.inner.proof)
+                stub = rpc.ControllerServiceStub(channel if inner.secret is None else proving)  # type: ignore[no-untyped-call]
+                while (
+                    self._address == address
+                    and generation == inner.generation
+                    and not self._stopping.is_set()
+                ):
                     self._pause(failed=self._beat(stub, address))
 
     def _pause(self, *, failed: bool) -> None:
@@ -218,6 +227,14 @@ class InLoopHeartbeats:
     def _on_failure(self, _name: str, error: BaseException) -> None:
         if not self.failed.done():
             self.failed.set_exception(error)
+
+
+def _open_channel(address: str, inner: Inner) -> grpc.Channel:
+    """With the certificates of this moment."""
+    credentials = client_credentials(inner.client_tls)
+    if credentials is None:
+        return grpc.insecure_channel(address, options=_OPTIONS)
+    return grpc.secure_channel(address, credentials, options=_OPTIONS)
 
 
 _OPTIONS: Final = [

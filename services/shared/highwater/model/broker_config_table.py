@@ -294,7 +294,7 @@ DYNAMIC: Final = (
         "replica.alter.log.dirs.io.max.bytes.per.second",
         ConfigType.LONG,
         NO_LIMIT_LONG,
-        "Taken, since tools take it away; no replica moves between directories.",
+        "Bytes per second of all replicas that move between log directories of a broker.",
         low=0,
     ),
     _dynamic(

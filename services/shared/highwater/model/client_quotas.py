@@ -13,6 +13,13 @@ USER: Final = "user"
 CLIENT_ID: Final = "client-id"
 IP: Final = "ip"
 
+PRODUCER_BYTE_RATE: Final = "producer_byte_rate"
+CONSUMER_BYTE_RATE: Final = "consumer_byte_rate"
+REQUEST_PERCENTAGE: Final = "request_percentage"
+CONTROLLER_MUTATION_RATE: Final = "controller_mutation_rate"
+CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
+"""Only for addresses."""
+
 ENTITY_TYPES: Final = frozenset({USER, CLIENT_ID, IP})
 """The parts that an entity may have (`ClientQuotaEntity` in Kafka)."""
 

@@ -12,6 +12,7 @@ from typing import TypeVar
 from highwater.model.acls import Acl
 from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.client_quotas import ClientQuotaKey
+from highwater.model.coordinator_topics import coordinator_home, coordinator_topic_name
 from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import (
     DEFAULT_INSTANCE,
@@ -177,6 +178,10 @@ class ClusterImage:
         """The topic of that name in that instance, or None."""
         topic_id = self.topic_ids.get((instance, name))
         return None if topic_id is None else self.topics[topic_id]
+
+    def coordinator_topic(self, name: str, instance: InstanceId) -> TopicState | None:
+        """The internal topic of an instance's groups (`__consumer_offsets`) or transactions, or None."""
+        return self.topic(coordinator_topic_name(name, instance), coordinator_home(instance))
 
     def apply(self, delta: "ClusterDelta") -> "ClusterImage":
         """Returns the image at `delta.revision`; this one does not change."""

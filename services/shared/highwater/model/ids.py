@@ -19,6 +19,9 @@ Offset = NewType("Offset", int)
 DEFAULT_INSTANCE: Final = InstanceId("default")
 """The instance of the plain port: single-tenant users need not know of instances."""
 
+SYSTEM_INSTANCE: Final = InstanceId("_system")
+"""Has what instances share and clients do not see. Nobody's: no port stands for it."""
+
 NO_NODE: Final = NodeId(-1)
 NO_TOPIC_ID: Final = TopicId(bytes(16))
 """The all-zero UUID, which Kafka uses for "no topic id"."""

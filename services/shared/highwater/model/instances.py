@@ -58,6 +58,15 @@ class InstanceState:
         """True while it only waits to be purged."""
         return self.purge_at_ms is not None
 
+    @property
+    def has_traffic_limits(self) -> bool:
+        """True if nodes meter it: it has a limit of produce, consume or storage."""
+        return (
+            self.produce_bytes_per_second is not None
+            or self.consume_bytes_per_second is not None
+            or self.storage_bytes is not None
+        )
+
     def listener(self, name: str) -> InstanceListener | None:
         """Its block on a gateway's listener of that name, or None."""
         for each in self.listeners:

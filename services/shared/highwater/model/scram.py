@@ -29,7 +29,10 @@ class ScramMechanism(IntEnum):
 PLAIN: Final = "PLAIN"
 """The mechanism that sends the password as it is (RFC 4616); checked by the same credentials."""
 
-SASL_MECHANISMS: Final = (*(one.mechanism_name for one in ScramMechanism), PLAIN)
+OAUTHBEARER: Final = "OAUTHBEARER"
+"""The mechanism of tokens, which somebody else has issued (RFC 7628)."""
+
+SASL_MECHANISMS: Final = (*(one.mechanism_name for one in ScramMechanism), PLAIN, OAUTHBEARER)
 """The names of all."""
 
 

@@ -107,6 +107,13 @@ class TokenBucket:
         self._pay(now_ms)
         return max(0, int(self._schedule.rate_at(now_ms) * BURST_S - self._debt))
 
+    def excess_bytes(self, now_ms: float) -> int:
+        """Bytes that have passed ahead of the rate and its burst: what waits to be paid off."""
+        if self._schedule is None:
+            return 0
+        self._pay(now_ms)
+        return max(0, math.ceil(self._debt - self._schedule.rate_at(now_ms) * BURST_S))
+
     def _pay(self, now_ms: float) -> None:
         if now_ms <= self._at_ms:
             return

@@ -12,6 +12,7 @@ from typing import Final
 
 from highwater.model.broker_config import TOPIC_CONFIG_SYNONYMS
 from highwater.model.config_type import ConfigType
+from highwater.model.networks import networks_of_config
 from highwater.model.topic_config_table import LONG_MAX, TOPIC_CONFIGS, TopicConfigEntry
 
 INT_MAX: Final = 2**31 - 1
@@ -35,6 +36,7 @@ class TopicConfig:
     compression_lz4_level: int
     compression_type: str
     compression_zstd_level: int
+    consume_allowed_networks: tuple[str, ...]
     delete_retention_ms: int
     file_delete_delay_ms: int
     flush_messages: int
@@ -53,6 +55,7 @@ class TopicConfig:
     min_compaction_lag_ms: int
     min_insync_replicas: int
     preallocate: bool
+    produce_allowed_networks: tuple[str, ...]
     record_validation: str
     remote_log_copy_disable: bool
     remote_log_delete_on_disable: bool
@@ -304,6 +307,11 @@ def _parse_list(entry: TopicConfigEntry, text: str) -> tuple[str, ...]:
             f"{entry.name} must be the literal '*' or a list of replicas in the following format:"
             " [partitionId]:[brokerId],[partitionId]:[brokerId],...",
         )
+    if entry.networks:
+        try:
+            networks_of_config(text)
+        except ValueError as error:
+            raise _invalid(entry, text, str(error)) from None
     return items
 
 

@@ -1,6 +1,7 @@
 """The table of topic configs: names, types, defaults and limits as Apache Kafka 4.3 has them.
 
-Source: `org.apache.kafka.storage.internals.log.LogConfig`; `record.validation` is ours. The texts
+Source: `org.apache.kafka.storage.internals.log.LogConfig`; `record.validation`, `consume.allowed.networks`
+and `produce.allowed.networks` are ours. The texts
 say where a config does less here than in Kafka.
 """
 
@@ -34,6 +35,8 @@ class TopicConfigEntry:
     """Allowed values of a string or of a list's items; empty if any are."""
     pattern: re.Pattern[str] | None = None
     """The pattern that the whole text must match; empty for none."""
+    networks: bool = False
+    """True for a list of networks (`networks_of_config`)."""
 
 
 def _long(
@@ -98,6 +101,12 @@ def _throttled(name: str, documentation: str) -> TopicConfigEntry:
     )
 
 
+def _networks(name: str, documentation: str) -> TopicConfigEntry:
+    return TopicConfigEntry(
+        name=name, type=ConfigType.LIST, default="", documentation=documentation, networks=True
+    )
+
+
 _ENTRIES: Final = (
     _choice(
         "cleanup.policy",
@@ -135,6 +144,10 @@ _ENTRIES: Final = (
         "How hard compression.type=zstd compresses: -131072 (fast) to 22.",
         low=-131072,
         high=22,
+    ),
+    _networks(
+        "consume.allowed.networks",
+        "Addresses in CIDR notation that the topic may be read from; empty is anywhere, `none` nowhere.",
     ),
     _long(
         "delete.retention.ms",
@@ -207,6 +220,10 @@ _ENTRIES: Final = (
     ),
     _int("min.insync.replicas", 1, "Replicas that must be in sync for acks=all to succeed.", low=1),
     _boolean("preallocate", "Reserve disk space for a whole segment when it begins."),
+    _networks(
+        "produce.allowed.networks",
+        "Addresses in CIDR notation that the topic may be written from; empty is anywhere, `none` nowhere.",
+    ),
     _choice(
         "record.validation",
         "header",

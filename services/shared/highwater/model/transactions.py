@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from highwater.model.ids import InstanceId
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionMarker:
@@ -15,7 +17,7 @@ class TransactionMarker:
     producer_epoch: int
     committed: bool
     coordinator_epoch: int
-    """The leader epoch of the coordinator's partition of __transaction_state."""
+    """The leader epoch of the coordinator's partition of its topic."""
     transaction_version: int
     """The transaction.version that the producer used; from 2 on (KIP-890) its epoch has to be larger
     than that of the transaction's records."""
@@ -46,7 +48,10 @@ class PartitionWriter:
     transactional_id: str
     producer_id: int
     producer_epoch: int
+    instance: InstanceId
+    """Of the transactional id and the topic."""
     topic: str
+    """`__consumer_offsets` for the offsets of a group, in every instance."""
     partition: int
     adds_partition: bool
     """Whether the partition is to be added to the transaction, or has to be in it."""

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import random
-import ssl
 from collections.abc import Callable
 from typing import Final, TypeVar
 
@@ -20,12 +19,13 @@ from highwater.rpc.backoff import (
 from highwater.rpc.client_call import ClientCall
 from highwater.rpc.client_connection import ClientConnection
 from highwater.rpc.errors import RpcError
-from highwater.rpc.metadata import Metadata
+from highwater.rpc.metadata import Metadata, encode_proof, no_metadata
 from highwater.rpc.ports import Message, nothing
 from highwater.rpc.reports import OnFailure
 from highwater.rpc.statistics import ClosedConnections, Statistics
 from highwater.rpc.status import Status, StatusCode
-from highwater.rpc.transport import ALPN, KEEPALIVE_DEFAULT, Keepalive
+from highwater.rpc.tls import TlsSource, as_source
+from highwater.rpc.transport import KEEPALIVE_DEFAULT, Keepalive
 from highwater.rpc.unary_call import UnaryCall
 from highwater.runtime.grpc_channel import RECONNECT_BACKOFF_MS
 from highwater.runtime.grpc_options import MESSAGE_BYTES_MAX_DEFAULT
@@ -51,7 +51,8 @@ class Channel:
         address: str,
         *,
         message_bytes_max: int = MESSAGE_BYTES_MAX_DEFAULT,
-        tls: ssl.SSLContext | None = None,
+        tls: TlsSource | None = None,
+        proof: Callable[[], Metadata] = no_metadata,
         settings: LocalSettings = _SETTINGS,
         limits: AbuseLimits = _LIMITS,
         keepalive: Keepalive = KEEPALIVE_DEFAULT,
@@ -61,17 +62,17 @@ class Channel:
     ) -> None:
         """`address`: host:port or unix:/path. Plain without `tls`, which must trust the peer.
 
+        `proof` gives what every call carries, to show who calls.
         `on_failure` takes the bugs of callbacks; the loop's exception handler by default. `nearby`
-        is a socket of the same peer, which each attempt tries first; always plain. Raises ValueError.
+        is a socket of the same peer, which each attempt tries first: always plain, so nobody else may
+        be able to listen there. Raises ValueError.
         """
         self._address = parse_address(address)
         self._authority = "localhost" if address.startswith("unix:") else address
         self.message_bytes_max = message_bytes_max
         self._nearby = nearby
-        assert nearby is None or tls is None, "who asks for TLS gets no plain socket"
-        self._tls = tls
-        if tls is not None:
-            tls.set_alpn_protocols([ALPN])
+        self._tls = None if tls is None else as_source(tls)
+        self._proof = proof
         self._settings = settings
         self._limits = limits
         self._keepalive = keepalive
@@ -208,6 +209,7 @@ class Channel:
             (":scheme", "http" if self._tls is None else "https"),
             (":path", path),
             (":authority", self._authority),
+            *encode_proof(self._proof()),
         ]
 
     def call_ended(self, call: ClientCall) -> None:
@@ -276,7 +278,8 @@ class Channel:
         self._connections.add(connection)
         try:
             async with asyncio.timeout_at(until_s):
-                await connection.connect(address, self._tls)
+                make = None if address is self._nearby else self._tls
+                await connection.connect(address, None if make is None else make())
         except OSError:
             connection.transport.give_up("the attempt to connect has failed")
             self._connections.discard(connection)

@@ -4,16 +4,16 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-import grpc
 import grpc.aio
 
 from highwater.rpc.errors import RpcError
 from highwater.rpc.grpcio_call import GrpcioCall
+from highwater.rpc.grpcio_guard import client_credentials
 from highwater.rpc.grpcio_messages import code_of, metadata_of
-from highwater.rpc.metadata import Metadata
+from highwater.rpc.metadata import Metadata, no_metadata
 from highwater.rpc.ports import Message, nothing
 from highwater.rpc.reports import OnFailure
-from highwater.rpc.status import Status
+from highwater.rpc.status import Status, StatusCode
 from highwater.rpc.tls import ClientTls
 from highwater.runtime.grpc_channel import open_channel
 from highwater.runtime.grpc_options import MESSAGE_BYTES_MAX_DEFAULT
@@ -35,15 +35,20 @@ class GrpcioChannel:
         message_bytes_max: int = MESSAGE_BYTES_MAX_DEFAULT,
         idempotent_paths: Sequence[str] = (),
         tls: ClientTls | None = None,
+        proof: Callable[[], Metadata] = no_metadata,
         on_failure: OnFailure,
     ) -> None:
-        """`idempotent_paths`: reads that gRPC may repeat by itself. `on_failure`: see `Channel`."""
+        """`idempotent_paths`: reads that gRPC may repeat by itself. `proof`, `on_failure`: see `Channel`.
+
+        Certificates stay as they are at its making.
+        """
+        self._proof = proof
         self._idempotent_paths = frozenset(idempotent_paths)
         self._channel = open_channel(
             address,
             message_bytes_max=message_bytes_max,
             idempotent_methods=[_service_and_method(path) for path in idempotent_paths],
-            credentials=None if tls is None else _credentials(tls),
+            credentials=client_credentials(tls),
         )
         self._on_failure = on_failure
         self._tasks = TaskOwner(on_failure)
@@ -66,7 +71,9 @@ class GrpcioChannel:
         method: Any = untyped.stream_stream(path)
         return GrpcioCall(
             lambda: method(
-                timeout=timeout_s, metadata=tuple(metadata), wait_for_ready=wait_for_ready
+                timeout=timeout_s,
+                metadata=(*metadata, *self._proof()),
+                wait_for_ready=wait_for_ready,
             ),
             path,
             tasks=self._tasks,
@@ -97,7 +104,7 @@ class GrpcioChannel:
         )(
             request,
             timeout=timeout_s,
-            metadata=tuple(metadata),
+            metadata=(*metadata, *self._proof()),
             wait_for_ready=wait_for_ready,
         )
         try:
@@ -109,7 +116,7 @@ class GrpcioChannel:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            raise RpcError(code_of(grpc.StatusCode.CANCELLED), "the call was cancelled") from None
+            raise RpcError(StatusCode.CANCELLED, "the call was cancelled") from None
         return response
 
     def statistics(self) -> None:
@@ -124,12 +131,3 @@ class GrpcioChannel:
 def _service_and_method(path: str) -> tuple[str, str]:
     service, _, method = path.removeprefix("/").partition("/")
     return service, method
-
-
-def _credentials(tls: ClientTls) -> grpc.ChannelCredentials:
-    shown = tls.shown
-    return grpc.ssl_channel_credentials(
-        root_certificates=tls.trusted,
-        private_key=None if shown is None else shown.key,
-        certificate_chain=None if shown is None else shown.certificate,
-    )

@@ -9,6 +9,7 @@ import grpc
 from highwater.http2.ports import Buffer
 from highwater.rpc.metadata import Metadata
 from highwater.rpc.status import StatusCode
+from highwater.runtime.shared_secret import METADATA_KEY
 
 
 def code_of(code: grpc.StatusCode) -> StatusCode:
@@ -22,8 +23,12 @@ def grpcio_code_of(code: StatusCode) -> grpc.StatusCode:
 
 
 def metadata_of(pairs: Iterable[tuple[str, str | bytes]] | None) -> Metadata:
-    """grpcio's metadata, without what grpc keeps for itself."""
-    return [(key, value) for key, value in pairs or () if not key.startswith("grpc-")]
+    """grpcio's metadata, without what grpc keeps for itself, and without the cluster's secret."""
+    return [
+        (key, value)
+        for key, value in pairs or ()
+        if key != METADATA_KEY and not key.startswith("grpc-")
+    ]
 
 
 class Outgoing:

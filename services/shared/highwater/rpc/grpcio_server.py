@@ -9,7 +9,9 @@ import grpc.aio
 
 from highwater.http2.ports import Buffer
 from highwater.rpc.addresses import UnixAddress
+from highwater.rpc.grpcio_guard import GuardInterceptor, server_credentials
 from highwater.rpc.grpcio_messages import Outgoing, grpcio_code_of, metadata_of
+from highwater.rpc.guard import IDLE_MS_MAX, Guard
 from highwater.rpc.metadata import Metadata
 from highwater.rpc.methods import Methods
 from highwater.rpc.ports import ServerCallbacks, StreamHandler
@@ -33,14 +35,17 @@ class GrpcioServer(grpc.GenericRpcHandler):
         *,
         message_bytes_max: int = MESSAGE_BYTES_MAX_DEFAULT,
         tls: ServerTls | None = None,
+        guard: Guard | None = None,
         on_failure: OnFailure,
     ) -> None:
-        """Port 0 lets the system choose. `on_failure` takes the bugs of handlers, by path."""
+        """Port 0 lets the system choose. `guard` says whom it serves; `on_failure` takes the bugs of handlers, by path."""
         self._server = GrpcServer(
             host,
             port,
             message_bytes_max=message_bytes_max,
-            credentials=None if tls is None else _credentials(tls),
+            interceptors=() if guard is None else (GuardInterceptor(guard),),
+            idle_ms_max=None if guard is None else IDLE_MS_MAX,
+            credentials=server_credentials(tls),
         )
         self._server.register(lambda server: server.add_generic_rpc_handlers((self,)))
         self._on_failure = on_failure
@@ -213,11 +218,3 @@ class GrpcioServerCall:
                 callbacks.on_message(message)
             except Exception as error:  # noqa: BLE001 - a handler's bug ends its call only.
                 self._bug(error)
-
-
-def _credentials(tls: ServerTls) -> grpc.ServerCredentials:
-    return grpc.ssl_server_credentials(
-        [(tls.shown.key, tls.shown.certificate)],
-        root_certificates=tls.trusted,
-        require_client_auth=tls.trusted is not None,
-    )

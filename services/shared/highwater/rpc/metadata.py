@@ -8,14 +8,18 @@ from collections.abc import Sequence
 from typing import Final
 
 from highwater.http2.headers import Fields
+from highwater.runtime.shared_secret import METADATA_KEY
 
 Metadata = Sequence[tuple[str, str | bytes]]
 """Keys that end in -bin have bytes, all others printable ASCII."""
 
 _KEY: Final = re.compile(r"[0-9a-z_.\-]+")
 _VALUE: Final = re.compile(r"[\x20-\x7e]*")
-_OF_GRPC: Final = frozenset({"content-type", "content-length", "te", "user-agent", "host"})
-"""Fields that are no metadata of the caller's; so are all that begin with grpc-."""
+_OF_GRPC: Final = frozenset({
+    "content-type", "content-length", "te", "user-agent", "host", METADATA_KEY
+})  # fmt: skip
+"""Fields that are no metadata of the caller's; so are all that begin with grpc-. The cluster's secret
+is the channel's and the guard's, and handlers never see it."""
 
 _UNITS_S: Final = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 _TIMEOUT: Final = re.compile(r"([0-9]{1,8})([HMSmun])")
@@ -44,6 +48,16 @@ def encode_metadata(metadata: Metadata) -> Fields:
         else:
             fields.append((key, value))
     return fields
+
+
+def no_metadata() -> Metadata:
+    """That of channels whose calls show nothing."""
+    return ()
+
+
+def encode_proof(proof: Metadata) -> Fields:
+    """The fields of what a channel shows with each call: text, and already checked."""
+    return [(key, value) for key, value in proof if isinstance(value, str)]
 
 
 def decode_metadata(fields: Fields) -> list[tuple[str, str | bytes]]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import ssl
 from collections.abc import Callable
 from typing import Final
 
@@ -10,6 +9,7 @@ from highwater.http2.abuse import AbuseLimits
 from highwater.http2.settings import LocalSettings
 from highwater.model.errors import BindError
 from highwater.rpc.addresses import Address, TcpAddress, UnixAddress
+from highwater.rpc.guard import Guard
 from highwater.rpc.listener import bind, unbind
 from highwater.rpc.methods import Methods
 from highwater.rpc.reports import OnFailure
@@ -17,8 +17,9 @@ from highwater.rpc.server_call import ServerCall
 from highwater.rpc.server_connection import ServerConnection
 from highwater.rpc.statistics import ClosedConnections, Statistics
 from highwater.rpc.status import StatusCode
+from highwater.rpc.tls import TlsSource, as_source
 from highwater.rpc.tls_listener import TlsListener
-from highwater.rpc.transport import ALPN, KEEPALIVE_DEFAULT, Keepalive
+from highwater.rpc.transport import KEEPALIVE_DEFAULT, Keepalive
 from highwater.runtime.grpc_options import MESSAGE_BYTES_MAX_DEFAULT
 from highwater.runtime.tasks import TaskOwner
 
@@ -48,7 +49,8 @@ class RpcServer:
         message_bytes_max: int = MESSAGE_BYTES_MAX_DEFAULT,
         calls_max: int = CALLS_MAX,
         connections_max: int = CONNECTIONS_MAX,
-        tls: ssl.SSLContext | None = None,
+        tls: TlsSource | None = None,
+        guard: Guard | None = None,
         settings: LocalSettings = _SETTINGS,
         limits: AbuseLimits = _LIMITS,
         keepalive: Keepalive = KEEPALIVE_DEFAULT,
@@ -56,20 +58,20 @@ class RpcServer:
     ) -> None:
         """Port 0 lets the system choose. Plain without `tls`, which has the certificate.
 
+        `guard` says whom it serves; everybody without one.
         `on_failure` takes the bugs of handlers, by path; the loop's exception handler by default.
         """
         self.message_bytes_max = message_bytes_max
         self.settings = settings
         self.limits = limits
         self.keepalive = keepalive
+        self.guard = guard
         self.stopping = False
         self._wanted = address
         self._bound: Address | None = None
         self._calls_max = calls_max
         self._connections_max = connections_max
-        self._tls = tls
-        if tls is not None:
-            tls.set_alpn_protocols([ALPN])
+        self._tls = None if tls is None else as_source(tls)
         self._loop = asyncio.get_running_loop()
         self.on_failure: OnFailure = on_failure or self._to_loop
         self._tasks = TaskOwner(self.on_failure, tasks_max=calls_max)

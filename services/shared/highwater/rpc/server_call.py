@@ -16,7 +16,8 @@ from highwater.rpc.ports import Message, ServerCallbacks, StreamHandler, nothing
 from highwater.rpc.reports import OnFailure, guarded
 from highwater.rpc.status import Status, StatusCode, code_of_reset, encode_details
 
-_RESPONSE: Final = ((":status", "200"), ("content-type", "application/grpc"))
+RESPONSE: Final = ((":status", "200"), ("content-type", "application/grpc"))
+"""A response's first fields."""
 
 
 class CallServer(Protocol):
@@ -178,7 +179,7 @@ class ServerCall:
     def _send_headers(self, fields: Fields) -> None:
         if not self._headers_sent and not self._stream.local_ended:
             self._headers_sent = True
-            self._stream.send_headers([*_RESPONSE, *fields])
+            self._stream.send_headers([*RESPONSE, *fields])
 
     def finish(
         self, code: StatusCode = StatusCode.OK, details: str = "", metadata: Metadata = ()
@@ -186,7 +187,7 @@ class ServerCall:
         """See `ServerStreamCall`. Raises ValueError for metadata that cannot travel."""
         if self._outcome is not None or self._end is not None:
             return
-        trailers: Fields = [] if self._headers_sent else [*_RESPONSE]
+        trailers: Fields = [] if self._headers_sent else [*RESPONSE]
         trailers.append(("grpc-status", str(int(code))))
         if details:
             trailers.append(("grpc-message", encode_details(details)))

@@ -5,15 +5,16 @@ from typing import Final, Protocol
 
 from highwater.http2.abuse import AbuseLimits
 from highwater.http2.connection import DRAIN_PING
-from highwater.http2.errors import ErrorCode
+from highwater.http2.errors import ConnectionViolationError, ErrorCode
 from highwater.http2.headers import Fields, RequestHeaders
 from highwater.http2.settings import LocalSettings
-from highwater.http2.stream import Nobody, Stream
+from highwater.http2.stream import NOBODY, Nobody, Stream
+from highwater.rpc.guard import PROOF_S, REFUSALS_MAX, Guard
 from highwater.rpc.message_memory import AssemblyBudget
 from highwater.rpc.metadata import is_grpc
 from highwater.rpc.methods import Methods
-from highwater.rpc.server_call import CallServer, ServerCall
-from highwater.rpc.status import StatusCode
+from highwater.rpc.server_call import RESPONSE, CallServer, ServerCall
+from highwater.rpc.status import StatusCode, encode_details
 from highwater.rpc.transport import Keepalive, Transport
 
 _NOT_GRPC: Final = b"This port speaks gRPC: POST with content-type application/grpc.\n"
@@ -45,6 +46,11 @@ class ConnectionServer(CallServer, Protocol):
     @property
     def methods(self) -> Methods:
         """Of all connections."""
+        ...
+
+    @property
+    def guard(self) -> Guard | None:
+        """Of all connections; None if everybody is served."""
         ...
 
     def call_begins(self, call: ServerCall) -> bool:
@@ -85,6 +91,9 @@ class ServerConnection:
         self._loop = loop
         self._assembly = AssemblyBudget(2 * server.message_bytes_max)
         self._draining = False
+        self._refusals = 0
+        self._unproved: asyncio.TimerHandle | None = None
+        """Set until a call has shown the secret, if calls have to."""
         self.transport = Transport(
             self,
             client=False,
@@ -114,9 +123,20 @@ class ServerConnection:
     # ---- TransportOwner ----
 
     def on_connected(self) -> None:
-        """Counts against the server's limit."""
+        """Counts against the server's limit, and asks whom the peer's certificate names."""
         if not self._server.connection_opened(self):
             self.transport.abort("too many connections")
+            return
+        guard = self._server.guard
+        if guard is None:
+            return
+        transport = self.transport
+        # A unix socket has no certificates: who may connect there is a matter of its directory.
+        if not transport.is_unix and not guard.knows(names := transport.peer_names):
+            guard.tell_peer(peer=transport.peer, names=names)
+            transport.abort("the peer's certificate has no allowed name")
+        elif guard.asks_for_secret:
+            self._unproved = self._loop.call_later(PROOF_S, self._not_proved)
 
     def on_settings(self) -> None:
         """Requests follow."""
@@ -128,6 +148,8 @@ class ServerConnection:
             self.http2.adopt(stream, (owner := NotGrpc(stream)), owner)
             return
         server = self._server
+        if server.guard is not None and self._refused(server.guard, stream, request):
+            return
         if server.stopping:
             stream.reset(ErrorCode.REFUSED_STREAM)  # The client may call another server.
             return
@@ -137,6 +159,38 @@ class ServerConnection:
         else:
             self.http2.adopt(stream, call, Nobody())
             call.finish(StatusCode.RESOURCE_EXHAUSTED, "too many calls")
+
+    def _refused(self, guard: Guard, stream: Stream, request: RequestHeaders) -> bool:
+        """Whether the call is not to begin; then it has been answered.
+
+        Raises ConnectionViolationError for one refused call too many.
+        """
+        reason = guard.refusal(request.fields)
+        if not reason:
+            self._proved()
+            return False
+        guard.tell_call(peer=self.transport.peer, path=request.path, reason=reason)
+        self.http2.adopt(stream, NOBODY, NOBODY)
+        stream.end(
+            [
+                *RESPONSE,
+                ("grpc-status", str(int(StatusCode.UNAUTHENTICATED))),
+                ("grpc-message", encode_details(reason)),
+            ]
+        )
+        self._refusals += 1
+        if self._refusals >= REFUSALS_MAX:
+            raise ConnectionViolationError(ErrorCode.ENHANCE_YOUR_CALM, reason)
+        return True
+
+    def _proved(self) -> None:
+        if self._unproved is not None:
+            self._unproved.cancel()
+            self._unproved = None
+
+    def _not_proved(self) -> None:
+        self._unproved = None
+        self.transport.abort("no call has shown the cluster's secret")
 
     def on_ping_ack(self, payload: bytes) -> None:
         """The peer has seen the first GOAWAY, if it was that PING."""
@@ -157,4 +211,5 @@ class ServerConnection:
 
     def on_lost(self, words: str) -> None:  # noqa: ARG002 - the calls have heard.
         """The socket is gone."""
+        self._proved()
         self._server.connection_lost(self)

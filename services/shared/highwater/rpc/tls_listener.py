@@ -25,13 +25,13 @@ class TlsListener:
     def __init__(
         self,
         listener: socket.socket,
-        tls: ssl.SSLContext,
+        tls: Callable[[], ssl.SSLContext],
         *,
         may_accept: Callable[[], bool],
         make_protocol: Callable[[], asyncio.BaseProtocol],
         on_failure: OnFailure,
     ) -> None:
-        """Owns `listener` from now on. A connection is closed at once unless `may_accept`.
+        """Owns `listener` from now on. `tls` is asked for each handshake. A connection is closed at once unless `may_accept`.
 
         `make_protocol` is called for each handshake; its `connection_made` follows if that succeeds.
         """
@@ -75,7 +75,7 @@ class TlsListener:
             await self._loop.connect_accepted_socket(
                 self._make_protocol,
                 accepted,
-                ssl=self._tls,
+                ssl=self._tls(),
                 ssl_handshake_timeout=HANDSHAKE_S,
             )
         except OSError:

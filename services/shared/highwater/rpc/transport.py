@@ -15,10 +15,11 @@ from highwater.http2.abuse import AbuseLimits
 from highwater.http2.connection import Connection
 from highwater.http2.connection_owner import ConnectionOwner
 from highwater.http2.settings import LocalSettings
+from highwater.rpc.guard import names_of
 from highwater.rpc.reports import OnFailure
+from highwater.rpc.tls import ALPN
 from highwater.runtime.grpc_options import KEEPALIVE_MS, KEEPALIVE_TIMEOUT_MS
 
-ALPN: Final = "h2"
 JOIN_BYTES_MAX: Final = 32 << 10
 """Up to here one copy costs less than a list of buffers."""
 WRITE_BUFFER_BYTES: Final = 1 << 20
@@ -99,14 +100,20 @@ class Transport(asyncio.BufferedProtocol):
         self._lost = False
         self._why = ""
         self.peer = ""
-        """The peer's address, for logs."""
+        """The peer's address, for logs; known once it is connected."""
         self.is_unix = False
         """Whether it is a unix socket; known once it is connected."""
+        self._tls: ssl.SSLObject | None = None
 
     @property
     def connected(self) -> bool:
         """Whether there is, or was, a socket."""
         return self._transport is not None
+
+    @property
+    def peer_names(self) -> list[str]:
+        """Those in the peer's certificate; empty without one."""
+        return [] if self._tls is None else names_of(self._tls.getpeercert())
 
     # ---- asyncio.BufferedProtocol ----
 
@@ -115,8 +122,9 @@ class Transport(asyncio.BufferedProtocol):
         # uvloop's transports are none by inheritance.
         transport = cast("asyncio.Transport", transport)
         self._transport = transport
-        self.peer = str(transport.get_extra_info("peername") or "")
-        tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+        where = transport.get_extra_info("peername")
+        self.peer = f"{where[0]}:{where[1]}" if isinstance(where, tuple) else "a unix socket"
+        self._tls = tls = transport.get_extra_info("ssl_object")
         if tls is not None and tls.selected_alpn_protocol() != ALPN:
             self.abort("the peer does not agree on HTTP/2 by ALPN")
             return

@@ -13,6 +13,12 @@ KEEPALIVE_TIMEOUT_MS: Final = 5_000
 MESSAGE_BYTES_MAX_DEFAULT: Final = 64 << 20
 """gRPC's own 4 MiB is below what one Produce request may carry (dozens of 1 MiB batches)."""
 
+CONNECTIONS_MAX: Final = 4_096
+"""Of one server. A leak of connections, or a flood, ends here and not with the descriptors."""
+
+HANDSHAKE_TIMEOUT_MS: Final = 10_000
+"""For TLS and HTTP/2's first SETTINGS; gRPC's own limit is two minutes."""
+
 _STREAMS_PER_CONNECTION: Final = 1_000
 """Far above what a peer opens; a leak of calls reaches this limit before memory runs out."""
 
@@ -47,6 +53,8 @@ def server_options(message_bytes_max: int) -> GrpcOptions:
         # half of the connections.
         ("grpc.so_reuseport", 0),
         ("grpc.max_concurrent_streams", _STREAMS_PER_CONNECTION),
+        ("grpc.max_allowed_incoming_connections", CONNECTIONS_MAX),
+        ("grpc.server_handshake_timeout_ms", HANDSHAKE_TIMEOUT_MS),
         # Clients probe as often as we do; without this the server answers GOAWAY too_many_pings.
         ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_MS // 2),
         ("grpc.http2.min_recv_ping_interval_without_data_ms", KEEPALIVE_MS // 2),

@@ -22,10 +22,12 @@ class GrpcServer:
         calls_max: int | None = None,
         interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
         credentials: grpc.ServerCredentials | None = None,
+        idle_ms_max: int | None = None,
     ) -> None:
         """Port 0 lets the system choose; `calls_max` refuses calls above it, None is no limit.
 
-        Plain without `credentials`, TLS with them.
+        Plain without `credentials`, TLS with them. A connection that has no call for `idle_ms_max`
+        is closed, and its client may open another one.
         """
         self._host = host
         self._wanted_port = port
@@ -33,7 +35,10 @@ class GrpcServer:
         self._port: int | None = None
         self._server = grpc.aio.server(
             interceptors=list(interceptors),
-            options=server_options(message_bytes_max),
+            options=[
+                *server_options(message_bytes_max),
+                *([] if idle_ms_max is None else [("grpc.max_connection_idle_ms", idle_ms_max)]),
+            ],
             maximum_concurrent_rpcs=calls_max,
         )
 

@@ -19,12 +19,14 @@ from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.ids import (
     DEFAULT_INSTANCE,
     INTERNAL_REPLICAS_MAX,
+    SYSTEM_INSTANCE,
     InstanceId,
     NodeId,
     TopicId,
 )
+from highwater.model.instances import InstanceState
 from tests.support.config_rules import PlainConfigRules
-from tests.support.controller_images import image_with, topic_state
+from tests.support.controller_images import image_with, topic_state, with_instances
 
 ids = iter(range(1, 10_000))
 
@@ -97,6 +99,7 @@ def test_existing_and_colliding_names() -> None:
     one, other = create(image, TopicWish(name="x.y"), TopicWish(name="x_y"))
     assert isinstance(one, TopicState)
     assert isinstance(other, Refusal), "within one request too"
+    image = with_instances(image, InstanceState(instance=InstanceId("other")))
     decision = create_topics(image, InstanceId("other"), [TopicWish(name="a_b")], RULES)
     assert isinstance(decision.result[0], TopicState), "instances do not see one another"
 
@@ -151,6 +154,35 @@ def test_an_explicit_factor_of_internal_topics_waits_for_its_nodes() -> None:
     starting = created(image_with(3, fenced=[2, 3]), **fields)
     assert {len(p.replicas) for p in starting.partitions} == {3}
     assert {p.isr for p in starting.partitions} == {(1,)}, "they come in when they have it all"
+
+
+@pytest.mark.parametrize(
+    ("instance", "name", "allowed"),
+    [
+        (DEFAULT_INSTANCE, "__transaction_state", True),
+        (SYSTEM_INSTANCE, "__instance_offsets", True),
+        (SYSTEM_INSTANCE, "__instance_transactions", True),
+        (SYSTEM_INSTANCE, "__consumer_offsets", False),
+        (DEFAULT_INSTANCE, "__instance_offsets", False),
+        (InstanceId("team"), "__consumer_offsets", False),
+        (InstanceId("team"), "__instance_offsets", False),
+        (DEFAULT_INSTANCE, "orders", False),
+    ],
+)
+def test_internal_topics_are_those_of_coordinators(
+    instance: InstanceId, name: str, *, allowed: bool
+) -> None:
+    wish = TopicWish(name=name, internal=True)
+    (made,) = create_topics(image_with(3), instance, [wish], RULES).result
+    assert isinstance(made, TopicState if allowed else Refusal), made
+
+
+@pytest.mark.parametrize("name", ["orders", "__instance_offsets"])
+def test_the_cluster_has_an_instance_of_its_own(name: str) -> None:
+    wish = TopicWish(name=name)
+    (made,) = create_topics(image_with(3), SYSTEM_INSTANCE, [wish], RULES).result
+    assert isinstance(made, Refusal)
+    assert made.code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def test_a_fenced_node_is_used_only_when_needed() -> None:
@@ -230,3 +262,19 @@ def test_nothing_new_is_placed_on_nodes_that_are_taken_out_of_use() -> None:
     away = leaving(image_with(3, fenced=[1]), 2)
     topic = created(away, replication_factor=2)
     assert {node for p in topic.partitions for node in p.replicas} == {1, 3}
+
+
+def test_an_instances_limits_do_not_concern_internal_topics() -> None:
+    """Those of the default instance are its groups and transactions."""
+    limits = InstanceState(instance=DEFAULT_INSTANCE, partitions_max=1, message_bytes_max=10)
+    image = with_instances(image_with(3), limits)
+    internal = TopicWish(
+        name="__consumer_offsets", internal=True, configs={"max.message.bytes": "20"}
+    )
+    one, another, made = create(
+        image, TopicWish(name="one", partitions=1), TopicWish(name="two", partitions=1), internal
+    )
+    assert isinstance(one, TopicState)
+    assert isinstance(another, Refusal), "counts what the same request creates"
+    assert another.code == ErrorCode.POLICY_VIOLATION
+    assert isinstance(made, TopicState)

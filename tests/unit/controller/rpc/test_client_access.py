@@ -11,6 +11,7 @@ from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.model.scram import ScramKey, ScramMechanism
 from tests.support.acls import acl
+from tests.support.controller import make_instance
 
 ENTITY = (("client-id", None), ("user", "a"))
 
@@ -29,6 +30,8 @@ def test_a_value_of_zero_is_not_a_removal() -> None:
 
 
 async def test_every_member_gets_the_quotas(client: ControllerClient, watch: ClusterWatch) -> None:
+    await make_instance(client, "other")
+
     async def alter(instance: str, change: pb.ClientQuotaAlteration) -> int:
         response = await client.alter_client_quotas(
             pb.AlterClientQuotasRequest(instance=instance, alterations=[change])
@@ -87,6 +90,7 @@ async def test_users_are_described_and_members_get_their_credentials(
             for user in response.users
         }
 
+    await make_instance(client, "other")
     new = [pb.ScramChange(user=user, mechanism=2, credential=CREDENTIAL) for user in "ab"]
     assert await alter("", *new) == {"a": 0, "b": 0}
     assert await describe("") == {"a": (0, {2: 5_000}), "b": (0, {2: 5_000})}
@@ -103,6 +107,7 @@ async def test_users_are_described_and_members_get_their_credentials(
 
 
 async def test_acls_are_added_and_removed(client: ControllerClient, watch: ClusterWatch) -> None:
+    await make_instance(client, "other")
     mine, other = acl("t"), acl("t", instance=InstanceId("other"))
     bad = acl(principal="alice")
     created = await client.create_acls(

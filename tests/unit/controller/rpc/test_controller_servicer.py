@@ -11,7 +11,14 @@ from highwater.metadata.controller_client import ControllerCallError, Controller
 from highwater.metadata.watch import ClusterWatch
 from highwater.model.cluster import ClusterImage, PartitionState
 from highwater.model.ids import NodeId
-from tests.support.controller import gateway_state, image_when, node, partition_of, topic
+from tests.support.controller import (
+    gateway_state,
+    image_when,
+    make_instance,
+    node,
+    partition_of,
+    topic,
+)
 
 
 async def test_create_describe_delete(client: ControllerClient, watch: ClusterWatch) -> None:
@@ -154,6 +161,7 @@ async def test_configs_partitions_and_instances(
         pb.CreatePartitionsRequest(topics=[pb.TopicGrowth(topic_id=topic_id, count=5)])
     )
     assert grown.errors[0].error_code == 0
+    await make_instance(client, "team-a")
     limited = await client.set_instance(
         pb.SetInstanceRequest(instance={"instance": "team-a", "storage_bytes": 0})
     )

@@ -3,8 +3,10 @@ import asyncio
 import pytest
 
 from highwater.embed.clients.acls import add_acl, list_acls, remove_acl
+from highwater.embed.clients.instances import create_instance
 from highwater.model.errors import HighwaterError
 from highwater.model.ids import InstanceId
+from highwater.model.instances import InstanceState
 from tests.support.acls import acl
 from tests.unit.embed.clients.test_users import controller  # noqa: F401 - a fixture.
 
@@ -14,6 +16,8 @@ async def known(address, instance="default"):
 
 
 async def test_acls_are_added_listed_and_removed(controller):  # noqa: F811
+    other = InstanceState(instance=InstanceId("other"))
+    await asyncio.to_thread(create_instance, controller, other)
     first, second = acl("a"), acl("b/c", host="h")
     elsewhere = acl("a", instance=InstanceId("other"))
     for one in (second, first, first, elsewhere):

@@ -6,6 +6,7 @@ import pytest
 
 from highwater.embed.combined.settings import load_broker_settings
 from highwater.model.errors import ConfigError
+from highwater.runtime.inner_settings import InnerSettings
 from highwater.runtime.logging import LogSettings
 
 CONFIGS = Path(__file__).parents[4] / "docs" / "configs.md"
@@ -99,3 +100,14 @@ def test_the_documents_example_of_three_roles(tmp_path):
     assert settings.gateway.controllers == settings.partition.controllers == settings.controllers
     assert (settings.controller.store, len(settings.controller.etcd.endpoints)) == ("etcd", 3)
     assert settings.partition.quota_address == ""
+
+
+def test_what_is_shown_and_asked_is_named_once_or_in_each_table():
+    assert load().inner == InnerSettings()
+    named = load("broker.inner.secret_file=/s", 'broker.roles=["gateway","partition","controller"]')
+    assert {str(one.inner.secret_file) for one in named.services.values()} == {"/s"}
+    assert named.inner == named.gateway.inner
+    each = load("gateway.inner.secret_file=/g", "partition.inner.secret_file=/g")
+    assert str(each.inner.secret_file) == "/g"
+    with pytest.raises(ConfigError, match=r"gateway\.inner and partition\.inner must be the same"):
+        load("gateway.inner.secret_file=/g")

@@ -102,6 +102,14 @@ def test_the_factor_of_group_metadata_can_be_chosen(tmp_path):
     assert "group_metadata_replication_factor=2" in gateway.command(options, parent=1)
 
 
+def test_gateways_on_one_host_shift_the_ports_of_instances_by_their_distance(tmp_path):
+    options, plan = plan_of(tmp_path, nodes=3, separate=True, gateways=3)
+    commands = {spec.name: spec.command(options, parent=1) for spec in plan.processes}
+    assert not any("instance_port_shift" in part for part in commands["gateway-1"])
+    assert "instance_port_shift=4" in commands["gateway-2"]
+    assert "instance_port_shift=8" in commands["gateway-3"]
+
+
 def test_command_line_of_a_process(tmp_path):
     options, plan = plan_of(
         tmp_path, separate=True, config_file=None, assignments=("partition.drain_s=1",)
@@ -271,3 +279,35 @@ def test_a_taken_port_of_a_further_listener_is_found_before_anything_runs(tmp_pa
         pytest.raises(PortInUseError, match=f":{first + 2} "),
     ):
         plan_of(tmp_path, nodes=2, assignments=assigned)
+
+
+SECTIONS = {"controller", "quota", "partition", "gateway"}
+
+
+def secrets_of(plan):
+    """Section -> the secret file that its processes are told."""
+    told = {}
+    for spec in plan.processes:
+        for name, value in spec.overrides.items():
+            if name.endswith("inner.secret_file"):
+                section = spec.section if name.startswith("inner") else name.split(".")[0]
+                told.setdefault(section, set()).add(str(value))
+    return told
+
+
+@pytest.mark.parametrize("flags", [{}, {"separate": True}])
+def test_all_services_have_the_secret_of_the_data_directory(tmp_path, flags):
+    _, plan = plan_of(tmp_path, nodes=2, **flags)
+    secret = str(DataDir(tmp_path).secret)
+    assert secrets_of(plan) == {section: {secret} for section in SECTIONS}
+    assert str(plan.inner.secret_file) == secret
+
+
+def test_another_secret_can_be_chosen_or_none(tmp_path):
+    chosen = tuple(f"{section}.inner.secret_file=/chosen" for section in SECTIONS)
+    _, plan = plan_of(tmp_path, nodes=2, assignments=chosen)
+    assert secrets_of(plan) == {section: {"/chosen"} for section in SECTIONS}
+    none = tuple(f"{section}.inner.secret_file=" for section in SECTIONS)
+    _, plan = plan_of(tmp_path, nodes=2, assignments=none)
+    assert set().union(*secrets_of(plan).values()) == {""}
+    assert plan.inner.secret_file is None

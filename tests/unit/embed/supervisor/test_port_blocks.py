@@ -109,3 +109,12 @@ def test_a_gateway_is_told_the_default_listener_s_advertised_port():
     said = {"advertised_port": "500"}
     assert gateway_overrides(said, given, blocks.gateways[0]) == said
     assert gateway_overrides(said, given, blocks.gateways[1]) == {"advertised_port": 502}
+
+
+def test_the_ports_of_instances_are_moved_as_far_as_the_gateway_s():
+    given = listeners(free_ports(HOST, 4))
+    blocks = lay_out(given, nodes=1, gateways=2)
+    assert gateway_overrides({}, given, blocks.gateways[0], shift=0) == {}
+    assert gateway_overrides({}, given, blocks.gateways[1], shift=2) == {"instance_port_shift": 2}
+    said = {"instance_port_shift": "5"}
+    assert gateway_overrides(said, given, blocks.gateways[1], shift=2) == {"instance_port_shift": 7}

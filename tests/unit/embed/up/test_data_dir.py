@@ -1,4 +1,5 @@
 import json
+import stat
 
 import pytest
 
@@ -43,3 +44,27 @@ def test_release_removes_the_files_of_the_process(tmp_path):
 
 def test_nodes_have_the_same_directory_in_every_mode(tmp_path):
     assert DataDir(tmp_path).node(1) == tmp_path / "node-1"
+
+
+def test_a_secret_that_stays(tmp_path):
+    data = DataDir(tmp_path)
+    data.acquire()
+    data.make_secret()
+    assert stat.S_IMODE(data.secret.stat().st_mode) == 0o600
+    made = data.secret.read_text()
+    data.make_secret()
+    data.release()
+    assert data.secret.read_text() == made
+
+
+def test_files_that_tools_need(tmp_path):
+    data = DataDir(tmp_path)
+    data.acquire()
+    assert data.read_inner() == {}
+    data.write_inner({"secret_file": "/s"})
+    assert data.read_inner() == {"secret_file": "/s"}
+    (tmp_path / "inner.json").write_text("{")
+    with pytest.raises(UsageError, match=r"cannot read .*inner\.json"):
+        data.read_inner()
+    data.release()
+    assert data.read_inner() == {}

@@ -42,11 +42,12 @@ def test_flags_that_apply_to_every_service():
 
 def test_defaults_that_follow_from_the_number_of_nodes():
     three = UpOptions(data_dir=Path("d"), nodes=3)
-    assert up_defaults("gateway", three) == {
+    secret = {"inner.secret_file": str(Path("d").absolute() / "inner.secret")}
+    assert up_defaults("gateway", three) == secret | {
         "group_metadata_replication_factor": min(INTERNAL_REPLICAS_MAX, 3),
         "transaction_state_replication_factor": min(INTERNAL_REPLICAS_MAX, 3),
     }
-    assert up_defaults("controller", three) == {}
+    assert up_defaults("controller", three) == secret
 
 
 def test_own_settings_cannot_be_assigned():

@@ -17,6 +17,7 @@ from highwater.partition.edge.stream_drain import StreamDrain
 from highwater.partition.node.log_dirs import LogDirRequests
 from highwater.partition.node.loggers import LoggerQueries
 from highwater.runtime.logging import silent_logger
+from tests.support.still_replicas import StillReplicas
 from tests.unit.partition.data_plane.node import Node
 
 
@@ -58,6 +59,7 @@ class PartitionNode(Node):
             is_online=lambda _: True,
             find=lambda _: None,
             prefer=lambda *_: None,
+            moves=StillReplicas(),
         )
         self.drain = StreamDrain()
         add_to(

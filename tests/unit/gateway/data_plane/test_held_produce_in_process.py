@@ -22,6 +22,7 @@ from highwater.partition.node.loggers import LoggerQueries
 from highwater.runtime.logging import silent_logger
 from tests.support.controller_images import image_of, topic_state
 from tests.support.log_batches import make_batch
+from tests.support.still_replicas import StillReplicas
 from tests.unit.hop.sinks import Sink
 from tests.unit.partition.data_plane.node import Node, stored
 from tests.unit.partition.data_plane.roles import follow, follower_fetched, image_says
@@ -91,6 +92,7 @@ class World:
                 is_online=lambda _: True,
                 find=lambda _: None,
                 prefer=lambda *_: None,
+                moves=StillReplicas(),
             ),
             loggers=LoggerQueries(silent_logger()),
             coordinator=Coordinator(),

@@ -336,3 +336,26 @@ async def test_without_the_setting_they_close_the_connection(version):
     w.send(version, (0, 0))
     assert w.wire.closed
     assert w.links[1].works == []
+
+
+@pytest.mark.parametrize("version", [*range(4), 11])
+async def test_a_client_over_its_quota_gets_nothing_but_the_time(w, version):
+    muted = []
+    w.wire.unmute_after = muted.append
+    w.fetch = lambda session, frame: w.path.hold(session, frame, 400)
+    w.send(version, (0, 0))
+    await w.until(lambda: w.wire.sent)
+    response = fetch.decode_response(b"".join(w.wire.sent), 8, version)
+    assert (response.throttle_time_ms, response.responses) == (400 if version else 0, [])
+    assert muted == [400]
+    assert w.links[1].works == []
+    w.session.wire.sent.clear()
+
+
+async def test_a_held_request_of_an_old_version_that_is_malformed_closes_the_connection(w):
+    body = encode_request_header(1, 2, 5, "c") + b"\0"
+    data = len(body).to_bytes(4, "big") + body
+    w.fetch = lambda session, frame: w.path.hold(session, frame, 400)
+    w.session.get_buffer(-1)[: len(data)] = data
+    w.session.buffer_updated(len(data))
+    assert "malformed" in w.wire.closed

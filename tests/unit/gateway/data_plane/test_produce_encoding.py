@@ -8,6 +8,7 @@ from highwater.gateway.data_plane.produce_encoding import (
     failed_partition,
     told,
 )
+from highwater.gateway.routing.brokers import Entrance
 from highwater.hop.append import Failure
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import produce as codec
@@ -38,7 +39,7 @@ def test_a_refusal_keeps_its_message():
 @pytest.mark.parametrize("version", [9, 10, 13])
 def test_a_reply_has_the_errors_of_partitions(version):
     failure = Failure(ErrorCode.INVALID_RECORD, "no key", record_errors=[(4, "no key")])
-    assert current_leader(version, None, 0, failure, "") is None
+    assert current_leader(version, None, 0, failure, Entrance()) is None
     key = ("", b"i" * 16) if version >= 13 else ("orders", bytes(16))
     reply = encode_reply(version, 7, [(key, [failed_partition(3, failure, None)])], 50, [])
     assert int.from_bytes(reply[:4], "big") == len(reply) - 4

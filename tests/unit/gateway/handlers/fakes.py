@@ -11,6 +11,7 @@ from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.gateway.core.meters import RequestMeters
 from highwater.gateway.handling.context import HandlerSettings, RequestContext
 from highwater.gateway.handling.shared_state import SharedState
+from highwater.gateway.quota.core.request_quota import NO_QUOTA, RequestQuota
 from highwater.gateway.requests.dispatch import dispatch
 from highwater.gateway.routing.client import ClientInfo, Peer
 from highwater.gateway.routing.near_nodes import NearNodes
@@ -37,10 +38,12 @@ from highwater.model.cluster import (
     PartitionState,
     TopicState,
 )
+from highwater.model.coordinator_topics import coordinator_topic_name
 from highwater.model.ids import (
     DEFAULT_INSTANCE,
     GROUP_METADATA_TOPIC,
     INTERNAL_TOPICS,
+    SYSTEM_INSTANCE,
     TRANSACTION_STATE_TOPIC,
     GatewayId,
     InstanceId,
@@ -85,6 +88,12 @@ def topic(name: str, leaders: Sequence[int] = (1,), **changes: Any) -> TopicStat
 
 def group_topic(leaders: Sequence[int] = (1, 2, 3)) -> TopicState:
     return topic(GROUP_METADATA_TOPIC, leaders)
+
+
+def shared_topic(name: str, leaders: Sequence[int] = (1, 2, 3)) -> TopicState:
+    """The internal topic of all instances but the default one."""
+    shared = coordinator_topic_name(name, OTHER)
+    return topic(shared, leaders, instance=SYSTEM_INSTANCE, internal=True)
 
 
 def transaction_topic(leaders: Sequence[int] = (1, 2, 3)) -> TopicState:
@@ -483,6 +492,7 @@ class Client:
         self.info = ClientInfo(peer, InstanceTopics(NearNodes()), told_revision)
         self.cleanups: list[Callable[[], None]] = []
         self.meters = RequestMeters()
+        self.quota: RequestQuota = NO_QUOTA
 
     def context(self, api_key: int, version: int) -> RequestContext:
         return RequestContext(
@@ -492,6 +502,7 @@ class Client:
             api_version=version,
             client_id="test-client",
             on_disconnect=self.cleanups.append,
+            quota=self.quota,
         )
 
     def disconnect(self) -> None:

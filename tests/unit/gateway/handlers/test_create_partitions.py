@@ -17,6 +17,7 @@ from tests.unit.gateway.handlers.fakes import (
     topic,
     topic_id,
 )
+from tests.unit.gateway.quota.fake_quota import Owing
 
 VERSIONS = range(4)
 GROW = CreatePartitionsRequestCreatePartitionsTopic
@@ -128,3 +129,17 @@ async def test_an_empty_list_of_assignments_is_not_null(version):
     assert response.results[0].error_message == (
         "Attempted to add 4 additional partition(s), but only 0 assignment(s) were specified."
     )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_client_that_owes_partitions_adds_no_more(version):
+    backend = FakeBackend(image_of(topic("a"), topic("b", [1, 2]), topic("c", [1, 2])))
+    client = Client(backend)
+    client.quota = owing = Owing()
+    grow = (GROW("a", 5, None), GROW("b", 5, None), GROW("c", 1, None))
+    backend.controller.errors[topic_id("c")] = (ErrorCode.INVALID_PARTITIONS, "not more")
+    response = await client.call(ask(*grow), version)
+    strict = version >= 3
+    code = ErrorCode.THROTTLING_QUOTA_EXCEEDED if strict else 0
+    assert codes(response) == [("a", 0), ("b", code), ("c", ErrorCode.INVALID_PARTITIONS)]
+    assert owing.asked == [(4, strict), (3, strict)], "what adds none takes nothing"

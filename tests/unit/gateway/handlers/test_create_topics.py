@@ -12,6 +12,7 @@ from highwater.model.authorization import THE_CLUSTER, ResourceType
 from highwater.model.errors import UnreachableError
 from highwater.model.topic_config_table import TOPIC_CONFIGS
 from tests.unit.gateway.handlers.fakes import OTHER, Client, FakeBackend, a_topic, topic_id
+from tests.unit.gateway.quota.fake_quota import Owing
 
 VERSIONS = range(2, 8)
 NEW = CreateTopicsRequestCreatableTopic
@@ -166,3 +167,24 @@ async def test_configs_that_may_not_be_described_are_not_told(version):
     assert (hidden.num_partitions, hidden.replication_factor) == (-1, -1)
     assert (told.topic_config_error_code, told.num_partitions) == (0, 2)
     assert told.configs
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_client_that_owes_partitions_creates_no_more(version):
+    backend = FakeBackend(partitions_default=6)
+    client = Client(backend)
+    client.quota = owing = Owing()
+    assignments = [CreateTopicsRequestCreatableReplicaAssignment(n, [1]) for n in range(4)]
+    topics = (
+        NEW("a", 3, 1),
+        NEW("b", -1, 1),
+        NEW("c", -1, -1, assignments),
+        NEW("d", 0, 1),
+        NEW("d"),
+    )
+    response = await client.call(ask(*topics), version)
+    strict = version >= 6
+    code = ErrorCode.THROTTLING_QUOTA_EXCEEDED if strict else 0
+    assert codes(response) == [("a", 0), ("b", code), ("c", code), ("d", ErrorCode.INVALID_REQUEST)]
+    assert owing.asked == [(3, strict), (6, strict), (4, strict)], "a refused one takes nothing"
+    assert response.topics[1].error_message == (code.message if strict else None)

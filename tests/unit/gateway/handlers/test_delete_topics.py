@@ -18,6 +18,7 @@ from tests.unit.gateway.handlers.fakes import (
     topic,
     topic_id,
 )
+from tests.unit.gateway.quota.fake_quota import Owing
 
 VERSIONS = range(1, 7)
 STATE = DeleteTopicsRequestDeleteTopicState
@@ -178,3 +179,16 @@ async def test_who_may_delete_in_the_cluster_may_delete_every_topic():
     backend = backend_of()
     backend.deny((AclOperation.DELETE, ResourceType.TOPIC))
     assert codes(await Client(backend).call(ask(6, "orders"), 6)) == [("orders", 0)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_client_that_owes_partitions_deletes_no_more(version):
+    backend = FakeBackend(image_of(topic("a", [1, 2]), topic("b", [1, 2, 3])))
+    client = Client(backend)
+    client.quota = owing = Owing()
+    response = await client.call(ask(version, "a", "b", "nothing"), version)
+    strict = version >= 5
+    code = ErrorCode.THROTTLING_QUOTA_EXCEEDED if strict else 0
+    assert codes(response) == [("a", 0), ("b", code), ("nothing", 3)]
+    assert owing.asked == [(2, strict), (3, strict)]
+    assert (backend.image.topic("b") is None) is not strict

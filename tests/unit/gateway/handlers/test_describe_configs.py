@@ -24,6 +24,7 @@ from tests.unit.gateway.handlers.fakes import (
     group_topic,
     image_of,
     node,
+    shared_topic,
     topic,
     with_listener,
 )
@@ -215,6 +216,17 @@ async def test_groups(version):
         ("group.consumer.heartbeat.interval.ms", "5000", 5),
     ]
     assert theirs["consumer.session.timeout.ms"].value == "45000", "of another instance"
+
+
+async def test_a_group_of_another_instance_has_its_coordinators_settings():
+    nodes = [
+        node(n, static_configs={"group.consumer.heartbeat.interval.ms": f"{n}000"}) for n in (6, 7)
+    ]
+    topics = (group_topic((6,)), shared_topic("__consumer_offsets", (7,)))
+    backend = FakeBackend(image_of(*topics, nodes=nodes))
+    for instance, value in ((DEFAULT_INSTANCE, "6000"), (OTHER, "7000")):
+        [result] = (await Client(backend, instance=instance).call(ask((GROUP, "g")), 4)).results
+        assert by_name(result)["consumer.heartbeat.interval.ms"].value == value
 
 
 @pytest.mark.parametrize("topics", [(), (group_topic((2,)),), (group_topic((-1,)),)])

@@ -54,6 +54,33 @@ async def test_a_broker_describes_its_own_directories(backend, version):
     assert (asked.all_topics, len(asked.topics)) == (True, 0)
 
 
+async def test_a_replica_that_moves_is_told_as_the_future_one(backend):
+    backend.links[2].answer_log_dirs = lambda _: pb.DescribeLogDirsResponse(
+        dirs=[
+            pb.LogDirDescription(
+                path=f"/data/{number}",
+                replicas=[
+                    pb.LogDirReplica(
+                        topic_id=ORDERS.topic_id,
+                        partition=1,
+                        size_bytes=9 - number,
+                        is_future=bool(number),
+                        offset_lag=4 * number,
+                    )
+                ],
+            )
+            for number in range(2)
+        ]
+    )
+    response = await Client(backend, node_id=2).call(codec.DescribeLogDirsRequest(None), 4)
+    told = [
+        (one.log_dir, part.partition_size, part.offset_lag, part.is_future_key)
+        for one in response.results
+        for part in one.topics[0].partitions
+    ]
+    assert told == [("/data/0", 9, 0, False), ("/data/1", 8, 4, True)]
+
+
 async def test_only_topics_of_the_instance_are_asked_about(backend):
     wanted = [
         codec.DescribeLogDirsRequestDescribableLogDirTopic(name, [0, -1, 9])

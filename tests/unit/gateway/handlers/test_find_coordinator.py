@@ -4,14 +4,19 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.find_coordinator import FindCoordinatorRequest
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import ResourceType
+from highwater.model.coordinator_topics import coordinator_place
 from highwater.model.errors import UnreachableError
+from highwater.model.ids import SYSTEM_INSTANCE
+from highwater.model.instances import InstanceListener, InstanceState
 from tests.unit.gateway.handlers.fakes import (
+    OTHER,
     Client,
     FakeBackend,
     a_group,
     group_topic,
     image_of,
     node,
+    shared_topic,
     transaction_topic,
     with_listener,
 )
@@ -53,6 +58,33 @@ async def test_the_address_is_that_of_the_clients_listener(version):
     if version:
         one = missing.coordinators[0] if version >= 4 else missing
         assert one.error_message == "broker 2 has no listener no-such"
+
+
+@pytest.mark.parametrize(
+    ("key_type", "name"), [(0, "__consumer_offsets"), (1, "__transaction_state")]
+)
+async def test_other_instances_have_coordinators_of_their_own(key_type, name):
+    """By another topic and another hash, and created on first use."""
+    visible = {0: group_topic, 1: transaction_topic}[key_type]([1] * 3)
+    team = InstanceState(instance=OTHER, listeners=(InstanceListener(port=20000),))
+    image = image_of(visible, shared_topic(name, [3, 2]), instances={OTHER: team})
+    client = Client(FakeBackend(image), instance=OTHER)
+    keys = [f"key{number}" for number in range(6)]
+    found = results(await client.call(ask(6, *keys, key_type=key_type), 6), 6)
+    assert [one[1] for one in found] == [(3, 2)[coordinator_place(OTHER, key, 2)] for key in keys]
+    assert {one[1:] for one in found} == {(2, "10.1.1.1", 20002), (3, "10.1.1.1", 20003)}
+    backend = FakeBackend(image_of(visible))
+    client = Client(backend, instance=OTHER)
+    await client.call(ask(6, "key", key_type=key_type), 6)
+    [asked] = backend.controller.requests
+    assert (asked.instance, asked.topics[0].internal) == (SYSTEM_INSTANCE, True)
+
+
+async def test_nothing_tells_of_the_shared_topic():
+    backend = FakeBackend(image_of(shared_topic("__consumer_offsets", [-1])))
+    found = await Client(backend, instance=OTHER).call(ask(6, "key"), 6)
+    assert results(found, 6) == [NONE_YET]
+    assert "__" not in found.coordinators[0].error_message
 
 
 async def test_many_keys_in_their_order():

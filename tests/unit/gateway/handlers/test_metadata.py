@@ -20,6 +20,7 @@ from tests.unit.gateway.handlers.fakes import (
     image_of,
     node,
     partition,
+    shared_topic,
     topic,
     topic_id,
     with_listener,
@@ -234,6 +235,25 @@ async def test_the_gateway_can_forbid_creation():
     response = await Client(backend).call(ask("clicks"), 4)
     assert codes(response) == [("clicks", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
     assert backend.controller.requests == []
+
+
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
+async def test_other_instances_have_no_internal_topics(name):
+    backend = FakeBackend()
+    response = await Client(backend, instance=OTHER).call(ask(name), 4)
+    assert codes(response) == [(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+    assert backend.controller.requests == []
+    assert codes(await Client(backend).call(ask(name), 4)) == [(name, 0)]
+
+
+async def test_the_topics_that_instances_share_are_not_shown():
+    shared = shared_topic("__consumer_offsets")
+    backend = FakeBackend(image_of(shared), auto_create_topics=False)
+    for instance in (DEFAULT_INSTANCE, OTHER):
+        client = Client(backend, instance=instance)
+        assert (await client.call(MetadataRequest(None), 9)).topics == []
+        named = await client.call(ask(shared.name), 9)
+        assert codes(named) == [(shared.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
 
 
 async def test_listing_all_topics_creates_none():

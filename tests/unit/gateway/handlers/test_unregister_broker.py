@@ -5,6 +5,7 @@ from highwater.kafka.messages.unregister_broker import UnregisterBrokerRequest
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import THE_CLUSTER
 from highwater.model.errors import UnreachableError
+from highwater.model.ids import InstanceId
 from tests.unit.gateway.handlers.fakes import Client, DenySome, FakeBackend
 
 
@@ -15,6 +16,14 @@ async def test_the_node_is_gone_once_it_is_answered():
     [asked] = backend.controller.requests
     assert asked.node_id == 3
     assert sorted(backend.image.nodes) == [1, 2]
+
+
+async def test_brokers_are_not_an_instances():
+    backend = FakeBackend()
+    shop = InstanceId("shop")
+    response = await Client(backend, instance=shop).call(UnregisterBrokerRequest(3), 0)
+    assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert backend.controller.requests == []
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from highwater.gateway.handling.broker_loggers import (
 )
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.errors import HighwaterError, UnreachableError
+from highwater.model.ids import InstanceId
 from tests.unit.gateway.handlers.fakes import Client, FakeBackend
 
 AWAY = LoggersError(ErrorCode.BROKER_NOT_AVAILABLE, "broker 2 is not available")
@@ -48,6 +49,15 @@ async def test_levels_are_changed_by_the_node(validate_only):
         ("gateway", False, ""),
     ]
     assert asked.validate_only == validate_only
+
+
+async def test_only_the_default_instance_changes_them():
+    backend = FakeBackend()
+    context = Client(backend, instance=InstanceId("shop")).context(32, 4)
+    error = await alter_loggers(context, 2, {"root": "WARN"}, validate_only=True)
+    assert isinstance(error, LoggersError)
+    assert error.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert backend.links[2].asked == []
 
 
 async def test_the_nodes_refusal_in_its_words():

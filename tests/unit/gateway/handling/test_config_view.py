@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from highwater.gateway.handling.config_view import (
     broker_config_type,
     broker_entries,
@@ -14,6 +16,7 @@ from highwater.model.config_type import ConfigSource, ConfigType
 from highwater.model.dynamic_config import broker_values
 from highwater.model.group_config_table import GROUP_CONFIGS, GroupConfigKey
 from highwater.model.ids import DEFAULT_INSTANCE, NodeId
+from highwater.model.instances import InstanceState
 from highwater.model.topic_config import effective, parse
 from highwater.model.topic_config_table import TOPIC_CONFIGS
 from tests.unit.gateway.handlers.fakes import image_of, node, topic
@@ -47,6 +50,21 @@ def test_a_topics_own_config_wins():
         ("log.retention.ms", "2", ConfigSource.DYNAMIC_DEFAULT_BROKER),
         ("log.retention.hours", "168", ConfigSource.DEFAULT),
     )
+
+
+def test_an_instances_bound_for_messages_is_shown_if_it_is_smaller():
+    bound = InstanceState(instance=DEFAULT_INSTANCE, message_bytes_max=2_000)
+    state = topic("orders", configs={"max.message.bytes": "3000"})
+    image = replace(image_of(state), instances={DEFAULT_INSTANCE: bound})
+    shown = entry(topic_entries(image, state), "max.message.bytes")
+    assert (shown.value, shown.source) == ("2000", ConfigSource.DYNAMIC_DEFAULT_BROKER)
+    assert shown.synonyms[:2] == (
+        ("message.max.bytes", "2000", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        ("max.message.bytes", "3000", ConfigSource.DYNAMIC_TOPIC),
+    )
+    smaller = topic("orders", configs={"max.message.bytes": "1000"})
+    shown = entry(topic_entries(image, smaller), "max.message.bytes")
+    assert (shown.value, shown.source) == ("1000", ConfigSource.DYNAMIC_TOPIC)
 
 
 def test_a_topic_has_all_configs_of_the_table():

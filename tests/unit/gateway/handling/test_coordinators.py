@@ -12,13 +12,15 @@ from highwater.gateway.handling.coordinators import (
 )
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
-from highwater.model.ids import NodeId
+from highwater.model.coordinator_topics import coordinator_place
+from highwater.model.ids import GROUP_METADATA_TOPIC, NodeId
 from tests.unit.gateway.handlers.fakes import (
     OTHER,
     Client,
     FakeBackend,
     group_topic,
     image_of,
+    shared_topic,
 )
 
 # abs("readers".hashCode()) % 3, from Java.
@@ -42,9 +44,21 @@ async def test_nothing_is_coordinated_before_the_topic_exists():
     assert await ask_coordinator(context, "readers", b"", 1_000) == (15, b"")
 
 
-async def test_instances_have_separate_groups():
+async def test_other_instances_have_their_groups_elsewhere():
     backend = FakeBackend(image_of(group_topic()))
-    assert place_of(context_of(Client(backend, instance=OTHER)), "readers") is None
+    context = context_of(Client(backend, instance=OTHER))
+    assert place_of(context, "readers") is None
+    assert leading_nodes(context) == []
+    shared = shared_topic(GROUP_METADATA_TOPIC, [3, 2])
+    backend = FakeBackend(image_of(group_topic(), shared))
+    context = context_of(Client(backend, instance=OTHER))
+    partition = coordinator_place(OTHER, "readers", 2)
+    assert place_of(context, "readers") == ((3, 2)[partition], partition)
+    assert leading_nodes(context) == [2, 3]
+    backend.coordinate(lambda call: (0, b"answer"))
+    await ask_coordinator(context, "readers", b"body", 1_000)
+    [(_, call)] = backend.coordinator_calls()
+    assert (call.instance, call.partition) == (OTHER, partition)
 
 
 async def test_leaderless_partitions_have_no_coordinator():

@@ -1,6 +1,8 @@
 import asyncio
 from types import SimpleNamespace
 
+import pytest
+
 from highwater.gateway.handling import topic_creation
 from highwater.gateway.handling.topic_creation import (
     auto_topic,
@@ -9,8 +11,15 @@ from highwater.gateway.handling.topic_creation import (
 )
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.errors import UnreachableError
-from highwater.model.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
-from tests.unit.gateway.handlers.fakes import Client, FakeBackend, group_topic, image_of
+from highwater.model.ids import (
+    DEFAULT_INSTANCE,
+    GROUP_METADATA_TOPIC,
+    SYSTEM_INSTANCE,
+    TRANSACTION_STATE_TOPIC,
+    InstanceId,
+)
+from tests.unit.gateway.handlers.fakes import OTHER, Client, FakeBackend, group_topic, image_of
+from tests.unit.gateway.quota.fake_quota import Owing
 
 
 def context_of(backend):
@@ -98,6 +107,22 @@ async def test_the_topic_of_group_metadata_waits_for_the_nodes_of_its_replicas()
     assert await coordinator_topic(context_of(backend), GROUP_METADATA_TOPIC) is not None
 
 
+@pytest.mark.parametrize("name", [GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC])
+async def test_all_other_instances_share_a_topic_of_the_same_settings(name):
+    backend = FakeBackend()
+    plain = await coordinator_topic(context_of(backend), name)
+    shared = await coordinator_topic(Client(backend, instance=OTHER).context(3, 9), name)
+    third = Client(backend, instance=InstanceId("third")).context(3, 9)
+    assert await coordinator_topic(third, name) is shared
+    assert (shared.instance, shared.internal) == (SYSTEM_INSTANCE, True)
+    assert shared.name != plain.name
+    assert (shared.configs, len(shared.partitions)) == (plain.configs, len(plain.partitions))
+    first, second = backend.controller.requests
+    assert (first.instance, second.instance) == (DEFAULT_INSTANCE, SYSTEM_INSTANCE)
+    assert first.topics[0].replication_factor == second.topics[0].replication_factor
+    assert backend.shared.creations == {}
+
+
 async def test_an_existing_group_metadata_topic_is_not_created():
     backend = FakeBackend(image_of(group_topic()))
     found = await coordinator_topic(context_of(backend), GROUP_METADATA_TOPIC)
@@ -137,3 +162,13 @@ async def test_the_topic_of_transaction_states_has_kafkas_configs():
     }
     [wish] = backend.controller.requests[0].topics
     assert (wish.name, wish.internal, wish.replication_factor) == ("__transaction_state", True, 3)
+
+
+async def test_topics_made_for_a_client_count_but_those_of_coordinators():
+    backend = FakeBackend(partitions_default=6)
+    client = Client(backend)
+    client.quota = owing = Owing()
+    context = client.context(3, 9)
+    wishes = [auto_topic(context, name) for name in ("clicks", "__consumer_offsets")]
+    assert await create_topics(context, wishes) == dict.fromkeys((w.name for w in wishes), 0)
+    assert owing.asked == [(6, False)]

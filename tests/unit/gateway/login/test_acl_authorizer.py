@@ -4,7 +4,7 @@ from highwater.gateway.login.acl_authorizer import AclAuthorizer
 from highwater.model.acl_operations import AclOperation
 from highwater.model.acls import Permission
 from highwater.model.authorization import ANONYMOUS, Requester, Resource, ResourceType
-from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from tests.support.acls import acl, who
 
 READ, TOPIC = AclOperation.READ, ResourceType.TOPIC
@@ -70,3 +70,17 @@ def test_resources_without_entries_may_be_everybody_s():
     assert w.allows(who("bob"), Resource(TOPIC, "u"))
     assert not w.allows(who("bob"))
     assert w.allows_any(who("bob"))
+
+
+def test_another_instance_has_no_super_users_and_entries_of_its_own():
+    w = World(acl("t"), super_users=("User:root",))
+    tenant = InstanceId("a")
+    assert w.allows(who("root"))
+    assert w.allows_any(who("root"))
+    for name in ("root", "alice"):
+        stranger = who(name)._replace(instance=tenant)
+        assert not w.allows(stranger)
+        assert not w.allows_any(stranger)
+    w.acls = frozenset((acl("t")._replace(instance=tenant),))
+    assert w.allows(who("alice")._replace(instance=tenant))
+    assert not w.allows(who("alice"))

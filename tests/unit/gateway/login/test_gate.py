@@ -2,6 +2,7 @@
 
 import pytest
 
+from highwater.gateway.core.login_port import Step
 from highwater.gateway.login.gate import ANSWER_S, FRAME_BYTES_MAX, LoginGate, LoginLimits
 from highwater.gateway.login.mechanisms import Mechanisms
 from highwater.gateway.login.scram_server import LoginRefused
@@ -37,13 +38,21 @@ class Log:
         self.lines.append((event, values))
 
 
+class TokenLogin:
+    """Takes every token, for 20 s."""
+
+    async def take(self, _token):
+        return Step(b"", "user", 20_000)
+
+
 class Connections:
     """Connections to a listener with logins; the test is the clock."""
 
-    def __init__(self, *, lifetime_s=0.0):
+    def __init__(self, *, lifetime_s=0.0, offered=("SCRAM-SHA-256", "PLAIN")):
         self.now_s = 0.0
         self.timers = []
         self.slept = []
+        self.settled = []
         self.log = Log()
         self.world = World(frame_bytes_max=FRAME)
         self.known = {ScramKey(DEFAULT_INSTANCE, "user", SHA_256): credential()}
@@ -53,14 +62,20 @@ class Connections:
         self.session.client = ClientInfo(peer, InstanceTopics(NearNodes()))
         self.gate = LoginGate(
             self.peer.handler,
-            Mechanisms(Users(lambda: self.known), nonce=lambda: NONCE, on_thread=self.on_thread),
+            Mechanisms(
+                Users(lambda: self.known),
+                nonce=lambda: NONCE,
+                on_thread=self.on_thread,
+                by_token=TokenLogin,
+            ),
             LoginLimits(login_s=30, failure_delay_s=0.1, lifetime_s=lifetime_s),
             call_later=self.call_later,
             now_ms=lambda: int(self.now_s * 1000),
             log=self.log,
             sleep=self.sleep,
+            logged_in=self.logged_in,
         )
-        self.gate.admit(self.session, ("SCRAM-SHA-256", "PLAIN"))
+        self.gate.admit(self.session, offered)
         self.login = self.session.client.login
 
     def call_later(self, delay_s, call):
@@ -74,6 +89,13 @@ class Connections:
         for timer in due:
             if timer.call is not None:
                 timer.call()
+
+    async def log_in_by_token(self):
+        assert self.login.handshake("OAUTHBEARER") == ErrorCode.NONE
+        assert (await self.login.take(b"token")).user == "user"
+
+    def logged_in(self, session):
+        self.settled.append((session.client.requester.principal.name, session.handler))
 
     async def on_thread(self, check):
         return check()
@@ -120,6 +142,7 @@ async def test_after_a_login_all_requests_pass_and_the_client_has_a_name(c):
     step = await c.log_in()
     assert step.user == "user"
     assert c.session.client.requester.principal == Principal("User", "user")
+    assert c.settled == [("user", c.peer.handler)], "told with its user and its usual handler"
     assert c.serves(PRODUCE)
     assert c.serves(METADATA)
     assert (c.gate.logins, c.gate.failed) == (1, 0)
@@ -188,8 +211,8 @@ def test_a_connection_that_is_gone_leaves_no_timer(c):
 
 async def test_where_logins_expire_the_client_has_to_log_in_again():
     c = Connections(lifetime_s=60)
-    assert c.login.lifetime_ms == 60_000
     await c.log_in()
+    assert c.login.lifetime_ms == 60_000
     c.wait(59)
     assert c.serves(PRODUCE)
     assert (await c.log_in()).user == "user"
@@ -198,6 +221,20 @@ async def test_where_logins_expire_the_client_has_to_log_in_again():
     c.wait(1)
     assert not c.serves(PRODUCE)
     assert c.peer.wire.closed is not None
+
+
+@pytest.mark.parametrize(("lifetime_s", "good_s"), [(0, 20), (60, 20), (10, 10)])
+async def test_a_login_by_token_ends_with_the_token(lifetime_s, good_s):
+    c = Connections(lifetime_s=lifetime_s, offered=("OAUTHBEARER",))
+    await c.log_in_by_token()
+    assert c.login.lifetime_ms == good_s * 1000
+    c.wait(good_s - 1)
+    assert c.serves(PRODUCE)
+    await c.log_in_by_token()
+    c.wait(good_s - 1)
+    assert c.serves(PRODUCE)
+    c.wait(1)
+    assert not c.serves(PRODUCE)
 
 
 async def test_a_client_may_log_in_again_after_the_end_of_its_login():

@@ -30,7 +30,7 @@ def mechanisms():
 
 
 def test_their_names_are_kafka_s():
-    assert SASL_MECHANISMS == ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
+    assert SASL_MECHANISMS == ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER")
 
 
 async def test_scram_takes_two_tokens(mechanisms):

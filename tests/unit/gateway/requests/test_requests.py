@@ -11,6 +11,7 @@ from highwater.runtime.log_limit import REPEAT_MS
 from tests.unit.gateway.core.session_world import World
 from tests.unit.gateway.data_plane.fetch_world import fetch_path
 from tests.unit.gateway.handlers.fakes import FakeBackend
+from tests.unit.gateway.quota.quota_world import client_quotas
 
 
 class Tasks:
@@ -38,6 +39,7 @@ def test_refusals_close_each_connection_and_are_logged_once_a_minute(frame):
         produce=ProducePath(AllowAll()),
         fetch=fetch_path(world.shared.budget),
         backend=backend,
+        quotas=client_quotas(),
         meters=meters,
         tasks=Tasks(),
         log=log,
@@ -45,7 +47,7 @@ def test_refusals_close_each_connection_and_are_logged_once_a_minute(frame):
     count = 50
     for _ in range(count):
         peer = world.connect()
-        peer.session.client = SimpleNamespace(peer=None)
+        peer.session.client = SimpleNamespace(peer=None, client_id="")
         peer.session.handler = requests
         peer.feed(len(frame).to_bytes(4, "big") + frame)
         assert peer.wire.closed is not None
@@ -56,7 +58,7 @@ def test_refusals_close_each_connection_and_are_logged_once_a_minute(frame):
     backend.clock.now_ms += REPEAT_MS
     peer = world.connect()
     peer.session.handler = requests
-    peer.session.client = SimpleNamespace(peer=None)
+    peer.session.client = SimpleNamespace(peer=None, client_id="")
     peer.feed(len(frame).to_bytes(4, "big") + frame)
     assert lines[1:] == [("request_refused", {**lines[0][1], "repeated": count - 1})]
 
@@ -70,11 +72,12 @@ def test_a_bug_in_an_answer_ends_its_connection_and_gives_back_its_memory(monkey
     meters = world.shared.meters
     log = SimpleNamespace(error=lambda *_, **__: None)
     peer = world.connect()
-    peer.session.client = SimpleNamespace(peer=None)
+    peer.session.client = SimpleNamespace(peer=None, client_id="")
     peer.session.handler = Requests(
         produce=ProducePath(AllowAll()),
         fetch=fetch_path(world.shared.budget),
         backend=FakeBackend(),
+        quotas=client_quotas(),
         meters=meters,
         tasks=Tasks(),
         log=log,
@@ -95,6 +98,7 @@ def test_a_reply_that_fails_ends_its_connection_and_is_counted():
         produce=ProducePath(AllowAll()),
         fetch=fetch_path(world.shared.budget),
         backend=FakeBackend(),
+        quotas=client_quotas(),
         meters=meters,
         tasks=Tasks(),
         log=log,

@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 from highwater.gateway.routing.brokers import (
+    Entrance,
     advertised_listeners,
     broker_of,
     brokers_for,
@@ -12,13 +13,14 @@ from highwater.gateway.routing.brokers import (
 )
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import GatewayState
-from highwater.model.ids import GatewayId, NodeId
+from highwater.model.ids import DEFAULT_INSTANCE, GatewayId, InstanceId, NodeId
+from highwater.model.instances import InstanceListener, InstanceState
 from highwater.model.listener_names import DEFAULT_LISTENER
 from tests.unit.gateway.handlers.fakes import GATEWAY, image_of, node, with_listener
 
 
 def test_each_node_has_the_port_of_its_gateway():
-    brokers = live_brokers(image_of(), DEFAULT_LISTENER)
+    brokers = live_brokers(image_of(), Entrance())
     assert [(b.node_id, b.host, b.port, b.rack) for b in brokers] == [
         (1, "10.1.1.1", 9093, "rack-1"),
         (2, "10.1.1.1", 9094, "rack-2"),
@@ -35,7 +37,7 @@ def test_the_controller_says_which_gateway_serves_a_node():
         gateways={**image.gateways, second.gateway_id: second},
         node_gateways={NodeId(1): GATEWAY, NodeId(2): second.gateway_id, NodeId(3): GATEWAY},
     )
-    assert [(b.host, b.port) for b in live_brokers(image, DEFAULT_LISTENER)] == [
+    assert [(b.host, b.port) for b in live_brokers(image, Entrance())] == [
         ("10.1.1.1", 9093),
         ("10.1.1.2", 19094),
         ("10.1.1.1", 9095),
@@ -45,49 +47,49 @@ def test_the_controller_says_which_gateway_serves_a_node():
 def test_a_broker_of_one_node_has_one_port():
     gateway = GatewayState(gateway_id=GATEWAY, host="127.0.0.1", port=9092, single_port=True)
     image = image_of(nodes=[node(1)], gateways={GATEWAY: gateway})
-    broker = broker_of(image, NodeId(1), DEFAULT_LISTENER)
+    broker = broker_of(image, NodeId(1), Entrance())
     assert broker is not None
     assert (broker.host, broker.port) == ("127.0.0.1", 9092)
 
 
 def test_a_fenced_node_is_registered_and_not_live():
     image = image_of(nodes=[node(1, fenced=True), node(2)])
-    assert [(b.node_id, b.fenced) for b in registered_brokers(image, DEFAULT_LISTENER)] == [
+    assert [(b.node_id, b.fenced) for b in registered_brokers(image, Entrance())] == [
         (1, True),
         (2, False),
     ]
-    assert [b.node_id for b in live_brokers(image, DEFAULT_LISTENER)] == [2]
+    assert [b.node_id for b in live_brokers(image, Entrance())] == [2]
 
 
 def test_a_node_without_gateway_cannot_be_reached():
     image = image_of(node_gateways={NodeId(1): GATEWAY, NodeId(2): GatewayId("gone")})
-    assert [b.node_id for b in live_brokers(image, DEFAULT_LISTENER)] == [1]
-    assert broker_of(image, NodeId(2), DEFAULT_LISTENER) is None
-    assert broker_of(image, NodeId(3), DEFAULT_LISTENER) is None
-    assert broker_of(image, NodeId(9), DEFAULT_LISTENER) is None
+    assert [b.node_id for b in live_brokers(image, Entrance())] == [1]
+    assert broker_of(image, NodeId(2), Entrance()) is None
+    assert broker_of(image, NodeId(3), Entrance()) is None
+    assert broker_of(image, NodeId(9), Entrance()) is None
 
 
 def test_the_controller_is_the_first_live_broker():
     image = image_of(nodes=[node(1, fenced=True), node(2), node(3)])
-    alive = live_brokers(image, DEFAULT_LISTENER)
+    alive = live_brokers(image, Entrance())
     assert controller_among(alive) == 2
     image = image_of(nodes=[node(2, fenced=True), node(3, fenced=True)])
-    dead = live_brokers(image, DEFAULT_LISTENER)
+    dead = live_brokers(image, Entrance())
     assert controller_among(dead) == -1
 
 
 def test_each_listener_has_addresses_of_its_own():
     image = with_listener(image_of(), "internal", "gw-1", 29092)
-    assert [(b.host, b.port) for b in live_brokers(image, "internal")] == [
+    assert [(b.host, b.port) for b in live_brokers(image, Entrance("internal"))] == [
         ("gw-1", 29093),
         ("gw-1", 29094),
         ("gw-1", 29095),
     ]
-    assert live_brokers(image, DEFAULT_LISTENER) == live_brokers(image_of(), DEFAULT_LISTENER)
-    assert advertised_listeners(image, NodeId(2)) == (
+    assert live_brokers(image, Entrance()) == live_brokers(image_of(), Entrance())
+    assert advertised_listeners(image, NodeId(2), DEFAULT_INSTANCE) == (
         "PLAINTEXT://10.1.1.1:9094,INTERNAL://gw-1:29094"
     )
-    assert advertised_listeners(image_of(nodes=[node(1)]), NodeId(9)) == ""
+    assert advertised_listeners(image_of(nodes=[node(1)]), NodeId(9), DEFAULT_INSTANCE) == ""
 
 
 def test_a_gateway_without_the_listener_hides_its_nodes_from_the_listeners_clients():
@@ -99,13 +101,46 @@ def test_a_gateway_without_the_listener_hides_its_nodes_from_the_listeners_clien
         gateways={**image.gateways, other.gateway_id: other},
         node_gateways={NodeId(1): GATEWAY, NodeId(2): GatewayId("b"), NodeId(4): GatewayId("b")},
     )
-    assert [b.node_id for b in registered_brokers(image, "internal")] == [1]
-    assert [b.node_id for b in brokers_for(image, "internal", {}, -1)] == [1]
-    assert broker_of(image, NodeId(2), "internal") is None
-    lacking = nodes_without(image, "internal")
+    assert [b.node_id for b in registered_brokers(image, Entrance("internal"))] == [1]
+    assert [b.node_id for b in brokers_for(image, Entrance("internal"), {}, -1)] == [1]
+    assert broker_of(image, NodeId(2), Entrance("internal")) is None
+    lacking = nodes_without(image, Entrance("internal"))
     assert lacking == {2}, "node 3 has no gateway, and node 4 is fenced"
-    assert nodes_without(image, DEFAULT_LISTENER) == set()
+    assert nodes_without(image, Entrance()) == set()
     assert no_leader_code(NodeId(2), lacking) == ErrorCode.LISTENER_NOT_FOUND
     assert no_leader_code(NodeId(3), lacking) == ErrorCode.LEADER_NOT_AVAILABLE
-    assert live_brokers(image, "no-such") == []
-    assert brokers_for(image, "no-such", {}, -1) == []
+    assert live_brokers(image, Entrance("no-such")) == []
+    assert brokers_for(image, Entrance("no-such"), {}, -1) == []
+
+
+def test_an_instance_has_addresses_of_its_own_where_it_has_a_block():
+    tenant, deleted = InstanceId("a"), InstanceId("b")
+    blocks = (
+        InstanceListener(port=20000),
+        InstanceListener(
+            port=30000, listener="internal", advertised_host="a.example", advertised_port=40000
+        ),
+    )
+    image = replace(
+        with_listener(image_of(), "internal", "gw-1", 29092),
+        instances={
+            tenant: InstanceState(instance=tenant, listeners=blocks),
+            deleted: InstanceState(instance=deleted, listeners=blocks, purge_at_ms=1),
+        },
+    )
+    own = Entrance(DEFAULT_LISTENER, tenant)
+    assert [(b.host, b.port) for b in live_brokers(image, own)] == [
+        ("10.1.1.1", 20001),
+        ("10.1.1.1", 20002),
+        ("10.1.1.1", 20003),
+    ]
+    inside = broker_of(image, NodeId(2), Entrance("internal", tenant))
+    assert (inside.host, inside.port) == ("a.example", 40002)
+    assert advertised_listeners(image, NodeId(1), tenant) == (
+        "PLAINTEXT://10.1.1.1:20001,INTERNAL://a.example:40001"
+    )
+    assert nodes_without(image, own) == set()
+    for nobody in (deleted, InstanceId("c")):
+        assert live_brokers(image, Entrance(DEFAULT_LISTENER, nobody)) == []
+        assert nodes_without(image, Entrance(DEFAULT_LISTENER, nobody)) == {1, 2, 3}
+    assert live_brokers(image, Entrance()) == live_brokers(image_of(), Entrance())

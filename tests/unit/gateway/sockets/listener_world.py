@@ -16,6 +16,7 @@ from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.model.listener_names import DEFAULT_LISTENER
 from highwater.runtime.logging import silent_logger
 from tests.unit.gateway.core.session_world import PRODUCE, number_of
+from tests.unit.gateway.quota.quota_world import client_quotas
 
 
 class NoThreads:
@@ -71,6 +72,8 @@ class World:
         loop = asyncio.get_running_loop()
         self.handler = Handler()
         self.gate = Gate()
+        self.quotas = client_quotas()
+        self.quotas.handle_by(self.handler, None)
         self.readers = ThreadPoolExecutor(1)
         self.budget = MemoryBudget(1 << 20)
         self.shared = SharedInput(
@@ -109,6 +112,7 @@ class World:
             shared=self.shared,
             handler=self.handler,
             gate=self.gate,
+            quotas=self.quotas,
             routing=self.routing,
             pool=NoThreads(),
             tls_readers=self.readers,

@@ -63,6 +63,16 @@ class FetchHandler:
         self.replies.append(reply)
 
 
+class Door:
+    """Lets everybody in."""
+
+    def __init__(self, inside):
+        self.add, self.discard = inside.add, inside.discard
+
+    def lets_in(self, _host):
+        return True
+
+
 async def connect(handler):
     loop = asyncio.get_running_loop()
     shared = SharedInput(
@@ -83,7 +93,7 @@ async def connect(handler):
         ),
         loop=loop,
         pool=None,
-        connections=connections,
+        door=Door(connections),
         on_shortage=lambda error: None,
     )
     await loop.connect_accepted_socket(lambda: made, ours)
@@ -144,6 +154,24 @@ async def test_muting_pauses_and_comes_to_an_end():
     await asyncio.sleep(0.05)
     assert handler.replies == [], "the later time counts"
     await send(handler, theirs)
+    theirs.close()
+    await lost(connections)
+
+
+async def test_a_throttle_time_can_end_early():
+    handler = FetchHandler()
+    made, theirs, connections = await connect(handler)
+    made.mute(60_000)
+    made.unmute_now()
+    assert made.reading
+    made.mute(50)
+    assert not made.reading, "a later time counts again"
+    await asyncio.sleep(0.1)
+    assert made.reading
+    made.pause(MUTED)
+    made.unmute_now()
+    assert not made.reading, "no throttle time was running"
+    made.close("the test ends")
     theirs.close()
     await lost(connections)
 

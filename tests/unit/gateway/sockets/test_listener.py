@@ -160,6 +160,21 @@ async def test_a_frame_that_the_gateway_does_not_read_does_not_count_as_unfinish
         assert await reader.readexactly(4) == b"1;2;"
 
 
+async def test_a_client_that_is_throttled_is_not_idle(world):
+    await world.listen(idle_s_max=0.1)
+    async with world.client() as (reader, writer):
+        await until(lambda: world.listener.connections)
+        (connection,) = world.listener.connections
+        connection.mute(600)
+        writer.write(request(PRODUCE, 5))
+        assert await reader.readexactly(2) == b"5;"
+        ended = asyncio.create_task(closed(reader))
+        await asyncio.sleep(0.1)
+        assert not ended.done()
+        assert await ended, "afterwards it is"
+        assert connection.close_reason == "idle"
+
+
 async def test_a_client_that_reads_no_replies_is_idle(world):
     await world.listen(idle_s_max=0.3)
     world.handler.keep = True

@@ -98,13 +98,15 @@ async def test_clients_of_a_port_that_is_given_back_go_when_no_write_is_under_wa
             await asyncio.open_connection("127.0.0.1", port)
         (connection,) = (c for c in world.listener.connections if c.client.peer.node == 7)
         connection.outstanding, connection.fetching = 2, 1
-        assert world.listener.send_away(DEFAULT_LISTENER, 7), "none by that listener"
-        assert not world.listener.send_away("internal", 7)
+        assert world.listener.send_away(DEFAULT_LISTENER, DEFAULT_INSTANCE, 7), (
+            "none by that listener"
+        )
+        assert not world.listener.send_away("internal", DEFAULT_INSTANCE, 7)
         assert not connection.closed
         connection.outstanding = 1
-        assert not world.listener.send_away("internal", 7)
+        assert not world.listener.send_away("internal", DEFAULT_INSTANCE, 7)
         assert await closed(reader)
         connection.outstanding = connection.fetching = 0
-        await until(lambda: world.listener.send_away("internal", 7))
+        await until(lambda: world.listener.send_away("internal", DEFAULT_INSTANCE, 7))
         assert not other.at_eof()
     writer.transport.abort()

@@ -48,7 +48,7 @@ class Listener:
     def close_port(self, _name, _instance, node):
         del self.host[self.ports.pop(node)]
 
-    def send_away(self, _name, node):
+    def send_away(self, _name, _instance, node):
         self.sent_away.append(node)
         return node not in self.busy
 
@@ -106,6 +106,7 @@ class World:
             single_port=single_port,
             bootstrap_wait_s=bootstrap_wait_s,
             on_error=self.errors.append,
+            on_instance_error=lambda *_: None,
         )
         self.blocks.append(made)
         return made, listener

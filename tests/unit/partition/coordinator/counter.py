@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.errors import InvalidValueError, UnsupportedVersionError
+from highwater.model.coordinator_topics import coordinator_place
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
-from highwater.model.partitioning import coordinator_partition
 from highwater.model.time import Clock
 from highwater.partition.coordinator.calls import ShardCalls, ShardOf
 from highwater.partition.coordinator.core.timers import Timer, TimerHeap
@@ -275,7 +275,7 @@ class Counters:
             settings=settings,
         )
         self.calls = ShardCalls(
-            self.hosts, partition_of=partial(coordinator_partition, partitions=partitions)
+            self.hosts, partition_of=partial(coordinator_place, partitions=partitions)
         )
 
     async def lead(self, *partitions: int, epoch: int = 1) -> Counters:

@@ -4,8 +4,9 @@ import pytest
 
 from highwater.hop.coordinator import BODY_BYTES_MAX
 from highwater.kafka.error_codes import ErrorCode
-from highwater.model.ids import InstanceId
-from highwater.model.partitioning import coordinator_partition
+from highwater.model.coordinator_topics import coordinator_place
+from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
+from highwater.partition.coordinator.calls import ShardCalls
 from tests.unit.partition.coordinator.counter import (
     ADD,
     BUG,
@@ -25,7 +26,7 @@ A, B = "a", "b"
 
 
 async def both() -> Counters:
-    assert [coordinator_partition(name, 2) for name in (A, B)] == [1, 0]
+    assert [coordinator_place(DEFAULT_INSTANCE, name, 2) for name in (A, B)] == [1, 0]
     counters = await Counters(partitions=2).lead(0, 1)
     await counters.ask(ADD, f"{A} 3", partition=1)
     await counters.ask(ADD, f"{B} 4", partition=0)
@@ -62,6 +63,25 @@ async def test_calls_that_are_not_admitted():
     sent = counters.submit(ADD, "a 1", instance=InstanceId("tenant"))
     assert sent.answer == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert counters.submit(ADD, " " * (BODY_BYTES_MAX + 1)).answer == ErrorCode.INVALID_REQUEST
+
+
+async def test_calls_of_instances_that_are_not_there():
+    """Of the default instance nobody asks whether it is there."""
+    counters = await Counters().lead()
+    there = {InstanceId("tenant")}
+    parts = {"partition_of": lambda *_: 0, "admits_instance": there.__contains__}
+    counters.calls = ShardCalls(counters.hosts, **parts, of_default_instance=False)
+    assert counters.submit(PEEK, "a", instance=InstanceId("tenant")).answer == "0"
+    sent = counters.submit(PEEK, "a", instance=InstanceId("gone"))
+    assert sent.answer == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    told = []
+    for name in ("gone", "tenant"):
+        counters.calls.in_process(
+            InstanceId(name), "a", "a test", lambda *_: "done", lambda *answer: told.append(answer)
+        )
+    assert told == [(ErrorCode.COORDINATOR_NOT_AVAILABLE, None), (0, "done")]
+    counters.calls = ShardCalls(counters.hosts, **parts)
+    assert counters.submit(PEEK, "a", instance=DEFAULT_INSTANCE).answer == "0"
 
 
 async def test_while_the_log_refuses_appends_calls_that_write_are_refused():
@@ -130,7 +150,7 @@ async def test_every_shard_is_asked():
 @pytest.mark.parametrize("api_key", [PEEK, SUM])
 async def test_a_bug_costs_the_shard_a_reload_and_nobody_else(api_key):
     counters = await Counters(partitions=2).lead(0, 1)
-    partition = coordinator_partition(BUG, 2)
+    partition = coordinator_place(DEFAULT_INSTANCE, BUG, 2)
     sent = counters.submit(api_key, BUG, partition=partition)
     assert sent.answer == ErrorCode.UNKNOWN_SERVER_ERROR
     assert [counters.is_active(n) for n in (partition, 1 - partition)] == [False, True]
@@ -155,7 +175,7 @@ async def test_a_question_of_this_node_is_answered_after_its_commit():
     def add(shard, now):
         return shard.add(A, 2, now)
 
-    counters.calls.in_process(A, "test", add, lambda *answer: told.append(answer))
+    counters.calls.in_process(DEFAULT_INSTANCE, A, "test", add, lambda *answer: told.append(answer))
     assert told == [], "it is not committed"
     await until(lambda: bool(told))
     assert told == [(0, 5)]
@@ -167,7 +187,9 @@ async def test_why_a_question_of_this_node_is_not_answered():
     told: list = []
 
     def ask(key, decide=lambda _shard, _now: "decided"):
-        counters.calls.in_process(key, "test", decide, lambda *answer: told.append(answer))
+        counters.calls.in_process(
+            DEFAULT_INSTANCE, key, "test", decide, lambda *answer: told.append(answer)
+        )
         return told.pop()
 
     assert ask(A) == (ErrorCode.NOT_COORDINATOR, None)

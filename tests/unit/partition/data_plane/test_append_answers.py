@@ -16,7 +16,7 @@ from highwater.hop.append import (
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.data_plane.replica import PartitionReplica
 from tests.support.log_batches import make_batch
-from tests.unit.hop.sinks import Owner, Sink
+from tests.unit.hop.sinks import Owner, Sink, group_of
 from tests.unit.partition.data_plane.node import EPOCH, Node, ask
 from tests.unit.partition.data_plane.roles import NODE, follow, follower_fetched, image_says
 from tests.unit.partition.data_plane.test_replica_stalled import SlowDisk
@@ -252,6 +252,32 @@ def test_a_small_isr_answers_what_is_committed_and_refuses_the_rest_of_the_group
     assert both.codes == {0: 0, 1: refused, 2: refused, 3: refused}
     assert both.offsets[0] == 0
     assert replica.log.log_end_offset == 1
+
+
+def test_a_full_instance_is_not_told_that_a_batch_is_lost_that_is_stored(node):
+    replica = node.add()
+    first = node.append(idempotent(0))
+    heard = []
+    group = group_of(
+        idempotent(0),
+        idempotent(1),
+        epoch=EPOCH,
+        owner=Owner(lambda offsets, failures: heard.append((offsets, failures))),
+    )
+
+    refusal = Failure(ErrorCode.POLICY_VIOLATION, "full")
+    replica.refuse_to_store(group, refusal)
+    assert first.offsets == {0: 0}
+    assert heard == [([0, -1], {1: refusal})]
+    assert replica.log.log_end_offset == 1
+
+
+def test_a_replica_that_does_not_lead_says_so_before_it_says_full(node):
+    replica = node.add(lead=False)
+    heard = []
+    group = group_of(good(), owner=Owner(lambda _, failures: heard.append(failures)))
+    replica.refuse_to_store(group, Failure(ErrorCode.POLICY_VIOLATION, "full"))
+    assert heard[0][0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_what_is_in_the_log_and_not_committed_in_time_is_not_refused_either(node):

@@ -12,6 +12,7 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.storage.errors import CorruptIndexError, CorruptLogError, LogDirFailure
 from highwater.partition.storage.log.timestamp_lookup import BatchQuestion
+from highwater.partition.storage.log.timestamp_search import TimestampSearch
 from tests.support.log_batches import make_batch
 from tests.unit.hop.sinks import TOPIC
 from tests.unit.partition.data_plane.node import EPOCH, Node
@@ -209,6 +210,25 @@ async def test_what_was_found_by_a_leader_that_leads_no_more_is_not_told(
         lead(replica, EPOCH + 4)
     slow.go_on.set()
     assert await asked == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, -1)
+
+
+async def test_a_log_that_moves_meanwhile_is_searched_again(queries, replica, monkeypatch):
+    """Segments are closed when a log moves, and a search passes over closed ones."""
+    searches = []
+    search = TimestampSearch.first_with_largest
+
+    def counted(self):
+        searches.append(replica.log_dir)
+        return search(self)
+
+    monkeypatch.setattr(TimestampSearch, "first_with_largest", counted)
+    slow = Slow(monkeypatch)
+    asked = asyncio.create_task(offset_of(queries, -3))
+    await slow.wait()
+    replica.log_moved(1)
+    slow.go_on.set()
+    assert await asked == (0, 4000, 2, EPOCH)
+    assert searches == [0, 1]
 
 
 async def test_a_segment_that_goes_meanwhile_is_read_to_its_end(

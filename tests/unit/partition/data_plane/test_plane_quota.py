@@ -6,6 +6,7 @@ import pytest
 
 from highwater.hop.append import AppendGroup
 from highwater.hop.fetch import FetchedPartition, FetchPartition, FetchWork
+from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId, TopicId
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.waiters import Waiters
@@ -23,6 +24,10 @@ class Meter:
         self.hold_ms = 0
         self.bytes_max = 1 << 30
         self.charged = []
+        self.why = ""
+
+    def refuses_produce(self):
+        return self.why
 
     def produced(self, nbytes):
         self.charged.append(("produce", nbytes))
@@ -45,6 +50,9 @@ class Replica:
     def __init__(self, available):
         self.available = available
         self.waiters = Waiters()
+
+    def refuse_to_store(self, group, refusal):
+        group.fail(refusal)
 
     def append(self, group):
         group.complete([0] * len(group.batches))
@@ -102,6 +110,22 @@ def test_append_is_charged(world, instance, throttle_ms):
     assert group.completed
     assert group.throttle_ms == throttle_ms
     assert world.meter.charged == ([("produce", 3)] if throttle_ms else [])
+
+
+def test_append_at_the_storage_limit_is_refused_and_fetches_go_on(world):
+    world.meter.why = "it is full"
+    heard = []
+    group = AppendGroup(TOPIC, 0, 0, 1, LIMITED, Owner(lambda _, failures: heard.append(failures)))
+    group.batches.append(b"123")
+    group.nbytes = 3
+    world.plane.append([group])
+    (failures,) = heard
+    assert {key: (one.error_code, one.message) for key, one in failures.items()} == {
+        0: (ErrorCode.POLICY_VIOLATION, "it is full")
+    }
+    assert group.throttle_ms == 0
+    assert world.meter.charged == []
+    assert world.fetch().results[0].nbytes == 1000
 
 
 def test_fetch_is_charged_and_answered_with_a_throttle_time(world):

@@ -271,13 +271,12 @@ def test_limits(f, monkeypatch):
     assert f.write(1).codes == {0: 0}
 
 
-def test_other_instances_have_no_coordinator(f):
-    sink = Sink()
-    group = group_of(f.batch(), sink=sink, epoch=EPOCH, transaction=ADDS)
-    group.instance = InstanceId("tenant")
+def test_the_coordinator_of_the_groups_instance_is_asked(f):
+    group = group_of(f.batch(), sink=Sink(), epoch=EPOCH, transaction=ADDS)
+    group.instance = InstanceId("team")
     f.node.plane.append([group])
-    assert sink.codes == {0: ErrorCode.INVALID_TXN_STATE}
-    assert f.coordinator.asked == []
+    (writer,) = f.coordinator.asked
+    assert (writer.instance, writer.transactional_id) == ("team", ADDS.transactional_id)
 
 
 def test_an_old_epoch_asks_nobody(f):

@@ -10,6 +10,7 @@ from highwater.partition.node.log_dirs import LogDirRequests
 from highwater.partition.node.loggers import LoggerQueries
 from highwater.runtime.logging import silent_logger
 from tests.support.log_batches import make_batch
+from tests.support.still_replicas import StillReplicas
 from tests.unit.hop.sinks import TOPIC, Sink, route
 from tests.unit.partition.data_plane.node import EPOCH, Fetched, Node, ask, stored
 
@@ -27,6 +28,7 @@ def log_dirs_of(node, directory):
         is_online=lambda _: True,
         find=lambda _: None,
         prefer=lambda *_: None,
+        moves=StillReplicas(),
     )
 
 
@@ -143,6 +145,7 @@ async def test_a_waiting_fetch_that_raises_does_not_fail_the_append_that_ends_it
             is_online=lambda _: True,
             find=lambda _: None,
             prefer=lambda *_: None,
+            moves=StillReplicas(),
         ),
         schedule=due.append,
     )

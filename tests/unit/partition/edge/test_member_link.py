@@ -12,6 +12,7 @@ from highwater.partition.node.log_dirs import LogDirRequests
 from highwater.partition.node.loggers import LoggerQueries
 from highwater.runtime.logging import silent_logger
 from tests.support.log_batches import make_batch
+from tests.support.still_replicas import StillReplicas
 from tests.unit.hop.sinks import Owner, Sink, route
 from tests.unit.partition.data_plane.node import EPOCH, Fetched, Node, ask, stored
 
@@ -51,6 +52,7 @@ class World:
                 is_online=lambda _: True,
                 find=lambda _: None,
                 prefer=lambda *_: None,
+                moves=StillReplicas(),
             ),
             loggers=LoggerQueries(silent_logger()),
             coordinator=self.coordinator,

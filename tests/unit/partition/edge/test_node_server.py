@@ -18,8 +18,11 @@ from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.edge.node_server import NodeServer
 from highwater.partition.node.log_dirs import LogDirRequests
 from highwater.partition.node.loggers import LoggerQueries
+from highwater.rpc.inner import Inner
 from highwater.rpc.status import StatusCode
+from highwater.runtime.inner_settings import InnerSettings
 from highwater.runtime.logging import silent_logger
+from tests.support.still_replicas import StillReplicas
 from tests.unit.gateway.clients.partition_node import Coordinator, until
 from tests.unit.partition.data_plane.node import Node
 
@@ -41,14 +44,17 @@ def failures():
 
 @pytest.fixture
 def make(tmp_path, transport, failures):
-    def one(host="127.0.0.1", **hop):
+    def one(host="127.0.0.1", inner=None, **hop):
         node = Node(tmp_path)
         node.add()
         config = PartitionConfig(
             host=host, port=0, log_dirs=(tmp_path,), hop=HopSettings(transport=transport, **hop)
         )
         server = NodeServer(
-            config, lambda path, error: failures.append((path, error)), structlog.get_logger()
+            config,
+            lambda path, error: failures.append((path, error)),
+            structlog.get_logger(),
+            inner=inner,
         )
         server.add_methods(
             plane=node.plane,
@@ -59,6 +65,7 @@ def make(tmp_path, transport, failures):
                 is_online=lambda _: True,
                 find=lambda _: None,
                 prefer=lambda *_: None,
+                moves=StillReplicas(),
             ),
             loggers=LoggerQueries(silent_logger()),
             coordinator=Coordinator(),
@@ -160,4 +167,27 @@ async def test_a_node_without_a_place_for_its_socket_serves_its_port(make, tmp_p
     grpcio = server.statistics() is None
     assert len(warned) == (0 if grpcio else 1)
     assert server.address.startswith("127.0.0.1:")
+    await server.stop(drain_s=0)
+
+
+@pytest.mark.parametrize(("mode", "served"), [(0o755, True), (0o777, False)])
+async def test_with_a_secret_the_socket_needs_a_directory_that_only_this_user_changes(
+    make, transport, tmp_path, mode, served
+):
+    if transport is HopTransport.GRPCIO:
+        pytest.skip("grpcio has no unix socket")
+    secret = tmp_path / "secret"
+    secret.write_text("s" * 20)
+    tmp_path.chmod(mode)
+    server = make(inner=Inner(InnerSettings(secret_file=secret)))
+    with structlog.testing.capture_logs() as logs:
+        await server.start()
+    assert read_listening(logs) == [str(tmp_path / SOCKET_FILE) if served else ""]
+    assert (tmp_path / SOCKET_FILE).exists() is served
+    async with grpc.aio.insecure_channel(server.address) as stock:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await health_pb2_grpc.HealthStub(stock).Check(
+                health_pb2.HealthCheckRequest(service=SERVICE), timeout=5
+            )
+    assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
     await server.stop(drain_s=0)

@@ -9,8 +9,8 @@ from typing import Any
 
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.registry import request_codec
+from highwater.model.coordinator_topics import coordinator_place
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
-from highwater.model.partitioning import coordinator_partition
 from highwater.model.transactions import PartitionWriter
 from highwater.partition.coordinator.shard_host import HostSettings, HostState
 from highwater.partition.groups.core.config import GroupConfig
@@ -82,7 +82,7 @@ class Node:
         settings: HostSettings | None = None,
         partitions: int = 1,
         clock: Any = None,
-        default_instance_only: bool = True,
+        of_default_instance: bool = True,
         logger: Any = None,
     ) -> None:
         self.log = log or MemoryLog()
@@ -92,14 +92,14 @@ class Node:
         self.coordinator = GroupCoordinator(
             log=self.log,
             snapshots=self.snapshots,
-            partition_of=partial(coordinator_partition, partitions=partitions),
+            partition_of=partial(coordinator_place, partitions=partitions),
             clock=clock or SystemClock(),
             logger=logger or silent_logger(),
             config=config,
             verifier=self.verifier,
             settings=settings,
             new_id=lambda: f"id{next(ids)}",
-            default_instance_only=default_instance_only,
+            of_default_instance=of_default_instance,
         )
 
     async def lead(self, *partitions: int, epoch: int = 1) -> Node:

@@ -3,6 +3,7 @@
 import pytest
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.ids import InstanceId
 from highwater.model.transactions import TransactionMarker
 from highwater.partition.coordinator.shard_host import HostSettings
 from tests.unit.partition.coordinator.memory_log import MemoryLog
@@ -37,6 +38,14 @@ async def test_the_coordinator_is_asked_first(version, adds):
     assert not sent.done
     done(0)
     assert await codes(sent) == [0, 0]
+
+
+async def test_the_coordinator_of_the_callers_instance_is_asked():
+    node = await Node(of_default_instance=False).lead()
+    team = InstanceId("team")
+    assert await codes(node.submit(message(), 5, instance=team)) == [0, 0]
+    ((writer, _),) = node.verifier.asked
+    assert (writer.instance, writer.topic) == (team, "__consumer_offsets")
 
 
 async def test_an_open_transaction_needs_no_question():

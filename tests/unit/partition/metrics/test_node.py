@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from highwater.model.ids import DEFAULT_INSTANCE, TopicId
+from highwater.model.ids import DEFAULT_INSTANCE, InstanceId, TopicId
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.groups.core.state import GroupState
@@ -50,7 +50,9 @@ def make_parts(path: Path) -> Any:
     commits = [
         (GroupKey(DEFAULT_INSTANCE, "readers"), "orders", 3, 15),
         (GroupKey(DEFAULT_INSTANCE, "readers"), "elsewhere", 0, 1),
+        (GroupKey(InstanceId("team"), "theirs"), "orders", 3, 15),
     ]
+    of_instance = {DEFAULT_INSTANCE: [replica]}
     return {
         "plane": SimpleNamespace(
             replicas={(replica.topic_id, 3): replica},
@@ -63,7 +65,11 @@ def make_parts(path: Path) -> Any:
         "repairs": SimpleNamespace(
             stats=RepairStats(healed=2, replaced=3, waiting=5, not_healable=4)
         ),
-        "groups": SimpleNamespace(stats=lambda: stats, committed_offsets=lambda: iter(commits)),
+        "replicas": SimpleNamespace(of_instance=lambda instance: iter(of_instance[instance])),
+        "groups": [
+            SimpleNamespace(stats=lambda: stats, committed_offsets=lambda: iter(commits)),
+            SimpleNamespace(stats=lambda: stats, committed_offsets=lambda: iter(())),
+        ],
     }
 
 
@@ -89,9 +95,10 @@ def test_offsets_sizes_groups_and_lag(tmp_path: Path) -> None:
     assert value("damages_healed_total") == 2
     assert value("damaged_replicas_replaced_total") == 3
     assert value("damaged_logs_not_healable") == 4
-    assert value("group_members") == 5
-    assert value("groups", state="stable") == 2
+    assert value("group_members") == 10
+    assert value("groups", state="stable") == 4
     assert value("group_lag", group="readers", **where) == 25
+    assert value("group_lag", group="theirs", **where) is None, "of another instance"
     assert value("group_lag", group="readers", topic="elsewhere", partition="0") is None
 
 
@@ -102,7 +109,7 @@ def test_values_of_single_replicas_and_groups_are_limited(
     (replica,) = parts["plane"].replicas.values()
     parts["plane"].replicas = {(replica.topic_id, number): replica for number in range(5)}
     commits = [(GroupKey(DEFAULT_INSTANCE, f"g{n}"), "orders", 3, 15) for n in range(7)]
-    parts["groups"].committed_offsets = lambda: iter(commits)
+    parts["groups"][0].committed_offsets = lambda: iter(commits)
     monkeypatch.setattr(module, "SERIES_MAX", 4)
     families = {family.name: family for family in PartitionCollector(**parts).collect()}
     assert len(families["highwater_partition_log_end_offset"].samples) == 4

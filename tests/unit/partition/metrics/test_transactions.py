@@ -16,15 +16,27 @@ def test_every_figure_is_collected():
         shards_active=7,
         shards_loading=8,
     )
+    others = TransactionStats(
+        transactions={TransactionState.ONGOING: 30},
+        markers_waiting=40,
+        markers_written=500,
+        marker_failures=60,
+        shards_active=70,
+        shards_loading=80,
+    )
     registry = CollectorRegistry()
-    registry.register(TransactionCollector(SimpleNamespace(stats=lambda: stats)))
+    registry.register(
+        TransactionCollector(
+            [SimpleNamespace(stats=each) for each in (lambda: stats, lambda: others)]
+        )
+    )
 
     def value(name, **labels):
         return registry.get_sample_value(f"highwater_partition_txn_{name}", labels)
 
-    assert value("transactional_ids", state="ongoing") == 3
+    assert value("transactional_ids", state="ongoing") == 33
     assert value("transactional_ids", state="prepare_commit") == 2
-    assert value("markers_waiting") == 4
-    assert value("markers_written_total") == 50
-    assert value("marker_failures_total") == 6
-    assert (value("shards"), value("shards_loading")) == (7, 8)
+    assert value("markers_waiting") == 44
+    assert value("markers_written_total") == 550
+    assert value("marker_failures_total") == 66
+    assert (value("shards"), value("shards_loading")) == (77, 88)

@@ -9,6 +9,7 @@ from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.node.log_dirs import LogDirRequests, VolumeSpace, space_of
 from tests.support.log_batches import make_batch
+from tests.support.still_replicas import StillReplicas
 from tests.unit.hop.sinks import TOPIC
 from tests.unit.partition.data_plane.node import Node
 
@@ -29,7 +30,34 @@ def never(topic_id, partition, index):
     raise AssertionError("nothing is to be remembered")
 
 
-def queries(node, tmp_path, *, offline=(), space=lambda _: SPACE, prefer=never, **settings):
+class Move:
+    """A move to the second directory."""
+
+    copied_bytes, lag = 17, 5
+
+    class target:  # noqa: N801 - an attribute of moves.
+        index = 1
+
+
+class Moves:
+    """Keeps what is asked."""
+
+    def __init__(self):
+        self.asked, self.under_way, self.short = [], {}, True
+
+    def of(self, replica):
+        return self.under_way.get(replica.partition)
+
+    def can_move(self, _replica):
+        return self.short
+
+    def move(self, replica, index):
+        self.asked.append((replica.partition, index))
+
+
+def queries(
+    node, tmp_path, *, offline=(), space=lambda _: SPACE, prefer=never, moves=None, **settings
+):
     def replicas(instance):
         assert instance == "default"
         return node.plane.replicas.values()
@@ -40,6 +68,7 @@ def queries(node, tmp_path, *, offline=(), space=lambda _: SPACE, prefer=never, 
         is_online=lambda index: index not in offline,
         find=node.plane.replicas.get,
         prefer=prefer,
+        moves=moves or StillReplicas(),
         space=space,
         **settings,
     )
@@ -119,8 +148,8 @@ def test_space_is_the_volumes(tmp_path):
 
 
 async def test_a_directory_is_remembered_only_for_a_replica_to_come(node, tmp_path):
-    wishes = []
-    made = queries(node, tmp_path, prefer=lambda *wish: wishes.append(wish))
+    wishes, moves = [], Moves()
+    made = queries(node, tmp_path, prefer=lambda *wish: wishes.append(wish), moves=moves)
     codes = altered(
         made,
         (TOPIC, 7, tmp_path / "b"),
@@ -132,11 +161,31 @@ async def test_a_directory_is_remembered_only_for_a_replica_to_come(node, tmp_pa
     assert codes == [
         ErrorCode.REPLICA_NOT_AVAILABLE,
         ErrorCode.NONE,
-        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NONE,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.LOG_DIR_NOT_FOUND,
     ]
     assert wishes == [(TOPIC, 7, 1)]
+    assert moves.asked == [(1, 1), (0, 1)], "also to stay: that ends a move"
+
+
+async def test_a_replica_that_moves_is_in_two_directories(node, tmp_path):
+    moves = Moves()
+    moves.under_way[0] = Move()
+    a, b = (await queries(node, tmp_path, moves=moves).describe(ALL)).dirs
+    assert (found(a), found(b)) == ([(TOPIC, 0)], [(TOPIC, 0), (TOPIC, 1)])
+    assert [(one.is_future, one.offset_lag) for one in a.replicas] == [(False, 0)]
+    future, other = b.replicas
+    assert (future.is_future, future.offset_lag, future.size_bytes) == (True, 5, 17)
+    assert not other.is_future
+
+
+async def test_a_name_that_is_too_long_for_a_copy(node, tmp_path):
+    moves = Moves()
+    moves.short = False
+    made = queries(node, tmp_path, moves=moves)
+    assert altered(made, (TOPIC, 0, tmp_path / "b")) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+    assert moves.asked == []
 
 
 async def test_nothing_is_remembered_of_a_directory_that_is_offline(node, tmp_path):

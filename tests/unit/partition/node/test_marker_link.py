@@ -1,10 +1,20 @@
 """From the sender of markers to replicas of this node and to other nodes."""
 
 import asyncio
+from dataclasses import replace
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.kafka.error_codes import ErrorCode
-from highwater.model.ids import NO_NODE, NodeId
+from highwater.model.coordinator_topics import INSTANCE_GROUP_METADATA_TOPIC
+from highwater.model.ids import (
+    DEFAULT_INSTANCE,
+    GROUP_METADATA_TOPIC,
+    NO_NODE,
+    SYSTEM_INSTANCE,
+    InstanceId,
+    NodeId,
+    TopicId,
+)
 from highwater.model.transactions import TransactionMarker
 from highwater.partition.node.marker_link import MarkerLink
 from highwater.partition.transactions.core.image import TopicPartition
@@ -62,21 +72,40 @@ class Fixture:
         self.link.image_changed(image_of([node_state(1)], [TOPIC]))
 
     def send(self, node, *partitions):
-        found = tuple(self.link.find(TopicPartition("t", number)) for number in partitions)
+        found = tuple(
+            self.link.find(DEFAULT_INSTANCE, TopicPartition("t", number)) for number in partitions
+        )
         self.link.send(NodeId(node), [AddressedMarker(MARKER, found)], self.told.append)
 
 
 def test_leaders_are_those_of_the_image():
     link = Fixture().link
-    assert link.find(TopicPartition("t", 2)) == (2, TOPIC.topic_id, 2, 5)
-    assert link.find(TopicPartition("t", 3)) is None
-    assert link.find(TopicPartition("t", -1)) is None
-    assert link.find(TopicPartition("gone", 0)) is None
+    assert link.find(DEFAULT_INSTANCE, TopicPartition("t", 2)) == (2, TOPIC.topic_id, 2, 5)
+    assert link.find(DEFAULT_INSTANCE, TopicPartition("t", 3)) is None
+    assert link.find(DEFAULT_INSTANCE, TopicPartition("t", -1)) is None
+    assert link.find(DEFAULT_INSTANCE, TopicPartition("gone", 0)) is None
+
+
+def test_topics_are_those_of_the_transactions_instance():
+    team = InstanceId("team")
+    own = replace(topic_state("t", [(2,)]), instance=team, topic_id=TopicId(b"t" * 16))
+    kafkas = replace(topic_state(GROUP_METADATA_TOPIC, [(3,)]), internal=True)
+    shared = replace(
+        topic_state(INSTANCE_GROUP_METADATA_TOPIC, [(4,)]), instance=SYSTEM_INSTANCE, internal=True
+    )
+    link = Fixture().link
+    link.image_changed(image_of([node_state(1)], [TOPIC, own, kafkas, shared]))
+    assert link.find(team, TopicPartition("t", 0))[:2] == (2, own.topic_id)
+    assert link.find(InstanceId("other"), TopicPartition("t", 0)) is None
+    offsets = TopicPartition(GROUP_METADATA_TOPIC, 0)
+    assert link.find(DEFAULT_INSTANCE, offsets)[:2] == (3, kafkas.topic_id)
+    assert link.find(team, offsets)[:2] == (4, shared.topic_id)
+    assert link.find(team, TopicPartition(INSTANCE_GROUP_METADATA_TOPIC, 0)) is None
 
 
 def test_before_the_first_image_nothing_counts_as_deleted():
     link = MarkerLink(node_id=lambda: 1, find_target=lambda *_: None, calls=Calls(), tasks=None)
-    assert link.find(TopicPartition("t", 0)).node == NO_NODE
+    assert link.find(DEFAULT_INSTANCE, TopicPartition("t", 0)).node == NO_NODE
 
 
 def test_markers_of_this_nodes_partitions_stay_in_the_process():

@@ -8,6 +8,7 @@ from typing import Any, cast
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.ids import InstanceId, LeaderEpoch, NodeId
+from highwater.model.instances import InstanceState
 from highwater.model.steps import finish
 from highwater.partition.core.leader_epochs import LeaderEpochCache
 from highwater.partition.core.producers import ProducerStates
@@ -221,3 +222,19 @@ def test_only_a_newer_record_deletes_a_replica() -> None:
         older = moved(A, 2, partition_epoch=epoch)
         node.apply(replace(image_with(2, topics=[older, B]), revision=101 + epoch))
     assert node.replica(A).leading
+
+
+def test_a_changed_bound_of_an_instance_reaches_its_topics() -> None:
+    node = Node()
+    shop = InstanceId("shop")
+    theirs = replace(A, instance=shop)
+    image = image_with(2, topics=[theirs, B])
+    node.apply(image)
+    bounded = InstanceState(instance=shop, message_bytes_max=50)
+    node.apply(replace(image, instances={shop: bounded}))
+    assert node.bytes_max(theirs, B) == [50, DEFAULT]
+    assert len(node.logs.reconfigured) == 2, "of its topic alone"
+    node.apply(replace(image, instances={shop: replace(bounded, message_bytes_max=70)}))
+    assert node.bytes_max(theirs, B) == [70, DEFAULT]
+    node.apply(image)
+    assert node.bytes_max(theirs, B) == [100, DEFAULT]

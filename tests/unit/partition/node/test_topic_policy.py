@@ -3,13 +3,15 @@ from dataclasses import replace
 import pytest
 
 from highwater.model.cluster import ClusterImage, TopicState
-from highwater.model.ids import NodeId
+from highwater.model.ids import InstanceId, NodeId
+from highwater.model.instances import InstanceState
 from highwater.model.topic_config import effective
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.node.topic_policy import TopicPolicies, append_policy
 from tests.support.controller_images import topic_state
 
 NODE = NodeId(1)
+SHOP = InstanceId("shop")
 IMAGE = ClusterImage(revision=1, cluster_id="c")
 
 
@@ -102,3 +104,36 @@ def test_policies_follow_the_image() -> None:
     assert not policies.follow(changed, NODE)
     assert policies.follow(IMAGE, NODE)
     assert policies.append_policy(topic()) == AppendPolicy()
+
+
+def bounded(message_bytes_max: int | None, instance: InstanceId = SHOP) -> ClusterImage:
+    state = InstanceState(instance=instance, message_bytes_max=message_bytes_max)
+    return replace(IMAGE, instances={instance: state})
+
+
+def test_an_instances_bound_is_the_highest_that_a_topic_has() -> None:
+    policies = TopicPolicies({})
+    policies.follow(bounded(2_000), NODE)
+    shops = replace(topic(), instance=SHOP)
+    assert policies.append_policy(shops).message_bytes_max == 2_000
+    larger = replace(shops, configs={"max.message.bytes": "5000"})
+    assert policies.append_policy(larger).message_bytes_max == 2_000, "set before the bound"
+    smaller = replace(shops, configs={"max.message.bytes": "500"})
+    assert policies.append_policy(smaller).message_bytes_max == 500
+    assert policies.append_policy(topic()) == AppendPolicy(), "of another instance"
+    assert policies.append_policy(replace(shops, internal=True)) == AppendPolicy()
+
+
+def test_a_changed_bound_concerns_its_instance_alone() -> None:
+    policies = TopicPolicies({})
+    policies.follow(IMAGE, NODE)
+    assert policies.rebounded == frozenset()
+    assert not policies.follow(bounded(2_000), NODE), "no default has changed"
+    assert policies.rebounded == {SHOP}
+    policies.follow(bounded(2_000), NODE)
+    assert policies.rebounded == frozenset()
+    policies.follow(bounded(3_000), NODE)
+    assert policies.rebounded == {SHOP}
+    policies.follow(IMAGE, NODE)
+    assert policies.rebounded == {SHOP}
+    assert policies.append_policy(replace(topic(), instance=SHOP)) == AppendPolicy()

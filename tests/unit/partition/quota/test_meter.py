@@ -139,13 +139,66 @@ def test_share_decays_to_its_floor_without_news(meters, time):
     assert meter.produced(1_000_000) == 5_000  # 1 MB at a tenth of the rate, capped.
 
 
-def test_usage_is_reported_once(meters):
+def test_usage_is_reported_once(meters, time):
     meters.take([share(produce=RATE, consume=RATE)], FOREVER)
     meter = meters.by_instance[ONE]
     meter.produced(90_000)
     meter.produced(60_000)
     meter.consumed(10)
     assert meters.take_usage() == {
-        ONE: Usage(produced=150_000, consumed=10, held_produce=60_000, held_consume=0)
+        ONE: Usage(
+            produced=100_000,
+            consumed=10,
+            held_produce=60_000,
+            held_consume=0,
+            produce_rate=RATE,
+            consume_rate=RATE,
+        )
     }
-    assert meters.take_usage() == {ONE: Usage()}
+    time.now_ms += 1_000
+    assert meters.take_usage() == {
+        ONE: Usage(produced=50_000, produce_rate=RATE, consume_rate=RATE)
+    }
+    assert meters.take_usage() == {ONE: Usage(produce_rate=RATE, consume_rate=RATE)}
+
+
+def test_a_storage_limit_alone_is_metered(meters):
+    def news(left, *, exhausted=False):
+        limits = ShareOfNode(
+            instance=ONE,
+            produce=None,
+            consume=None,
+            storage_limit=1_000,
+            storage_left=left,
+            storage_exhausted=exhausted,
+        )
+        meters.take([limits], FOREVER)
+
+    news(100)
+    meter = meters.by_instance[ONE]
+    assert not meter.refuses_produce()
+    assert meter.produced(100) == 0
+    assert "1000 of 1000 bytes" in meter.refuses_produce()
+    assert meters.take_usage()[ONE].storage_exhausted
+    news(30)
+    assert not meter.refuses_produce()
+    news(10, exhausted=True)
+    assert "990 of 1000 bytes" in meter.refuses_produce()
+
+
+def test_bytes_that_wait_count_in_the_ticks_that_pay_for_them(meters, time):
+    meters.take([share(produce=RATE)], FOREVER)
+    meter = meters.by_instance[ONE]
+    meter.produced(3_100_000)  # A tenth of a second passes as a burst.
+    demands = []
+    for _ in range(4):
+        used = meters.take_usage()[ONE]
+        demands.append((used.produced, used.held_produce))
+        time.now_ms += 1_000
+    assert demands == [
+        (100_000, 3_100_000),
+        (1_000_000, 2_000_000),
+        (1_000_000, 1_000_000),
+        (1_000_000, 0),
+    ]
+    assert meters.take_usage()[ONE].produced == 0

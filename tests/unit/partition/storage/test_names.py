@@ -38,3 +38,20 @@ def test_deleted_directories_keep_to_the_length_of_a_file_name() -> None:
     name = names.deleted_directory("t" * 249 + "-10000", "0" * 32)
     assert len(name) == 255
     assert name.endswith("." + "0" * 32 + "-delete")
+
+
+def test_directories_of_moves() -> None:
+    token = "0a" * 16
+    future = names.future_directory("my.topic-3", token)
+    assert future == f"my.topic-3.{token}-future"
+    assert names.parse_future_directory(future) == ("my.topic-3", token)
+    moved = names.moved_directory("my.topic-3", token)
+    assert names.parse_moved_directory(moved) == ("my.topic-3", token)
+    for other in ("my.topic-3", moved, f"t-0.{token[1:]}-future", f"t-0.{token}-delete"):
+        assert names.parse_future_directory(other) is None
+    assert names.parse_moved_directory(future) is None
+    assert names.parse_partition_directory(future) is None
+    assert names.future_directory("t" * 214 + "-0", token) is None, "it would be too long"
+    longest = names.future_directory("t" * 213 + "-0", token)
+    assert longest is not None
+    assert len(longest) == 255

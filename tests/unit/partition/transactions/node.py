@@ -10,8 +10,8 @@ from typing import Any
 
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.registry import request_codec
+from highwater.model.coordinator_topics import coordinator_place
 from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, InstanceId, NodeId, TopicId
-from highwater.model.partitioning import coordinator_partition
 from highwater.partition.coordinator.shard_host import HostSettings, HostState
 from highwater.partition.transactions.core.config import TransactionConfig
 from highwater.partition.transactions.core.image import TopicPartition
@@ -36,6 +36,8 @@ class Partitions:
             TopicPartition("t", 2): 2,
             GROUP_PARTITION: 2,
         }
+        self.without_topics: set[InstanceId] = set()
+        """Instances; all others have the same."""
         self.codes: dict[TopicPartition, int | None] = {}
         """What a partition answers if it does not take the marker; None for silence."""
         self.hold = False
@@ -45,9 +47,9 @@ class Partitions:
         self.written: list[tuple[TopicPartition, Any]] = []
         """(partition, marker), in the order of the answers."""
 
-    def find(self, partition: TopicPartition) -> Destination | None:
+    def find(self, instance: InstanceId, partition: TopicPartition) -> Destination | None:
         leader = self.leaders.get(partition)
-        if leader is None:
+        if leader is None or instance in self.without_topics:
             return None
         return Destination(
             NodeId(leader) if leader else NO_NODE,
@@ -57,7 +59,9 @@ class Partitions:
         )
 
     def name_of(self, to: Destination) -> TopicPartition:
-        (found,) = (each for each in self.leaders if self.find(each)[1:3] == to[1:3])
+        (found,) = (
+            each for each in self.leaders if self.find(DEFAULT_INSTANCE, each)[1:3] == to[1:3]
+        )
         return found
 
     def send(
@@ -93,10 +97,10 @@ class Topics:
     def __init__(self, partitions: int) -> None:
         self.partitions = partitions
 
-    def of_transaction(self, transactional_id: str) -> int:
-        return coordinator_partition(transactional_id, self.partitions)
+    def of_transaction(self, instance: InstanceId, transactional_id: str) -> int:
+        return coordinator_place(instance, transactional_id, self.partitions)
 
-    def of_group(self, group_id: str) -> TopicPartition:
+    def of_group(self, _instance: InstanceId, group_id: str) -> TopicPartition:
         return GROUP_PARTITION if group_id == "g" else TopicPartition("__consumer_offsets", 4)
 
 
@@ -115,6 +119,7 @@ class Node:
         partitions: int = 1,
         clock: Any = None,
         logger: Any = None,
+        of_default_instance: bool = True,
     ) -> None:
         self.log = log or MemoryLog()
         self.snapshots = snapshots or MemorySnapshots()
@@ -131,6 +136,7 @@ class Node:
             transaction_version=lambda: 2,
             config=config,
             settings=settings,
+            of_default_instance=of_default_instance,
         )
 
     def is_active(self, partition: int = 0) -> bool:

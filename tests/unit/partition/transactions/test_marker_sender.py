@@ -3,9 +3,10 @@
 import pytest
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.model.transactions import TransactionMarker
 from highwater.partition.transactions import marker_sender
-from highwater.partition.transactions.core.image import TopicPartition
+from highwater.partition.transactions.core.image import TopicPartition, TransactionKey
 from highwater.partition.transactions.marker_sender import PAUSE_S_MAX, Ending, MarkerSender
 from highwater.runtime.logging import silent_logger
 from tests.support.stepped_loop import SteppedLoop
@@ -33,11 +34,17 @@ class Bench:
             logger=silent_logger(),
         )
 
-    def begin(self, name: str, *partitions: TopicPartition, epoch: int = 3) -> None:
+    def begin(
+        self,
+        name: str,
+        *partitions: TopicPartition,
+        epoch: int = 3,
+        instance: InstanceId = DEFAULT_INSTANCE,
+    ) -> None:
         self.loop.call(
             self.sender.begin,
             Ending(
-                transactional_id=name,
+                key=TransactionKey(instance, name),
                 marker=TransactionMarker(
                     producer_id=len(name),
                     producer_epoch=1,
@@ -199,6 +206,17 @@ def test_a_deleted_partition_needs_no_marker(bench):
     bench.turn()
     assert bench.done == ["a"]
     assert bench.marked == [("a", T1), ("a", T0)]
+
+
+def test_partitions_are_those_of_the_transactions_instance(bench):
+    team = InstanceId("team")
+    bench.port.without_topics.add(team)
+    bench.begin("theirs", T0, instance=team)
+    bench.begin("mine", T0)
+    assert bench.done == ["theirs"], "there is nothing that could have a marker"
+    assert bench.under_way == [(1, 1)]
+    bench.answer()
+    assert bench.done == ["theirs", "mine"]
 
 
 def test_nothing_of_a_resigned_shard_leaves_any_more(bench):

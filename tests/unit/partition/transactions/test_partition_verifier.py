@@ -17,7 +17,7 @@ from highwater.kafka.messages.add_partitions_to_txn import (
 from highwater.kafka.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResponseAddPartitionsToTxnTopicResult as TopicResult,
 )
-from highwater.model.ids import NO_NODE, NodeId
+from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, InstanceId, NodeId
 from highwater.model.transactions import PartitionWriter
 from highwater.partition.transactions import partition_verifier as module
 from highwater.partition.transactions.core.image import TopicPartition
@@ -57,24 +57,27 @@ class Fixture:
     def __init__(self) -> None:
         self.turns: list = []
         self.sent: list = []
+        self.places: list = []
         self.told: list = []
         self.here_is: Here | None = None
         self.verifier = PartitionVerifier(self, call_soon=self.turns.append)
 
-    def find(self, transactional_id):
-        return {"b": NodeId(2), "?": NO_NODE}.get(transactional_id[0], NodeId(1))
+    def find(self, key):
+        return {"b": NodeId(2), "?": NO_NODE}.get(key.transactional_id[0], NodeId(1))
 
-    def here(self, node):
-        return self.here_is if node == 1 else None
+    def here(self, place):
+        return self.here_is if place.node == 1 else None
 
-    def send(self, node, body, done):
-        self.sent.append((node, decode_request(body, 0, VERSION), done))
+    def send(self, place, body, done):
+        self.places.append(place)
+        self.sent.append((place.node, decode_request(body, 0, VERSION), done))
 
-    def ask(self, name, partition=0, *, adds=True, producer_id=7):
+    def ask(self, name, partition=0, *, adds=True, producer_id=7, instance=DEFAULT_INSTANCE):
         writer = PartitionWriter(
             transactional_id=name,
             producer_id=producer_id,
             producer_epoch=3,
+            instance=instance,
             topic="t",
             partition=partition,
             adds_partition=adds,
@@ -136,9 +139,9 @@ def test_this_nodes_coordinator_is_asked_without_a_request(f):
     assert [node for node, _, _ in f.sent] == [2]
     (first, told), (second, told_second) = here.asked
     assert first == (
-        "a", (7, 3), frozenset({TopicPartition("t", 0), TopicPartition("t", 1)}), True,
+        (DEFAULT_INSTANCE, "a"), (7, 3), frozenset({TopicPartition("t", 0), TopicPartition("t", 1)}), True,
     )  # fmt: skip
-    assert (second.transactional_id, second.adds_partitions) == ("a2", False)
+    assert (second.key.transactional_id, second.adds_partitions) == ("a2", False)
     f.ask("a", 2)
     f.turn()
     assert len(here.asked) == 3, "no question waits for another one's answer"
@@ -163,6 +166,30 @@ def test_a_node_has_one_request_at_a_time(f):
     f.turn()
     (_, request, _) = f.sent[1]
     assert [each.transactional_id for each in request.transactions] == ["a", "c"]
+
+
+def test_instances_have_requests_of_their_own(f):
+    team = InstanceId("team")
+    f.ask("a")
+    f.ask("a", 1, instance=team)
+    f.turn()
+    assert f.places == [(1, DEFAULT_INSTANCE), (1, team)]
+    f.ask("c", instance=team)
+    f.answer()
+    f.turn()
+    assert len(f.sent) == 1, "the request of the other instance is still under way"
+    f.answer(lambda _transaction, _number: ErrorCode.INVALID_TXN_STATE)
+    f.turn()
+    assert f.places[2:] == [(1, team)]
+    assert f.told == [("a", 0, 0), ("a", 1, ErrorCode.INVALID_TXN_STATE)]
+
+
+def test_the_coordinator_of_the_instance_is_asked(f):
+    here = f.here_is = Here()
+    f.ask("a", instance=InstanceId("team"))
+    f.turn()
+    ((question, _),) = here.asked
+    assert question.key == ("team", "a")
 
 
 def test_the_same_question_is_asked_once(f):

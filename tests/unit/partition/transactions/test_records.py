@@ -3,10 +3,12 @@
 import pytest
 
 from highwater.kafka.errors import DecodeError
+from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.partition.coordinator.records import UnknownRecordError
 from highwater.partition.transactions.core.image import (
     TopicPartition,
     TransactionImage,
+    TransactionKey,
     TransactionRecord,
 )
 from highwater.partition.transactions.core.state import (
@@ -18,7 +20,7 @@ from highwater.partition.transactions.core.state import (
 from highwater.partition.transactions.records import decode, encode
 
 KEY = bytes.fromhex("0000000574782dc3bc")
-NAME = "tx-ü"
+NAME = TransactionKey(DEFAULT_INSTANCE, "tx-ü")
 
 EMPTY_IMAGE = TransactionImage(
     producer_id=1000,
@@ -126,6 +128,18 @@ def test_kafkas_version_0_has_no_tagged_fields(image, value):
         assert getattr(read, name) == getattr(image, name)
     assert (read.start_ms, read.update_ms) == (image.start_ms, image.update_ms)
     assert (read.previous_producer_id, read.next_producer_id, read.client_version) == (-1, -1, 0)
+
+
+def test_another_instance_has_keys_of_its_own():
+    """A version that Kafka does not use, the instance, the transactional id."""
+    record = TransactionRecord(TransactionKey(InstanceId("team"), "tx"), ONGOING_IMAGE)
+    key, value = encode(record)
+    assert key == bytes.fromhex("4800 0004 7465616d 0002 7478".replace(" ", ""))
+    assert value == bytes.fromhex(VERSION_1[1][1]), "the value is Kafka's"
+    assert decode(key, value) == record
+    for length in range(len(key)):
+        with pytest.raises(DecodeError):
+            decode(key[:length], None)
 
 
 def test_a_null_value_deletes():

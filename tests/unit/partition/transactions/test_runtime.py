@@ -15,6 +15,7 @@ from highwater.partition.transactions.core.values import ProducerIdAndEpoch
 from highwater.partition.transactions.partition_verifier import Question
 from tests.unit.partition.coordinator.memory_log import ManualClock, MemoryLog, MemorySnapshots
 from tests.unit.partition.coordinator.waiting import until
+from tests.unit.partition.transactions.core.dialogue import key
 from tests.unit.partition.transactions.node import GROUP_PARTITION, Node
 from tests.unit.partition.transactions.requests import (
     add,
@@ -277,7 +278,7 @@ async def test_this_nodes_partitions_ask_without_a_request():
 
     async def ask(*partitions, adds):
         told: list = []
-        question = Question("tx", producer, frozenset(partitions), adds)
+        question = Question(key(), producer, frozenset(partitions), adds)
         node.coordinator.ask(question, lambda *answer: told.append(answer))
         await until(lambda: bool(told))
         return told.pop()

@@ -1,21 +1,11 @@
-from highwater.quota.core.allocation import Allocation, Share, decreases_only
+import pytest
+
+from highwater.quota.core.allocation import Allocation, Share
 
 
-def allocation(produce, consume=None, **more):
-    return {"i": Allocation(instance="i", produce=produce, consume=consume, **more)}
-
-
-def test_increases_wait_and_decreases_do_not():
-    present = allocation(Share(rate=100, floor=100), Share(rate=10, floor=10))
-    wanted = allocation(Share(rate=150, floor=120), Share(rate=5, floor=5), storage_exhausted=True)
-    assert decreases_only(present, wanted) == allocation(
-        Share(rate=100, floor=100), Share(rate=5, floor=5), storage_exhausted=True
-    )
-
-
-def test_limits_that_appear_and_go_are_taken_at_once():
-    share = Share(rate=1, floor=1)
-    assert decreases_only({}, allocation(share)) == allocation(share)
-    assert decreases_only(allocation(None), allocation(share)) == allocation(share)
-    assert decreases_only(allocation(share), allocation(None)) == allocation(None)
-    assert decreases_only(allocation(share), {}) == {}
+def test_an_allocation_is_unlimited_unless_it_says_so():
+    allocation = Allocation(instance="i", produce=Share(rate=1, floor=2), consume=None)
+    assert allocation.storage_limit is None
+    assert not allocation.storage_exhausted
+    with pytest.raises(AttributeError):
+        allocation.produce = None

@@ -1,4 +1,4 @@
-from highwater.quota.core.limits import Limits, is_limited
+from highwater.quota.core.limits import Limits
 from tests.unit.quota.images import image, limited, topic
 
 
@@ -17,6 +17,7 @@ def test_leaders_are_counted_for_limited_instances_only():
     )
     assert set(limits.instances) == {"default"}
     assert limits.leaders == {"default": {1: 2, 2: 1, 3: 1}}
+    assert limits.leaderless == {"default": 1}
 
 
 def test_images_that_differ_elsewhere_have_equal_limits():
@@ -25,10 +26,3 @@ def test_images_that_differ_elsewhere_have_equal_limits():
         for name, revision in (("a", 1), ("b", 2))
     )
     assert one == two
-
-
-def test_any_limit_counts():
-    assert not is_limited(limited())
-    assert is_limited(limited(produce_bytes_per_second=0))
-    assert is_limited(limited(consume_bytes_per_second=1))
-    assert is_limited(limited(storage_bytes=1))

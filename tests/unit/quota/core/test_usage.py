@@ -9,9 +9,15 @@ def test_bytes_of_a_tick_become_rates():
         node_id=1,
         node_epoch=1,
         tick_ms=500,
-        instances={"i": InstanceUsage(produced=10, held_produce=5, consumed=3, held_consume=1)},
+        instances={
+            "i": InstanceUsage(
+                produced=10, held_produce=5, consumed=3, held_consume=1, leader_partitions=1
+            ),
+            "elsewhere": InstanceUsage(),
+        },
     )
     assert usage.produce_demand("i") == Demand(served=20, held=10)
     assert usage.consume_demand("i") == Demand(served=pytest.approx(6), held=2)
-    assert usage.produce_demand("other") is None
-    assert usage.consume_demand("other") is None
+    for other in ("other", "elsewhere"):
+        assert usage.produce_demand(other) is None
+        assert usage.consume_demand(other) is None

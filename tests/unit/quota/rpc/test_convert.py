@@ -21,16 +21,28 @@ def test_usage():
                 held_consume_bytes=4,
                 leader_partitions=5,
                 stored_bytes=6,
+                produce_bytes_per_second=0,
+                storage_exhausted=True,
             )
         ],
+        applied_generation=8,
     )
     usage = usage_from_pb(message)
     assert (usage.node_id, usage.node_epoch, usage.tick_ms) == (3, 9, 1000)
     assert usage.instances == {
         "i": InstanceUsage(
-            produced=1, consumed=2, held_produce=3, held_consume=4, leader_partitions=5, stored=6
+            produced=1,
+            consumed=2,
+            held_produce=3,
+            held_consume=4,
+            leader_partitions=5,
+            stored=6,
+            produce_rate=0,
+            consume_rate=None,
+            storage_exhausted=True,
         )
     }
+    assert usage.applied_generation == 8
 
 
 @pytest.mark.parametrize(
@@ -57,6 +69,7 @@ def test_allocations():
                     produce=Share(rate=10, floor=5),
                     consume=None,
                     storage_exhausted=True,
+                    storage_limit=90,
                 ),
             ),
         )
@@ -72,6 +85,8 @@ def test_allocations():
                 consume_bytes_per_second=-1,
                 floor_consume_bytes_per_second=-1,
                 storage_exhausted=True,
+                storage_limit_bytes=90,
             )
         ],
     )
+    assert not message.allocations[0].HasField("storage_left_bytes")

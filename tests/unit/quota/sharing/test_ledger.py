@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import pytest
 
 from highwater.model.errors import StaleNodeEpochError
 from highwater.quota.core.allocation import Share
 from highwater.quota.core.limits import Limits
+from highwater.quota.core.policies.port import Demand
 from highwater.quota.core.policies.static import StaticPolicy
 from highwater.quota.sharing.ledger import Ledger
 from tests.unit.quota.images import image, limited, topic, usage
@@ -19,6 +22,11 @@ def limits(leaders, **kinds):
     return Limits.of(image([topic("t", leaders)], limited(**kinds)))
 
 
+def join(ledger, *nodes, now_ms=0):
+    for node in nodes:
+        ledger.report(usage(node), now_ms)
+
+
 def told(ledger, node, now_ms):
     return {one.instance: one for one in ledger.allocations_for(node, now_ms).allocations}
 
@@ -28,6 +36,7 @@ def produce_rate(ledger, node, now_ms):
 
 
 def test_nothing_is_limited_without_limits(ledger):
+    join(ledger, 1)
     answer = ledger.allocations_for(1, 0)
     assert answer.allocations == ()
     assert answer.expires_in_ms == 3 * TICK_MS
@@ -37,6 +46,7 @@ def test_shares_by_leaders_with_floor(ledger):
     assert ledger.set_limits(
         limits([1, 1, 2], produce_bytes_per_second=900, consume_bytes_per_second=300), 0
     )
+    join(ledger, 1, 2, 3)
     assert told(ledger, 1, 0)["default"].produce == Share(rate=600, floor=600)
     assert told(ledger, 2, 0)["default"].consume == Share(rate=100, floor=100)
     assert told(ledger, 3, 0)["default"].produce == Share(rate=0, floor=0)
@@ -44,13 +54,16 @@ def test_shares_by_leaders_with_floor(ledger):
 
 def test_a_direction_without_limit_stays_unlimited(ledger):
     ledger.set_limits(limits([1], produce_bytes_per_second=5), 0)
+    join(ledger, 1)
     assert told(ledger, 1, 0)["default"].consume is None
 
 
 def test_generations_grow(ledger):
+    join(ledger, 1, 2)
     generations = [ledger.allocations_for(node, 0).generation for node in (1, 2, 1)]
     assert generations == sorted(set(generations))
     later = Ledger(StaticPolicy(), tick_ms=TICK_MS, wall_ms=1_700_000_010_000)
+    join(later, 1)
     assert later.allocations_for(1, 0).generation > generations[-1]
 
 
@@ -61,6 +74,7 @@ def test_equal_limits_change_nothing(ledger):
 
 def test_leader_change_takes_at_once_and_gives_a_tick_later(ledger):
     ledger.set_limits(limits([1, 2], produce_bytes_per_second=100), 0)
+    join(ledger, 1, 2)
     assert [produce_rate(ledger, node, 5000) for node in (1, 2)] == [50, 50]
     ledger.set_limits(limits([2, 2], produce_bytes_per_second=100), 5100)
     assert [produce_rate(ledger, node, 5100) for node in (1, 2)] == [0, 50]
@@ -71,6 +85,7 @@ def test_leader_change_takes_at_once_and_gives_a_tick_later(ledger):
 def test_shares_never_overspend_while_they_move(ledger):
     placements = [[1, 1, 1], [1, 2, 3], [3, 3, 3], [2, 1, 1], [3, 2, 3]]
     now_ms, rates = 0, {}
+    join(ledger, 1, 2, 3)
     for leaders in placements:
         ledger.set_limits(limits(leaders, produce_bytes_per_second=1000), now_ms)
         for step_ms in (0, 300, 600, 999, 1000, 1500):
@@ -79,54 +94,71 @@ def test_shares_never_overspend_while_they_move(ledger):
             if step_ms < TICK_MS or now_ms:
                 assert sum(rates.values()) <= 1000
         assert sum(rates.values()) == 1000
-        assert ledger.overcommit_ratio() == 1.0
+        assert [one.ratio for one in ledger.overcommits()] == [1.0]
         now_ms += 10_000
 
 
-def test_storage_limit_counts_leaders_once_and_opens_again(ledger):
+def test_a_node_that_says_it_goes_by_its_share_frees_the_rest_at_once(ledger):
+    ledger.set_limits(limits([1, 2], produce_bytes_per_second=100), 0)
+    join(ledger, 1, 2)
+    for node in (1, 2):
+        told(ledger, node, 0)
+    ledger.set_limits(limits([2, 2], produce_bytes_per_second=100), 5000)
+    generation = ledger.allocations_for(1, 5000).generation
+    assert produce_rate(ledger, 2, 5010) == 50
+    assert not ledger.report(replace(usage(1), applied_generation=generation - 1), 5020)
+    assert produce_rate(ledger, 2, 5020) == 50
+    ledger.report(replace(usage(1), applied_generation=generation), 5030)
+    assert produce_rate(ledger, 2, 5030) == 100
+
+
+def test_a_service_that_begins_leaves_nodes_what_others_have_not_told(ledger):
+    """Node 2 may have nine tenths of the limit, from a service that is gone."""
+    ledger.set_limits(limits([1, 2], produce_bytes_per_second=100), 0)
+    ledger.report(usage(1, produced=900, leader_partitions=1, produce_rate=10), 0)
+    assert produce_rate(ledger, 1, 0) == 50  # Its static share.
+    ledger.report(usage(2, produced=10, leader_partitions=1, produce_rate=90), 10)
+    assert produce_rate(ledger, 2, 10) == 50
+
+
+def test_storage_is_told_with_the_shares(ledger):
     ledger.set_limits(limits([1, 2], storage_bytes=100), 0)
-    ledger.report(usage(1, stored=60))
-    assert not told(ledger, 1, 0)["default"].storage_exhausted
-    ledger.report(usage(2, stored=40))
-    assert ledger.stored_bytes("default") == 100
-    assert told(ledger, 1, 1000)["default"].storage_exhausted
-    ledger.report(usage(2, stored=39))
-    assert not told(ledger, 1, 2000)["default"].storage_exhausted
-    ledger.report(usage(2, stored=400))
-    assert told(ledger, 1, 3000)["default"].storage_exhausted
-    ledger.set_limits(limits([1, 2], storage_bytes=1000), 3001)
-    assert not told(ledger, 1, 3001)["default"].storage_exhausted
+    ledger.report(usage(1, stored=60, leader_partitions=1), 0)
+    ledger.report(usage(2, stored=30, leader_partitions=1), 0)
+    one = told(ledger, 1, 0)["default"]
+    assert (one.storage_limit, one.storage_left, one.storage_exhausted) == (100, 10, False)
+    assert ledger.report(usage(2, stored=40, leader_partitions=1), 500)  # Others should hear it.
+    assert told(ledger, 1, 500)["default"].storage_exhausted
 
 
-def test_a_removed_node_no_longer_counts(ledger):
-    ledger.set_limits(limits([1], storage_bytes=100), 0)
-    ledger.report(usage(1, epoch=1, stored=100))
-    ledger.report(usage(1, epoch=2, stored=70))
-    ledger.forget(1, 1)
+def test_a_stream_that_ended_is_forgotten_unless_the_node_has_another(ledger):
+    ledger.report(usage(1, epoch=1), 0, stream=1)
+    ledger.report(usage(1, epoch=1), 0, stream=2)
+    ledger.forget(1, 1, 0)
     assert ledger.nodes == (1,)
-    ledger.forget(1, 2)
+    ledger.forget(1, 2, 0)
     assert ledger.nodes == ()
-    assert ledger.stored_bytes("default") == 0
 
 
 def test_older_incarnations_are_fenced(ledger):
-    ledger.report(usage(1, epoch=2))
+    ledger.report(usage(1, epoch=2), 0)
     with pytest.raises(StaleNodeEpochError, match="epoch 1"):
-        ledger.report(usage(1, epoch=1))
+        ledger.report(usage(1, epoch=1), 0)
 
 
 class AllToTheHungriest:
     name = "hungriest"
 
     def share(self, sharing):
-        best = max(sharing.leaders, key=lambda node: sharing.demands[node].served)
+        best = max(sharing.leaders, key=lambda node: sharing.demands.get(node, Demand()).served)
         return {node: sharing.limit * (node == best) for node in sharing.leaders}
 
 
 def test_policies_see_the_demand_and_floors_stay_static():
     ledger = Ledger(AllToTheHungriest(), tick_ms=TICK_MS, wall_ms=0)
     ledger.set_limits(limits([1, 2], produce_bytes_per_second=100), 0)
-    ledger.report(usage(1, produced=5))
-    ledger.report(usage(2, produced=50))
+    ledger.report(usage(1, produced=5, leader_partitions=1), 0)
+    ledger.report(usage(2, produced=50, leader_partitions=1), 0)
+    told(ledger, 1, 3000)
     assert told(ledger, 1, 5000)["default"].produce == Share(rate=0, floor=50)
     assert told(ledger, 2, 5000)["default"].produce == Share(rate=100, floor=50)

@@ -27,7 +27,7 @@ class Gateway:
         self.taken_last = 0
         """Number of its last choice; smaller means longer ago."""
         self.refused: set[int] = set()
-        """Ports of the block that it refused since its last check."""
+        """Ports that it refused since its last check."""
 
 
 class Pool:
@@ -64,14 +64,13 @@ class Pool:
         gateway.up = healthy or (was_up and gateway.failures < FALL)
         return gateway.up != was_up
 
-    def choose(self, offset: int, but: Collection[str] = ()) -> str | None:
-        """Chooses the gateway for the next client of a port, but none of `but`; None if there is none.
-
-        `offset` is the port's place in the block.
+    def choose(self, port: int, but: Collection[str] = ()) -> str | None:
+        """Chooses the gateway for the next client of a gateways' port, but none of `but`; None if there is
+        none.
         """
         best = min(
             ((a, g) for a, g in self._gateways.items() if g.up and a not in but),
-            key=lambda one: (offset in one[1].refused, one[1].connections, one[1].taken_last),
+            key=lambda one: (port in one[1].refused, one[1].connections, one[1].taken_last),
             default=None,
         )
         if best is None:
@@ -80,11 +79,11 @@ class Pool:
         best[1].taken_last = self._choices
         return best[0]
 
-    def refused(self, address: str, offset: int) -> None:
-        """The gateway does not listen on that port of the block."""
+    def refused(self, address: str, port: int) -> None:
+        """The gateway does not listen on that port."""
         gateway = self._gateways.get(address)
         if gateway is not None:
-            gateway.refused.add(offset)
+            gateway.refused.add(port)
 
     def opened(self, address: str) -> Gateway:
         """Counts a connection to the gateway; pass the result to `closed` when it ends."""

@@ -9,6 +9,7 @@ from highwater.controller.active.client_access import ClientAccess
 from highwater.controller.active.first_error import first_error
 from highwater.controller.active.hand_overs import WAIT_S, HandOvers
 from highwater.controller.active.history_compaction import HistoryCompaction
+from highwater.controller.active.instances import Instances
 from highwater.controller.active.leader_balance import LeaderBalance
 from highwater.controller.active.quorum import QuorumView
 from highwater.controller.active.store_past import StorePast
@@ -40,7 +41,7 @@ from highwater.controller.core.elect_leaders import (
 )
 from highwater.controller.core.hand_over import finding_leader_moves
 from highwater.controller.core.membership import ElectionRules, changing_nodes
-from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
+from highwater.controller.core.outcome import Decision, Refusal
 from highwater.controller.core.partition_index import PartitionIndex, PartitionKey, indexing
 from highwater.controller.core.placement import RandomBelow
 from highwater.controller.core.raise_epochs import raising_epochs
@@ -52,7 +53,6 @@ from highwater.controller.store.image_store import StoredState, loading, making_
 from highwater.controller.store.port import MetadataStore, Operation, Put, StoreWentBackError
 from highwater.model.cluster import ClusterDelta, ClusterImage
 from highwater.model.ids import InstanceId, NodeId, TopicId
-from highwater.model.instances import InstanceState
 from highwater.model.steps import Steps
 from highwater.model.time import Clock
 from highwater.runtime.collector import collection_paused
@@ -100,9 +100,11 @@ class ActiveController:
         unclean: UncleanElections,
         hand_overs: HandOvers,
         quorum: QuorumView,
+        instances: Instances,
         slices: Slices,
     ) -> None:
         self._slices = slices
+        self.instances = instances
         self.hand_overs = hand_overs
         self.quorum = quorum
         self.unclean = unclean
@@ -182,6 +184,7 @@ class ActiveController:
             unclean,
             hand_overs,
             QuorumView(store, fence, writer, members, clock),
+            Instances(writer, clock, slices, log),
             slices,
         )
 
@@ -216,6 +219,7 @@ class ActiveController:
                 tasks.create_task(self._leaders.run(), name="balance-leaders")
                 tasks.create_task(self.hand_overs.run(), name="finish-moves")
                 tasks.create_task(self._compaction.run(), name="compact-history")
+                tasks.create_task(self.instances.run(), name="purge-instances")
         except ExceptionGroup as group:
             raise first_error(group) from group
         finally:
@@ -424,18 +428,6 @@ class ActiveController:
 
         start, _ = await self._writer.commit(decide)
         return start
-
-    async def set_instance(self, instance: InstanceState) -> int:
-        """Creates an instance or replaces its limits; the revision."""
-
-        def decide(image: ClusterImage) -> Decision[None]:
-            if image.instances.get(instance.instance) == instance:
-                return Decision(delta=None, result=None)
-            delta = ClusterDelta(revision=PENDING_REVISION, instances=(instance,))
-            return Decision(delta=delta, result=None)
-
-        _, revision = await self._writer.commit(decide)
-        return revision
 
     async def _wait_for_a_member(self) -> None:
         """Waits for a member: live members call at once, and know if the store went back."""

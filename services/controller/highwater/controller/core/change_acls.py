@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from highwater.controller.core.change_instances import closed_instance
 from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.acls import Acl, AclFilter, invalid_entry, invalid_filter
@@ -30,7 +31,7 @@ def create_acls(image: ClusterImage, wanted: Sequence[Acl]) -> Decision[list[Ref
     new: dict[Acl, bool] = {}
     count = sum(1 for acl in image.acls if wanted and acl.instance == wanted[0].instance)
     for acl in wanted:
-        refusal = _refusal(acl)
+        refusal = _refusal(acl) or closed_instance(image, acl.instance)
         if refusal is None and acl not in image.acls and acl not in new:
             if count >= ACLS_MAX:
                 why = f"No more than {ACLS_MAX} ACLs can be kept"

@@ -11,11 +11,17 @@ from ipaddress import ip_address
 from math import isfinite
 from typing import Final
 
+from highwater.controller.core.change_instances import closed_instance
 from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.client_quotas import (
+    CONNECTION_CREATION_RATE,
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
     ENTITY_TYPES,
     IP,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
     ClientQuotaKey,
     QuotaEntity,
     quota_entity,
@@ -49,13 +55,13 @@ class _Kind:
 
 _DOUBLE: Final = _Kind(type_name="a DOUBLE", maximum=None)
 _OF_CLIENTS: Final[Mapping[str, _Kind]] = {
-    "producer_byte_rate": _Kind(type_name="a LONG", maximum=_LONG_MAX),
-    "consumer_byte_rate": _Kind(type_name="a LONG", maximum=_LONG_MAX),
-    "request_percentage": _DOUBLE,
-    "controller_mutation_rate": _DOUBLE,
+    PRODUCER_BYTE_RATE: _Kind(type_name="a LONG", maximum=_LONG_MAX),
+    CONSUMER_BYTE_RATE: _Kind(type_name="a LONG", maximum=_LONG_MAX),
+    REQUEST_PERCENTAGE: _DOUBLE,
+    CONTROLLER_MUTATION_RATE: _DOUBLE,
 }
 _OF_ADDRESSES: Final[Mapping[str, _Kind]] = {
-    "connection_creation_rate": _Kind(type_name="an INT", maximum=_INT_MAX)
+    CONNECTION_CREATION_RATE: _Kind(type_name="an INT", maximum=_INT_MAX)
 }
 
 
@@ -77,6 +83,9 @@ def altering_client_quotas(
     As in Kafka, of several alterations of one entity the first one is carried out, and the answer is
     that of the last one, an error.
     """
+    closed = closed_instance(image, instance)
+    if closed is not None:
+        return Decision(delta=None, result=[closed] * len(alterations))
     present = sum(1 for key in image.client_quotas if key.instance == instance)
     outcomes: dict[QuotaEntity, Refusal | None] = {}
     changed: dict[ClientQuotaKey, Mapping[str, float]] = {}

@@ -18,9 +18,11 @@ from highwater.controller.core.change_group_configs import (
     group_configs_refusal,
     group_id_error,
 )
+from highwater.controller.core.change_instances import closed_instance, of_the_cluster
 from highwater.controller.core.change_min_isr import topic_after_min_isr_change
 from highwater.controller.core.change_topics import topic_of
 from highwater.controller.core.config_rules import ConfigRules
+from highwater.controller.core.instance_limits import message_bytes_error
 from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.client_metrics import ClientMetricsKey
@@ -76,6 +78,8 @@ def altering_configs(
     for wish in wishes:
         if wish.topic_id is not None:
             results.append(_alter_topic(image, instance, wish, wish.topic_id, rules, changed))
+        elif wish.node_id is None and (refusal := closed_instance(image, instance)) is not None:
+            results.append(refusal)
         elif wish.client_metrics is not None:
             key = ClientMetricsKey(instance, wish.client_metrics)
             results.append(_alter_client_metrics(image, wish, key, changed))
@@ -84,7 +88,7 @@ def altering_configs(
             results.append(_alter_group(image, wish, GroupConfigKey(instance, wish.group), changed))
             yield
         else:
-            results.append(_alter_node(image, wish, rules, changed))
+            results.append(of_the_cluster(instance) or _alter_node(image, wish, rules, changed))
     _change_minima(image, rules, changed)
     delta = ClusterDelta(
         revision=PENDING_REVISION,
@@ -127,6 +131,8 @@ def _alter_topic(
         return resolved
     wish = resolved
     why = rules.topic_error(_kept(present.configs, wish), wish.set)
+    if not topic.internal:
+        why = why or message_bytes_error(image, instance, wish.set)
     if why is not None:
         return Refusal(code=ErrorCode.INVALID_CONFIG, message=why)
     after = replace(present, configs=_merged(present.configs, wish))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from highwater.controller.core.change_instances import closed_instance
 from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterDelta, ClusterImage
@@ -59,6 +60,9 @@ def alter_scram_users(
     """
     outcomes: dict[str, Refusal | None] = {}
     accepted: dict[str, tuple[ScramKey, ScramCredential | None]] = {}
+    closed = closed_instance(image, instance)
+    if closed is not None:
+        return Decision(delta=None, result=dict.fromkeys((c.user for c in changes), closed))
     count = sum(1 for key in image.scram_credentials if key.instance == instance)
     for change in changes:
         user = change.user

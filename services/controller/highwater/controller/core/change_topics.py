@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from highwater.controller.core.change_instances import closed_instance
 from highwater.controller.core.create_topics import (
     PARTITIONS_PER_REQUEST_MAX,
     PARTITIONS_PER_TOPIC_MAX,
@@ -11,6 +12,7 @@ from highwater.controller.core.create_topics import (
     too_few_nodes,
     usable_racks,
 )
+from highwater.controller.core.instance_limits import PartitionAllowance
 from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal, unchanged
 from highwater.controller.core.placement import RandomBelow, place_replicas, walk_start
 from highwater.controller.core.reassign import target_replicas
@@ -32,9 +34,10 @@ def create_partitions(
     image: ClusterImage, instance: InstanceId, growths: Sequence[Growth], random_below: RandomBelow
 ) -> Decision[list[Refusal | None]]:
     """The larger topics; None in the result is success."""
-    limit = _over_limit(image, growths)
-    if limit is not None:
-        return unchanged([limit] * len(growths))
+    refused = closed_instance(image, instance) or _over_limit(image, growths)
+    if refused is not None:
+        return unchanged([refused] * len(growths))
+    allowance = PartitionAllowance(image, instance)
     results: list[Refusal | None] = []
     grown: dict[TopicId, TopicState] = {}
     for growth in growths:
@@ -46,6 +49,9 @@ def create_partitions(
             results.append(_refusal(ErrorCode.INVALID_REQUEST, "the topic stands there twice"))
             continue
         larger = _grow(image, topic, growth, random_below)
+        if isinstance(larger, TopicState) and not topic.internal:
+            added = len(larger.partitions) - len(topic.partitions)
+            larger = allowance.take(added, topic.name) or larger
         if isinstance(larger, TopicState):
             grown[topic.topic_id] = larger
             results.append(None)

@@ -4,15 +4,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from highwater.controller.core.change_instances import closed_instance
 from highwater.controller.core.config_rules import ConfigRules
+from highwater.controller.core.instance_limits import PartitionAllowance, message_bytes_error
 from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal, unchanged
 from highwater.controller.core.placement import RandomBelow, place_replicas
 from highwater.controller.core.topic_names import collision_key
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState, TopicState
+from highwater.model.coordinator_topics import COORDINATOR_TOPICS
 from highwater.model.ids import (
     INTERNAL_REPLICAS_MAX,
     INTERNAL_TOPICS,
+    SYSTEM_INSTANCE,
     InstanceId,
     LeaderEpoch,
     NodeId,
@@ -71,9 +75,10 @@ def create_topics(
     image: ClusterImage, instance: InstanceId, wishes: Sequence[TopicWish], rules: CreationRules
 ) -> Decision[list[CreationResult]]:
     """The new topics, results in the order of the wishes. A refused topic does not stop others."""
-    limit = _over_limit(wishes)
-    if limit is not None:
-        return unchanged([limit] * len(wishes))
+    refused = closed_instance(image, instance) or _over_limit(wishes)
+    if refused is not None:
+        return unchanged([refused] * len(wishes))
+    allowance = PartitionAllowance(image, instance)
     names = [wish.name for wish in wishes]
     twice = (
         {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else ()
@@ -90,6 +95,10 @@ def create_topics(
         replicas = _replicas(image, wish, rules)
         if isinstance(replicas, Refusal):
             results.append(replicas)
+            continue
+        refusal = None if wish.internal else allowance.take(len(replicas), wish.name)
+        if refusal is not None:
+            results.append(refusal)
             continue
         taken[collision_key(wish.name)] = wish.name
         results.append(
@@ -212,9 +221,14 @@ def _refuse(
         return _refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
     if (instance, wish.name) in image.topic_ids:
         return _refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic '{wish.name}' already exists")
-    if not wish.internal and wish.name in INTERNAL_TOPICS:
+    if not wish.internal and (wish.name in INTERNAL_TOPICS or instance == SYSTEM_INSTANCE):
         return _refusal(
             ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic '{wish.name}' is created by the cluster"
+        )
+    if wish.internal and (instance, wish.name) not in COORDINATOR_TOPICS:
+        return _refusal(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"instance '{instance}' has no internal topic '{wish.name}'",
         )
     other = taken.get(collision_key(wish.name))
     if other is not None:
@@ -223,6 +237,8 @@ def _refuse(
             f"topic '{wish.name}' collides with existing topic '{other}'",
         )
     why = configs.topic_error({}, wish.configs)
+    if not wish.internal:
+        why = why or message_bytes_error(image, instance, wish.configs)
     if why is not None:
         return _refusal(ErrorCode.INVALID_CONFIG, why)
     return None

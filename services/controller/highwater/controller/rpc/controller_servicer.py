@@ -2,17 +2,16 @@
 
 # ruff: noqa: N802 - gRPC's method names.
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.controller.active.active import PRODUCER_ID_BLOCK, ActiveController
 from highwater.controller.active.hand_overs import HandOvers
 from highwater.controller.core.alter_reassignments import Reassignment
-from highwater.controller.core.change_configs import ConfigWish
+from highwater.controller.core.change_instances import PURGE_AFTER_MS_DEFAULT, of_the_cluster
 from highwater.controller.core.change_isr import IsrResult, Proposal
-from highwater.controller.core.change_topics import Growth
-from highwater.controller.core.create_topics import CreationResult, TopicWish
+from highwater.controller.core.create_topics import CreationResult
 from highwater.controller.core.elect_leaders import ElectionType
 from highwater.controller.core.gateways import malformed_gateway
 from highwater.controller.core.hand_over import LeaderMove
@@ -27,9 +26,11 @@ from highwater.controller.rpc.client_access import (
     scram_change,
     scram_user_to_pb,
 )
+from highwater.controller.rpc.config_wishes import config_wish
 from highwater.controller.rpc.errors import unary
 from highwater.controller.rpc.quorum import quorum_to_pb
 from highwater.controller.rpc.seen import check_seen
+from highwater.controller.rpc.topic_wishes import growth, topic_wish
 from highwater.controller.store.port import StoreWentBackError
 from highwater.kafka.error_codes import ErrorCode
 from highwater.metadata.convert import (
@@ -41,7 +42,14 @@ from highwater.metadata.convert_access import acl_from_pb
 from highwater.metadata.convert_instances import instance_from_pb
 from highwater.model.cluster import TopicState
 from highwater.model.errors import InvalidRequestError
-from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, GatewayId, InstanceId, NodeId, TopicId
+from highwater.model.ids import (
+    DEFAULT_INSTANCE,
+    NO_NODE,
+    GatewayId,
+    InstanceId,
+    NodeId,
+    TopicId,
+)
 
 _NO_ERROR: Final = pb.ApiError()
 
@@ -168,17 +176,7 @@ class ControllerServicer:
     async def CreateTopics(self, request: pb.CreateTopicsRequest) -> pb.CreateTopicsResponse:
         """See the proto."""
         controller = self._deciding()
-        wishes = [
-            TopicWish(
-                name=topic.name,
-                partitions=topic.partitions,
-                replication_factor=topic.replication_factor,
-                assignments=_assignments(topic.assignments),
-                configs=dict(topic.configs),
-                internal=topic.internal,
-            )
-            for topic in request.topics
-        ]
+        wishes = [topic_wish(topic) for topic in request.topics]
         results, revision = await controller.create_topics(
             _instance(request.instance), wishes, validate_only=request.validate_only
         )
@@ -203,14 +201,7 @@ class ControllerServicer:
     ) -> pb.CreatePartitionsResponse:
         """See the proto."""
         controller = self._deciding()
-        growths = [
-            Growth(
-                topic_id=TopicId(topic.topic_id),
-                count=topic.count,
-                assignments=_assignments(topic.assignments),
-            )
-            for topic in request.topics
-        ]
+        growths = [growth(topic) for topic in request.topics]
         results, revision = await controller.create_partitions(
             _instance(request.instance), growths, validate_only=request.validate_only
         )
@@ -224,7 +215,7 @@ class ControllerServicer:
         controller = self._deciding()
         results, revision = await controller.alter_configs(
             _instance(request.instance),
-            [_config_wish(change) for change in request.changes],
+            [config_wish(change) for change in request.changes],
             validate_only=request.validate_only,
         )
         if not request.validate_only:
@@ -346,29 +337,56 @@ class ControllerServicer:
     async def RemoveNode(self, request: pb.RemoveNodeRequest) -> pb.RemoveNodeResponse:
         """See the proto."""
         controller = self._deciding()
+        refused = of_the_cluster(_instance(request.instance))
+        if refused is not None:
+            return pb.RemoveNodeResponse(error=_error(refused))
         refusal, revision = await controller.remove_node(NodeId(request.node_id))
         if refusal is None:
             await _applied(controller, revision, APPLIED_WAIT_MS_MAX)
         return pb.RemoveNodeResponse(error=_error(refusal), revision=revision)
 
     @unary
+    async def CreateInstance(self, request: pb.CreateInstanceRequest) -> pb.CreateInstanceResponse:
+        """See the proto."""
+        controller = self._deciding()
+        refusal, revision = await controller.instances.create(instance_from_pb(request.instance))
+        await _applied(controller, revision, APPLIED_WAIT_MS_MAX)
+        return pb.CreateInstanceResponse(error=_error(refusal), revision=revision)
+
+    @unary
     async def SetInstance(self, request: pb.SetInstanceRequest) -> pb.SetInstanceResponse:
         """See the proto."""
         controller = self._deciding()
-        instance = instance_from_pb(request.instance)
-        limits = (
-            instance.produce_bytes_per_second,
-            instance.consume_bytes_per_second,
-            instance.storage_bytes,
+        refusal, revision = await controller.instances.set(
+            instance_from_pb(request.instance),
+            previous=instance_from_pb(request.previous) if request.HasField("previous") else None,
         )
-        if not instance.instance or any(limit is not None and limit < 0 for limit in limits):
-            refusal = Refusal(
-                code=ErrorCode.INVALID_REQUEST, message="an instance needs an id and no limit < 0"
-            )
-            return pb.SetInstanceResponse(error=_error(refusal))
-        revision = await controller.set_instance(instance)
         await _applied(controller, revision, APPLIED_WAIT_MS_MAX)
-        return pb.SetInstanceResponse(error=_NO_ERROR, revision=revision)
+        return pb.SetInstanceResponse(error=_error(refusal), revision=revision)
+
+    @unary
+    async def DeleteInstance(self, request: pb.DeleteInstanceRequest) -> pb.DeleteInstanceResponse:
+        """See the proto."""
+        controller = self._deciding()
+        given = request.HasField("purge_after_ms")
+        result, revision = await controller.instances.delete(
+            InstanceId(request.instance),
+            purge_after_ms=request.purge_after_ms if given else PURGE_AFTER_MS_DEFAULT,
+        )
+        if isinstance(result, Refusal):
+            return pb.DeleteInstanceResponse(error=_error(result))
+        await _applied(controller, revision, APPLIED_WAIT_MS_MAX)
+        return pb.DeleteInstanceResponse(revision=revision, purge_at_ms=result.purge_at_ms)
+
+    @unary
+    async def RestoreInstance(
+        self, request: pb.RestoreInstanceRequest
+    ) -> pb.RestoreInstanceResponse:
+        """See the proto."""
+        controller = self._deciding()
+        refusal, revision = await controller.instances.restore(InstanceId(request.instance))
+        await _applied(controller, revision, APPLIED_WAIT_MS_MAX)
+        return pb.RestoreInstanceResponse(error=_error(refusal), revision=revision)
 
     @unary
     async def AlterClientQuotas(
@@ -466,10 +484,6 @@ def _error(refusal: Refusal | None) -> pb.ApiError:
     return pb.ApiError(error_code=refusal.code, message=refusal.message)
 
 
-def _assignments(messages: Iterable[pb.Assignment]) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    return tuple((message.partition, tuple(message.replicas)) for message in messages)
-
-
 def _topic_result(result: CreationResult) -> pb.TopicResult:
     if isinstance(result, TopicState):
         return pb.TopicResult(error=_NO_ERROR, topic=topic_to_pb(result))
@@ -479,21 +493,3 @@ def _topic_result(result: CreationResult) -> pb.TopicResult:
 def _isr_result(result: IsrResult) -> pb.AlterPartitionResult:
     state = None if result.state is None else partition_to_pb(result.state)
     return pb.AlterPartitionResult(error=_error(result.refusal), state=state)
-
-
-def _config_wish(change: pb.ConfigChange) -> ConfigWish:
-    of_topic = change.type == pb.CONFIG_RESOURCE_TYPE_TOPIC
-    of_node = change.type == pb.CONFIG_RESOURCE_TYPE_NODE
-    of_metrics = change.type == pb.CONFIG_RESOURCE_TYPE_CLIENT_METRICS
-    of_group = change.type == pb.CONFIG_RESOURCE_TYPE_GROUP
-    return ConfigWish(
-        topic_id=TopicId(change.topic_id) if of_topic else None,
-        node_id=NodeId(change.node_id) if of_node else None,
-        client_metrics=change.name if of_metrics else None,
-        group=change.name if of_group else None,
-        set=dict(change.set),
-        deleted=tuple(change.deleted),
-        replace_all=change.replace_all,
-        appended=dict(change.appended),
-        subtracted=dict(change.subtracted),
-    )

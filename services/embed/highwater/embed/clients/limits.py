@@ -3,13 +3,9 @@
 from dataclasses import dataclass, replace
 from typing import Final
 
-from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.embed.clients.controller_session import converse, read_image
-from highwater.metadata.controller_client import ControllerClient
-from highwater.metadata.convert_instances import instance_to_pb
+from highwater.embed.clients.instances import change_instance
 from highwater.metadata.endpoints import ControllerEndpoints
-from highwater.model.errors import HighwaterError
-from highwater.model.ids import InstanceId
 from highwater.model.instances import InstanceState
 
 TIMEOUT_S: Final = 10.0
@@ -18,32 +14,25 @@ UNLIMITED: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitChange:
-    """Bytes per second; None keeps the current limit, -1 removes it."""
+    """Bytes per second, and bytes of storage; None keeps the current limit, -1 removes it."""
 
-    produce: int | None
-    consume: int | None
+    produce: int | None = None
+    consume: int | None = None
+    storage: int | None = None
 
 
 def change_limits(address: str, instance: str, change: LimitChange) -> InstanceState:
-    """Sets an instance's limits and returns all of them. Raises HighwaterError."""
+    """Sets an instance's limits and returns what it is now. Raises HighwaterError."""
 
-    async def work(endpoints: ControllerEndpoints) -> InstanceState:
-        image = await read_image(endpoints, TIMEOUT_S)
-        name = InstanceId(instance)
-        present = image.instances.get(name) or InstanceState(instance=name)
-        wanted = replace(
+    def changed(present: InstanceState) -> InstanceState:
+        return replace(
             present,
             produce_bytes_per_second=_changed(change.produce, present.produce_bytes_per_second),
             consume_bytes_per_second=_changed(change.consume, present.consume_bytes_per_second),
+            storage_bytes=_changed(change.storage, present.storage_bytes),
         )
-        response = await ControllerClient(endpoints).set_instance(
-            pb.SetInstanceRequest(instance=instance_to_pb(wanted)), timeout_s=TIMEOUT_S
-        )
-        if response.error.error_code:
-            raise HighwaterError(response.error.message)
-        return wanted
 
-    return converse(address, work)
+    return change_instance(address, instance, changed)
 
 
 def read_limits(address: str) -> list[InstanceState]:

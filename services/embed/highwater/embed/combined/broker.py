@@ -19,6 +19,7 @@ from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.model.time import Clock
 from highwater.partition.node.node_claim import NodeClaim
 from highwater.partition.service import PartitionService
+from highwater.rpc.inner import Inner
 from highwater.runtime import lifecycle
 from highwater.runtime.clock import SystemClock
 from highwater.runtime.health import Readiness
@@ -91,7 +92,9 @@ class CombinedBroker:
         await monitor.start()
         await self._start_controller()
         if settings.controllers:
-            endpoints = ControllerEndpoints(settings.controllers)
+            endpoints = ControllerEndpoints(
+                settings.controllers, inner=Inner(settings.inner, self._log)
+            )
             self._stack.push_async_callback(endpoints.close)
             await self._start_partition(endpoints)
             await self._start_gateway(endpoints)

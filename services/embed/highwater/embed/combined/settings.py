@@ -12,6 +12,7 @@ from highwater.embed.up.options import assignments_by_section
 from highwater.gateway.config import GatewayConfig
 from highwater.model.errors import ConfigError
 from highwater.partition.config import PartitionConfig
+from highwater.runtime.inner_settings import InnerSettings
 from highwater.runtime.logging import LogSettings
 from highwater.runtime.metrics import MetricsSettings
 from highwater.runtime.settings import ServiceSettings, load_settings
@@ -38,6 +39,11 @@ class BrokerConfig(ServiceSettings):
         default=(),
         description="host:port of every controller, for gateway and partition, unless their own "
         "tables say it",
+    )
+    inner: InnerSettings | None = Field(
+        default=None,
+        description="what the services of this process show others and ask of them, unless their "
+        "own tables say it",
     )
     log: LogSettings | None = Field(
         default=None, description="how the process writes its logs; unset means as its first role"
@@ -88,6 +94,12 @@ class CombinedSettings:
         return self.broker.metrics or next(iter(self.services.values())).metrics
 
     @property
+    def inner(self) -> InnerSettings:
+        """That of the members among the services."""
+        members = (self.gateway, self.partition)
+        return next((config.inner for config in members if config is not None), InnerSettings())
+
+    @property
     def controllers(self) -> tuple[str, ...]:
         """Addresses for the members among the services; empty if there is none."""
         members = (self.gateway, self.partition)
@@ -107,6 +119,7 @@ def load_combined(
         overrides=overrides.get("broker"),
         defaults=given.get("broker"),
     )
+    shown = {"inner": broker.inner.model_dump(exclude_none=True)} if broker.inner else {}
     shared = {"controllers": broker.controllers} if broker.controllers else {}
 
     def load(kind: type[_Config], of_members: Mapping[str, Any]) -> _Config | None:
@@ -116,7 +129,7 @@ def load_combined(
             kind,
             config_file=config_file,
             overrides=overrides.get(kind.service),
-            defaults={**given.get(kind.service, {}), **of_members},
+            defaults={**given.get(kind.service, {}), **of_members, **shown},
         )
 
     settings = CombinedSettings(
@@ -140,5 +153,7 @@ def _check(settings: CombinedSettings) -> None:
         return
     if gateway.controllers != partition.controllers:
         raise ConfigError("gateway.controllers and partition.controllers must be the same")
+    if gateway.inner != partition.inner:
+        raise ConfigError("gateway.inner and partition.inner must be the same")
     if gateway.port == 0 and not gateway.single_port:
         raise ConfigError("gateway.port must not be 0: node n is served on gateway.port + n")

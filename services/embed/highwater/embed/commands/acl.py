@@ -6,7 +6,13 @@ from typing import Annotated, Final
 
 import typer
 
-from highwater.embed.commands.quota import ControllerAddress, DataDirectory, controller_address
+from highwater.embed.commands.quota import (
+    ControllerAddress,
+    DataDirectory,
+    SecretFile,
+    Tls,
+    controller_address,
+)
 from highwater.model.acl_operations import AclOperation
 from highwater.model.acls import ALL_OPERATIONS, WILDCARD, Acl, PatternType, Permission
 from highwater.model.authorization import THE_CLUSTER, USER, ResourceType
@@ -60,12 +66,14 @@ def add(
     instance: Instance = "default",
     controller: ControllerAddress = None,
     data_dir: DataDirectory = Path(".highwater"),
+    secret_file: SecretFile = None,
+    tls: Tls = None,
 ) -> None:
     """Allow a user an operation, for example: highwater acl add alice read topic logs."""
     from highwater.embed.clients.acls import add_acl
 
     entry = _entry(user, operation, kind, name, prefix, deny, host, instance)
-    add_acl(controller_address(controller, data_dir), entry)
+    add_acl(controller_address(controller, data_dir, secret_file, tls), entry)
     typer.echo(describe(entry))
 
 
@@ -81,12 +89,14 @@ def remove(
     instance: Instance = "default",
     controller: ControllerAddress = None,
     data_dir: DataDirectory = Path(".highwater"),
+    secret_file: SecretFile = None,
+    tls: Tls = None,
 ) -> None:
     """Take back what `add` with the same words has added."""
     from highwater.embed.clients.acls import remove_acl
 
     entry = _entry(user, operation, kind, name, prefix, deny, host, instance)
-    if not remove_acl(controller_address(controller, data_dir), entry):
+    if not remove_acl(controller_address(controller, data_dir, secret_file, tls), entry):
         raise UsageError(f"there is no such ACL: {describe(entry)}")
     typer.echo(f"removed: {describe(entry)}")
 
@@ -96,6 +106,8 @@ def list_all(
     instance: Instance = "default",
     controller: ControllerAddress = None,
     data_dir: DataDirectory = Path(".highwater"),
+    secret_file: SecretFile = None,
+    tls: Tls = None,
 ) -> None:
     """Show all ACLs."""
     from rich.console import Console
@@ -106,7 +118,7 @@ def list_all(
     table = Table()
     for column in ("principal", "may", "operation", "on", "from"):
         table.add_column(column, overflow="fold")
-    for entry in list_acls(controller_address(controller, data_dir), instance):
+    for entry in list_acls(controller_address(controller, data_dir, secret_file, tls), instance):
         table.add_row(*_cells(entry))
     Console().print(table)
 

@@ -13,6 +13,7 @@ import typer
 from highwater.embed.commands.acl import acl
 from highwater.embed.commands.broker import broker
 from highwater.embed.commands.healthcheck import healthcheck
+from highwater.embed.commands.instance import instance
 from highwater.embed.commands.node import node
 from highwater.embed.commands.quota import quota
 from highwater.embed.commands.service import balancer, controller, gateway, partition
@@ -37,6 +38,7 @@ app.command("controller")(controller)
 app.command("balancer")(balancer)
 app.command("healthcheck")(healthcheck)
 app.add_typer(acl, name="acl")
+app.add_typer(instance, name="instance")
 app.add_typer(node, name="node")
 app.add_typer(quota, name="quota")
 app.add_typer(topic, name="topic")

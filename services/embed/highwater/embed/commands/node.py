@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from highwater.embed.commands.quota import ControllerAddress, DataDirectory, controller_address
+from highwater.embed.commands.quota import (
+    ControllerAddress,
+    DataDirectory,
+    SecretFile,
+    Tls,
+    controller_address,
+)
 
 if TYPE_CHECKING:
     from highwater.embed.clients.nodes import DecommissionStep
@@ -20,7 +26,12 @@ _MOVES_DEFAULT: Final = 20
 
 
 @node.command("list")
-def list_nodes(controller: ControllerAddress = None, data_dir: DataDirectory = _DATA_DIR) -> None:
+def list_nodes(
+    controller: ControllerAddress = None,
+    data_dir: DataDirectory = _DATA_DIR,
+    secret_file: SecretFile = None,
+    tls: Tls = None,
+) -> None:
     """List nodes with their numbers of replicas."""
     from rich.console import Console
     from rich.table import Table
@@ -33,7 +44,7 @@ def list_nodes(controller: ControllerAddress = None, data_dir: DataDirectory = _
         table.add_column(column, overflow="fold")
     for column in ("replicas", "leaders"):
         table.add_column(column, justify="right")
-    for one in read_nodes(controller_address(controller, data_dir)):
+    for one in read_nodes(controller_address(controller, data_dir, secret_file, tls)):
         table.add_row(
             str(one.node_id), one.address, one.rack, one.state, str(one.replicas), str(one.leaders)
         )
@@ -51,6 +62,8 @@ def decommission(
     ] = False,
     controller: ControllerAddress = None,
     data_dir: DataDirectory = _DATA_DIR,
+    secret_file: SecretFile = None,
+    tls: Tls = None,
 ) -> None:
     """Move all replicas of a node to the others; no new ones are placed on it.
 
@@ -58,7 +71,7 @@ def decommission(
     """
     from highwater.embed.clients import nodes
 
-    address = controller_address(controller, data_dir)
+    address = controller_address(controller, data_dir, secret_file, tls)
     if cancel:
         back = nodes.recommission(address, number)
         typer.echo(f"node {number} takes new replicas again; {_told(back)}")
@@ -79,11 +92,13 @@ def remove(
     number: NodeNumber,
     controller: ControllerAddress = None,
     data_dir: DataDirectory = _DATA_DIR,
+    secret_file: SecretFile = None,
+    tls: Tls = None,
 ) -> None:
     """Remove a node that was decommissioned and has been stopped."""
     from highwater.embed.clients import nodes
 
-    nodes.remove(controller_address(controller, data_dir), number)
+    nodes.remove(controller_address(controller, data_dir, secret_file, tls), number)
     typer.echo(f"node {number} is forgotten")
 
 

@@ -7,7 +7,13 @@ from typing import Annotated, Final
 
 import typer
 
-from highwater.embed.commands.quota import ControllerAddress, DataDirectory, controller_address
+from highwater.embed.commands.quota import (
+    ControllerAddress,
+    DataDirectory,
+    SecretFile,
+    Tls,
+    controller_address,
+)
 from highwater.model.errors import UsageError
 from highwater.model.scram import ITERATIONS_MAX, ITERATIONS_MIN, ScramMechanism
 
@@ -42,11 +48,13 @@ def set_password(
     instance: Instance = "default",
     controller: ControllerAddress = None,
     data_dir: DataDirectory = Path(".highwater"),
+    secret_file: SecretFile = None,
+    tls: Tls = None,
 ) -> None:
     """Give a user a password, asked for if there is no --password-file; it replaces the former one."""
     from highwater.embed.clients.users import set_user
 
-    address = controller_address(controller, data_dir)
+    address = controller_address(controller, data_dir, secret_file, tls)
     password = _password(password_file)
     set_user(address, instance, name, password, ScramMechanism[mechanism.name], iterations)
     typer.echo(f"{name}: {mechanism.value}, {iterations} iterations")
@@ -57,6 +65,8 @@ def list_all(
     instance: Instance = "default",
     controller: ControllerAddress = None,
     data_dir: DataDirectory = Path(".highwater"),
+    secret_file: SecretFile = None,
+    tls: Tls = None,
 ) -> None:
     """Show all users and what they may log in by."""
     from rich.console import Console
@@ -67,7 +77,7 @@ def list_all(
     table = Table()
     table.add_column("user")
     table.add_column("mechanisms")
-    for one in list_users(controller_address(controller, data_dir), instance):
+    for one in list_users(controller_address(controller, data_dir, secret_file, tls), instance):
         names = (each.mechanism_name for each in one.iterations)
         table.add_row(one.name, ", ".join(names))
     Console().print(table)
@@ -79,11 +89,13 @@ def delete(
     instance: Instance = "default",
     controller: ControllerAddress = None,
     data_dir: DataDirectory = Path(".highwater"),
+    secret_file: SecretFile = None,
+    tls: Tls = None,
 ) -> None:
     """Remove a user: no further login; connections that are open stay open."""
     from highwater.embed.clients.users import delete_user
 
-    delete_user(controller_address(controller, data_dir), instance, name)
+    delete_user(controller_address(controller, data_dir, secret_file, tls), instance, name)
     typer.echo(f"{name}: removed")
 
 

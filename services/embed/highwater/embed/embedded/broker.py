@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from highwater.controller.config import ControllerConfig
 from highwater.controller.service import ControllerService
 from highwater.embed.up.data_dir import DataDir
+from highwater.embed.up.options import inner_files
 from highwater.gateway.config import GatewayConfig
 from highwater.gateway.service import GatewayService
 from highwater.metadata.in_process import InProcessStub
@@ -74,6 +75,7 @@ class EmbeddedBroker:
         settings = self._settings
         settings.data_dir.acquire()
         self._stack.callback(settings.data_dir.release)
+        settings.data_dir.make_secret()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
         clock = SystemClock()
@@ -85,6 +87,7 @@ class EmbeddedBroker:
             await self.controller.wait_active(ELECTION_TIMEOUT_S)
         except TimeoutError:
             raise HighwaterError("the controller could not take office in time") from None
+        settings.data_dir.write_inner(inner_files(settings.controller.inner))
         settings.data_dir.write_controller_address(self.controller.address)
         endpoints = self.controller.in_process_endpoints()
         self._stack.push_async_callback(endpoints.close)

@@ -4,7 +4,13 @@ from highwater.controller.config import ControllerConfig
 from highwater.embed.embedded.broker import BrokerSettings, EmbeddedBroker
 from highwater.embed.up.announce import Announced
 from highwater.embed.up.data_dir import DataDir
-from highwater.embed.up.options import UP_DEFAULTS, UpOptions, cluster_overrides, with_own
+from highwater.embed.up.options import (
+    UP_DEFAULTS,
+    UpOptions,
+    cluster_overrides,
+    up_defaults,
+    with_own,
+)
 from highwater.embed.up.ports import check_ports
 from highwater.gateway.config import GatewayConfig
 from highwater.partition.config import PartitionConfig
@@ -75,7 +81,7 @@ def broker_settings(options: UpOptions) -> BrokerSettings:
             ControllerConfig,
             config_file=file,
             overrides=overrides["controller"],
-            defaults=UP_DEFAULTS["controller"],
+            defaults=up_defaults("controller", options),
         ),
         quota=load_settings(
             QuotaConfig,

@@ -3,19 +3,26 @@
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from highwater.controller.config import ControllerConfig
 from highwater.embed.combined.settings import load_combined
 from highwater.embed.supervisor.port_blocks import gateway_overrides, lay_out
 from highwater.embed.up.data_dir import DataDir
-from highwater.embed.up.options import UpOptions, cluster_overrides, up_defaults, with_own
+from highwater.embed.up.options import (
+    UpOptions,
+    chosen_settings,
+    cluster_overrides,
+    up_defaults,
+    with_own,
+)
 from highwater.embed.up.ports import check_ports, free_ports
 from highwater.gateway.config import GatewayConfig, ListenerConfig
 from highwater.model.listener_names import DEFAULT_LISTENER
 from highwater.partition.config import PartitionConfig
 from highwater.quota.config import QuotaConfig
+from highwater.runtime.inner_settings import InnerSettings
 from highwater.runtime.metrics import MetricsSettings
 from highwater.runtime.settings import load_settings
 
@@ -68,6 +75,8 @@ class ClusterPlan:
     """Host and port of all ports that nobody asked for: any others would do as well."""
     shared_bootstrap: bool
     """True if all nodes have the bootstrap port, one after the other, and each its own behind it."""
+    inner: InnerSettings = field(default_factory=InnerSettings)
+    """What the controller asks of others, which tools have to know."""
 
     @property
     def metrics_addresses(self) -> dict[str, str]:
@@ -131,7 +140,9 @@ def make_plan(options: UpOptions, data_dir: DataDir) -> ClusterPlan:
     for index, one in enumerate(own):
         plan = _combined if one.partition is not None else _service
         got = blocks.gateways[one.blocks]
-        given = {**base, "gateway": gateway_overrides(base["gateway"], listeners, got)}
+        shift = got[DEFAULT_LISTENER].port - ports[0]
+        of_gateway = gateway_overrides(base["gateway"], listeners, got, shift=shift)
+        given = {**base, "gateway": of_gateway}
         processes.append(plan(one, given, index, options, free_port=free + 2 + index))
     own_ports = [controller, quota, *(spec.metrics for spec in processes if spec.metrics)]
     chosen = {(host, int(port)) for host, _, port in (one.rpartition(":") for one in own_ports)}
@@ -141,6 +152,7 @@ def make_plan(options: UpOptions, data_dir: DataDir) -> ClusterPlan:
         processes=processes,
         chosen=blocks.chosen | {one for one in chosen if one[1] in range(free, free + 2 + count)},
         shared_bootstrap=options.combined,
+        inner=_controllers_inner(options, base["controller"]),
     )
 
 
@@ -169,6 +181,16 @@ def _listeners(options: UpOptions, overrides: Mapping[str, Any]) -> dict[str, Li
     return settings.all_listeners
 
 
+def _controllers_inner(options: UpOptions, overrides: Mapping[str, Any]) -> InnerSettings:
+    settings = load_settings(
+        ControllerConfig,
+        config_file=options.config_file,
+        overrides=overrides,
+        defaults=up_defaults("controller", options),
+    )
+    return settings.inner
+
+
 def _service(
     own: _Own,
     base: Mapping[str, Mapping[str, Any]],
@@ -187,7 +209,7 @@ def _service(
         overrides=overrides,
         defaults=defaults,
     )
-    chosen = {name: getattr(settings, name) for name in defaults}
+    chosen = chosen_settings(settings, defaults)
     metrics = _metrics(options, settings.metrics, index, free_port)
     if metrics is not None:
         overrides["metrics.port"] = metrics[1]
@@ -220,9 +242,10 @@ def _combined(
     settings = load_combined(options.config_file, by_section, defaults)
     services = {"gateway": settings.gateway, "partition": settings.partition}
     overrides = {
-        f"{section}.{name}": getattr(services[section], name)
+        f"{section}.{name}": value
         for section, names in defaults.items()
-        for name in names
+        if (of := services[section]) is not None
+        for name, value in chosen_settings(of, names).items()
     }
     for section, values in by_section.items():
         overrides |= {f"{section}.{name}": value for name, value in values.items()}

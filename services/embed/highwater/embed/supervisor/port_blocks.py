@@ -67,13 +67,18 @@ def gateway_overrides(
     overrides: Mapping[str, Any],
     given: Mapping[str, ListenerConfig],
     got: Mapping[str, ListenerConfig],
+    *,
+    shift: int = 0,
 ) -> dict[str, Any]:
     """The overrides of a gateway whose listeners are `got`, by those of all, which had `given`.
 
-    Without `port` of the default listener, which follows from the flags.
+    Without `port` of the default listener, which follows from the flags. `shift` is the distance to the
+    ports of the first gateway, and so that of the instances' ports.
     """
     moved: dict[str, Any] = {}
     default = got[DEFAULT_LISTENER]
+    if shift:
+        moved["instance_port_shift"] = shift + int(overrides.get("instance_port_shift", 0))
     if default.advertised_port != given[DEFAULT_LISTENER].advertised_port:
         moved["advertised_port"] = default.advertised_port
     further = {

@@ -9,7 +9,7 @@ from highwater.embed.supervisor.child import Child
 from highwater.embed.supervisor.plan import ClusterPlan, make_plan
 from highwater.embed.supervisor.readiness import serves_all_nodes, strange_port
 from highwater.embed.up.data_dir import DataDir
-from highwater.embed.up.options import UpOptions
+from highwater.embed.up.options import UpOptions, inner_files
 from highwater.embed.up.ports import check_ports
 from highwater.model.errors import BindError, HighwaterError, PortInUseError, UsageError
 from highwater.runtime.logging import Logger
@@ -58,6 +58,7 @@ class Supervisor:
     async def start(self) -> None:
         """Returns when clients can connect to every node. Raises UsageError, GaveUpError."""
         self._data_dir.acquire()
+        self._data_dir.make_secret()
         for tries_left in reversed(range(PORT_TRIES_MAX)):
             plan = make_plan(self._options, self._data_dir)
             try:
@@ -78,6 +79,7 @@ class Supervisor:
         self._children = {}
         self.addresses = plan.gateway_addresses
         self.metrics_addresses = plan.metrics_addresses
+        self._data_dir.write_inner(inner_files(plan.inner))
         self._data_dir.write_controller_address(plan.controller_address)
         self._data_dir.write_metrics(plan.metrics_addresses)
         for spec in plan.processes:

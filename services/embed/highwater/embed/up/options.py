@@ -4,15 +4,18 @@ The command's own flags win over `--set`, the environment and the file (for the 
 ports, addresses of the cluster's own services).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
+from highwater.embed.up.data_dir import SECRET_FILE
 from highwater.model.errors import ConfigError
 from highwater.model.ids import INTERNAL_REPLICAS_MAX
+from highwater.runtime.inner_settings import InnerSettings
 from highwater.runtime.metrics import MetricsSettings
-from highwater.runtime.settings import parse_assignments
+from highwater.runtime.settings import ServiceSettings, parse_assignments
 
 SECTIONS: Final = ("controller", "quota", "partition", "gateway")
 
@@ -67,16 +70,18 @@ class UpOptions:
 
 
 def up_defaults(section: str, options: UpOptions) -> Mapping[str, Any]:
-    """UP_DEFAULTS, and defaults that depend on the number of nodes.
+    """UP_DEFAULTS, the secret of the data directory, and defaults that depend on the number of nodes.
 
     The topics of coordinators wait for the nodes of their replicas, so that they do not get one
     replica when the first node is ready before the others.
     """
+    secret = {"inner.secret_file": str((options.data_dir / SECRET_FILE).resolve())}
     if section != "gateway":
-        return UP_DEFAULTS[section]
+        return {**UP_DEFAULTS[section], **secret}
     factor = min(INTERNAL_REPLICAS_MAX, options.nodes)
     return {
         **UP_DEFAULTS[section],
+        **secret,
         "group_metadata_replication_factor": factor,
         "transaction_state_replication_factor": factor,
     }
@@ -108,6 +113,23 @@ def cluster_overrides(options: UpOptions) -> dict[str, dict[str, Any]]:
         overrides["controller"]["etcd.endpoints"] = list(options.etcd)
     overrides["gateway"] = with_own("gateway", overrides["gateway"], {"host": options.host})
     return overrides
+
+
+def chosen_settings(settings: ServiceSettings, names: Iterable[str]) -> dict[str, Any]:
+    """The settings with these dotted names, but for those without a value."""
+    found: dict[str, Any] = {}
+    for name in names:
+        found[name] = reduce(getattr, name.split("."), settings)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def inner_files(settings: InnerSettings) -> dict[str, str]:
+    """The files of a controller's settings, for `DataDir.write_inner`."""
+    return {
+        name: str(path.resolve())
+        for name, path in settings.model_dump().items()
+        if isinstance(path, Path)
+    }
 
 
 def with_own(section: str, overrides: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from typing import Final, NamedTuple
 
+from highwater.gateway.core.quota_port import QuotaPort
 from highwater.hop.fetch import READ_COMMITTED
 from highwater.kafka.messages.fetch import FetchRequest
 
@@ -20,9 +21,13 @@ class FetchLimits(NamedTuple):
     """The client's rack (KIP-392); empty if it names none."""
 
 
-def limits_of(request: FetchRequest) -> FetchLimits:
-    """The limits of a decoded request; as in Kafka's `KafkaApis.handleFetchRequest`."""
+def limits_of(request: FetchRequest, quota: QuotaPort | None) -> FetchLimits:
+    """The limits of a decoded request of a client that has this quota, if any; as in Kafka's
+    `KafkaApis.handleFetchRequest`.
+    """
     max_bytes = min(max(0, request.max_bytes), RESPONSE_BYTES_MAX)
+    if quota is not None:
+        max_bytes = min(max_bytes, quota.fetch_bytes_max)
     return FetchLimits(
         max(0, request.max_wait_ms),
         min(max(0, request.min_bytes), max_bytes),

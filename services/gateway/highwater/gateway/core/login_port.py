@@ -10,6 +10,8 @@ class Step(NamedTuple):
 
     token: bytes
     user: str | None = None
+    good_ms: int | None = None
+    """How long what the client has shown is good for; None for ever."""
 
 
 class LoginPort(Protocol):
@@ -32,7 +34,7 @@ class LoginPort(Protocol):
 
     @property
     def lifetime_ms(self) -> int:
-        """How long a login is good for; 0 for as long as the connection."""
+        """How long the newest login is good for; 0 for as long as the connection."""
         ...
 
     def handshake(self, mechanism: str) -> ErrorCode:

@@ -38,6 +38,7 @@ from highwater.gateway.core.fetch_shape import FetchShape
 from highwater.gateway.core.frame_input import FrameInput
 from highwater.gateway.core.meters import FETCH, PRODUCE
 from highwater.gateway.core.produce_shape import ProduceShape
+from highwater.gateway.core.quota_port import QuotaPort
 from highwater.gateway.core.reply import Part, Reply, length_of, memory_of, release_parts
 from highwater.gateway.core.session_ports import RequestHandler, Wire
 from highwater.gateway.core.shared_input import OUTSTANDING_MAX, SharedInput
@@ -82,6 +83,7 @@ class Session(Generic[Client, Topic]):
         "output_bytes",
         "outstanding",
         "paused",
+        "quota",
         "replies",
         "reply_bytes",
         "send_parts",
@@ -102,6 +104,7 @@ class Session(Generic[Client, Topic]):
         self.handler = handler
         self.wire = wire
         self.client = client
+        self.quota: QuotaPort | None = None
         self.frame_bytes_max = shared.frame_bytes_max
         """A smaller one than all others' as long as the client has not logged in (`login`)."""
         self.input = FrameInput(self, shared)

@@ -46,3 +46,7 @@ class Wire(Protocol):
     def unmute_after(self, ms: int) -> None:
         """Calls the session's `unmute` in `ms` milliseconds, or later if told so before."""
         ...
+
+    def unmute_now(self) -> None:
+        """Calls the session's `unmute` if it was to be called later."""
+        ...

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from highwater.gateway.core.reply import Part
+from highwater.gateway.routing.brokers import Entrance
 from highwater.gateway.routing.current_leader import CurrentLeader, leader_for_error
 from highwater.gateway.routing.table import TopicRoutes
 from highwater.hop.fetch import BUFFERS, SMALL_RANGE, FetchedPartition, FileRange
@@ -98,7 +99,7 @@ def settle_refusal(
     routes: TopicRoutes | None,
     partition: int,
     result: FetchedPartition,
-    listener: str,
+    entrance: Entrance,
 ) -> CurrentLeader | None:
     """Gives an error the code of the client's version; returns the leader to tell with it.
 
@@ -115,7 +116,7 @@ def settle_refusal(
     ):
         result.error_code = ErrorCode.UNKNOWN_TOPIC_ID
         return None
-    return leader_for_error(code, routes, partition, result.leader, result.leader_epoch, listener)
+    return leader_for_error(code, routes, partition, result.leader, result.leader_epoch, entrance)
 
 
 def partition_data(

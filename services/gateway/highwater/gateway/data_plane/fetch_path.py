@@ -94,7 +94,7 @@ class WholeFetch(FetchReply):
                     client = self.session.client
                     routes = client.topics.find(topic.topic, topic.topic_id)
                     current = settle_refusal(
-                        version, routes, asked.partition, result, client.peer.listener
+                        version, routes, asked.partition, result, client.peer.entrance
                     )
                     if current is not None:
                         leaders.append(current)
@@ -165,6 +165,13 @@ class FetchPath:
             return
         reply.send()
 
+    def hold(self, session: ClientSession, frame: bytearray, throttle_ms: int) -> None:
+        """Answers a request without records, as its client is over its quota, and mutes the client."""
+        _, version, correlation_id = _unpack_head(frame)
+        request = _DECODER.decode(session, frame, version)
+        if request is not None:
+            self._sessions.hold(session, frame, version, correlation_id, request, throttle_ms)
+
     def route(self, session: ClientSession, request: codec.FetchRequest, reply: WholeFetch) -> None:
         """Gives the reply works, one for each node: the leader's, or one near to the client. It gets
         the errors of all other partitions at once.
@@ -175,7 +182,7 @@ class FetchPath:
         refused = False
         denied = unreadable_topics(self._authorizer, session.client, request)
         replica = is_of_replica(request)
-        limits, port_of = limits_of(request), session.client.peer.node
+        limits, port_of = limits_of(request, session.quota), session.client.peer.node
         near = session.client.near(limits.rack)
         for topic in request.topics:
             routes = topics.find(topic.topic, topic.topic_id)

@@ -136,6 +136,10 @@ class FetchReply(FailingReply):
         if len(self.works) > 1:
             self._keep_to_max_bytes(self.works[0][1].max_bytes)
         throttle_ms = max((work.throttle_ms for _, work, _ in self.works), default=0)
+        quota = self.session.quota
+        if quota is not None:
+            nbytes = sum(result.nbytes for result in self._results.values())
+            throttle_ms = quota.consumed(nbytes, throttle_ms)
         try:
             self.session.complete_fetch(self, self._encode(throttle_ms))
         except Exception as error:  # noqa: BLE001 - one client's bug, not the node's.

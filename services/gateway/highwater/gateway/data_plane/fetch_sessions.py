@@ -5,7 +5,7 @@ authorization may have changed; routes are looked up again when any route of the
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from highwater.gateway.core.empty_fetch import EmptyFetchShape, pack_empty_reply
 from highwater.gateway.core.fetch_limits import FetchLimits, limits_of
@@ -21,6 +21,7 @@ from highwater.gateway.core.fetch_session_cache import FetchSessionCache
 from highwater.gateway.core.fetch_shape import TOPIC_IDS_FROM
 from highwater.gateway.core.meters import FETCH
 from highwater.gateway.core.reply import Reply
+from highwater.gateway.data_plane.fetch_encoding import encode_parts
 from highwater.gateway.data_plane.session_fetch import SessionFetch
 from highwater.gateway.routing.client import ClientInfo, ClientSession
 from highwater.gateway.routing.table import InstanceTopics
@@ -33,6 +34,10 @@ from highwater.model.authorization import Authorizer, ResourceType, denied_names
 
 SET_FROM: Final = 4
 """Partitions of one node from which a fetch set costs less than asking for all of them again."""
+
+
+_Joined: TypeAlias = tuple[FetchSession[NodeLink], FetchLimits, Sequence[CachedPartition[NodeLink]]]
+"""A request's session, its limits, and the partitions that it asks for anew."""
 
 
 def end_sets(fetch_session: FetchSession[NodeLink]) -> None:
@@ -123,6 +128,54 @@ class FetchSessions:
         """Starts a request of a session, or refuses it; False if it is a full one, to be started
         without. A full one ends the session that it names.
         """
+        joined = self._join(session, frame, version, request)
+        if joined is None:
+            return False
+        if isinstance(joined, ErrorCode):
+            self._refuse(session, len(frame), version, correlation_id, joined)
+        else:
+            fetch_session, limits, changed = joined
+            nbytes = len(frame)
+            self.go_on(session, nbytes, version, correlation_id, fetch_session, limits, changed)
+        return True
+
+    def hold(
+        self,
+        session: ClientSession,
+        frame: bytearray,
+        version: int,
+        correlation_id: int,
+        request: FetchRequest,
+        throttle_ms: int,
+    ) -> None:
+        """Answers a request with nothing but a throttle time, and mutes its client.
+
+        In a session it is the next one all the same, and what it says of partitions counts. A full one
+        begins no session (Kafka: `FetchContext.getThrottledResponse`).
+        """
+        joined = self._join(session, frame, version, request)
+        session_id, code = NO_SESSION, ErrorCode.NONE
+        if isinstance(joined, ErrorCode):
+            code = joined
+        elif joined is not None:
+            fetch_session, limits, changed = joined
+            if self._advance(session, fetch_session, limits, changed):
+                session_id = fetch_session.session_id
+            else:
+                code = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if code:
+            self._refuse(session, len(frame), version, correlation_id, code)
+            return
+        reply = Reply(FETCH, len(frame), session.arrived_ns)
+        session.expect(reply)
+        parts = encode_parts(version, correlation_id, [], throttle_ms, session_id=session_id)
+        session.complete_fetch(reply, parts)
+        session.mute(throttle_ms)
+
+    def _join(
+        self, session: ClientSession, frame: bytearray, version: int, request: FetchRequest
+    ) -> _Joined | ErrorCode | None:
+        """Makes a request's changes to the session that it belongs to; None if it is a full one."""
         client = session.client
         client.fetch_session = None
         found = self._cache.find(request.session_id, client.identity)
@@ -130,34 +183,30 @@ class FetchSessions:
         if epoch in (FIRST_EPOCH, FINAL_EPOCH):
             if found is not None:
                 self._cache.remove(found)
-            return False
+            return None
         if found is None:
-            refused = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-        elif found.epoch != epoch:
-            refused = ErrorCode.INVALID_FETCH_SESSION_EPOCH
-        elif found.by_id != (version >= TOPIC_IDS_FROM):
-            refused = ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-        else:
-            changed = [
-                found.ask(topic.topic, topic.topic_id, asked)
-                for topic in request.topics
-                for asked in topic.partitions
-            ]
-            for forgotten in request.forgotten_topics_data:
-                for partition in forgotten.partitions:
-                    found.forget((forgotten.topic or forgotten.topic_id, partition))
-            if not found.partitions:
-                self._cache.remove(found)
-                request.session_epoch = FINAL_EPOCH
-                return False
-            client.fetch_session = found
-            limits = limits_of(request)
-            if not changed and not request.forgotten_topics_data:
-                found.empty = EmptyFetchShape(version, frame, limits)
-            self.go_on(session, len(frame), version, correlation_id, found, limits, changed)
-            return True
-        self._refuse(session, len(frame), version, correlation_id, refused)
-        return True
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if found.epoch != epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        if found.by_id != (version >= TOPIC_IDS_FROM):
+            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        changed = [
+            found.ask(topic.topic, topic.topic_id, asked)
+            for topic in request.topics
+            for asked in topic.partitions
+        ]
+        for forgotten in request.forgotten_topics_data:
+            for partition in forgotten.partitions:
+                found.forget((forgotten.topic or forgotten.topic_id, partition))
+        if not found.partitions:
+            self._cache.remove(found)
+            request.session_epoch = FINAL_EPOCH
+            return None
+        client.fetch_session = found
+        limits = limits_of(request, session.quota)
+        if not changed and not request.forgotten_topics_data:
+            found.empty = EmptyFetchShape(version, frame, limits)
+        return found, limits, changed
 
     def go_on(
         self,
@@ -170,15 +219,10 @@ class FetchSessions:
         changed: Sequence[CachedPartition[NodeLink]] = (),
     ) -> None:
         """Starts the session's next fetch, after `changed` partitions have been asked for."""
-        if not self.begin(session, fetch_session):
+        if not self._advance(session, fetch_session, limits, changed):
             refused = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
             self._refuse(session, request_bytes, version, correlation_id, refused)
             return
-        near = session.client.near(limits.rack)
-        if near != fetch_session.near:
-            fetch_session.near = near
-            fetch_session.routed_at = -1
-        self._route(session, fetch_session, changed)
         reply = SessionFetch(session, request_bytes, version, correlation_id, fetch_session)
         fetch_session.reply = reply
         session.expect(reply)
@@ -189,6 +233,23 @@ class FetchSessions:
             reply.send()
         else:
             reply.finish()
+
+    def _advance(
+        self,
+        session: ClientSession,
+        fetch_session: FetchSession[NodeLink],
+        limits: FetchLimits,
+        changed: Sequence[CachedPartition[NodeLink]],
+    ) -> bool:
+        """Begins a fetch and finds the nodes of its partitions; False if the session is gone."""
+        if not self.begin(session, fetch_session):
+            return False
+        near = session.client.near(limits.rack)
+        if near != fetch_session.near:
+            fetch_session.near = near
+            fetch_session.routed_at = -1
+        self._route(session, fetch_session, changed)
+        return True
 
     def _refuse(
         self,

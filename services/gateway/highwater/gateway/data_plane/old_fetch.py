@@ -23,6 +23,8 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from highwater.gateway.core.budget import MemoryBudget
+from highwater.gateway.core.meters import FETCH
+from highwater.gateway.core.reply import Reply
 from highwater.gateway.core.turn import NS_PER_MS
 from highwater.gateway.data_plane.conversions import (
     Conversion,
@@ -30,6 +32,7 @@ from highwater.gateway.data_plane.conversions import (
     decompressed_bytes_max,
 )
 from highwater.gateway.data_plane.decoding import RequestDecoder
+from highwater.gateway.data_plane.fetch_encoding import encode_parts
 from highwater.gateway.data_plane.fetch_path import MIN_VERSION, FetchPath, WholeFetch
 from highwater.gateway.routing.client import ClientSession
 from highwater.hop.fetch import BUFFERS, FetchedPartition, FetchWork, FileRange
@@ -196,6 +199,20 @@ class OldFetchPath:
             self._start_old(session, frame, version, correlation_id)
         else:
             self._path.start(session, frame)
+
+    def hold(self, session: ClientSession, frame: bytearray, throttle_ms: int) -> None:
+        """Answers a request without records, as its client is over its quota, and mutes the client."""
+        _, version, correlation_id = _unpack_head(frame)
+        if not 0 <= version < MIN_VERSION:
+            self._path.hold(session, frame, throttle_ms)
+            return
+        request = _DECODER.decode(session, frame, version)
+        if request is None:
+            return
+        reply = Reply(FETCH, len(frame), session.arrived_ns)
+        session.expect(reply)
+        session.complete_fetch(reply, encode_parts(version, correlation_id, [], throttle_ms))
+        session.mute(throttle_ms)
 
     def close(self) -> None:
         """Ends the conversions."""

@@ -6,6 +6,7 @@
 from typing import Final, TypeAlias
 
 from highwater.gateway.core.produce_reply import TOPIC_IDS_FROM
+from highwater.gateway.routing.brokers import Entrance
 from highwater.gateway.routing.current_leader import CurrentLeader, leader_for_error
 from highwater.gateway.routing.table import TopicRoutes
 from highwater.hop.append import Failure
@@ -24,13 +25,13 @@ TopicKey: TypeAlias = tuple[str, bytes]
 
 
 def current_leader(
-    version: int, routes: TopicRoutes | None, partition: int, failure: Failure, listener: str
+    version: int, routes: TopicRoutes | None, partition: int, failure: Failure, entrance: Entrance
 ) -> CurrentLeader | None:
     """The leader that a refusal names, if it names one."""
     if version < CURRENT_LEADER_FROM:
         return None
     code = failure.error_code
-    return leader_for_error(code, routes, partition, failure.leader, failure.leader_epoch, listener)
+    return leader_for_error(code, routes, partition, failure.leader, failure.leader_epoch, entrance)
 
 
 def told(version: int, failure: Failure, routes: TopicRoutes | None) -> Failure:

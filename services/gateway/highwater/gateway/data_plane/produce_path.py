@@ -9,6 +9,8 @@ object and one call to the leader's link. The generated codec decodes all others
 - v13 names topics by id (KIP-516): an unknown id, also that of a topic deleted while its batch was held, is
   UNKNOWN_TOPIC_ID. A topic made anew under its name has another id, so no batch for the former one reaches
   it.
+- An instance at its storage limit gets POLICY_VIOLATION, a leader whose disk is nearly full KAFKA_STORAGE_ERROR
+  (docs/traffic-limits.md).
 - acks=0 is never answered; an error then closes the connection, as in Kafka.
 - Without WRITE on a topic its partitions are TOPIC_AUTHORIZATION_FAILED. If any batch is transactional,
   all are TRANSACTIONAL_ID_AUTHORIZATION_FAILED without a transactional id or WRITE on it.
@@ -110,6 +112,9 @@ class SinglePartitionReply(ProduceReply):
         """Packs the reply."""
         shape = self.shape
         session = self.session
+        throttle_ms = group.throttle_ms
+        if session.quota is not None:
+            throttle_ms = session.quota.produced(self.request_bytes, throttle_ms)
         if failure is not None:
             failure = told(shape.version, failure, shape.topic)
             session.shared.meters.produce.failed(failure.error_code)
@@ -117,8 +122,8 @@ class SinglePartitionReply(ProduceReply):
             session.complete_unanswered(self)
             if failure is not None and not session.closed:
                 session.wire.close(f"a batch with acks=0 failed: {failure}")
-            elif group.throttle_ms:
-                session.mute(group.throttle_ms)
+            elif throttle_ms:
+                session.mute(throttle_ms)
             return
         version = shape.version
         if failure is None:
@@ -132,21 +137,21 @@ class SinglePartitionReply(ProduceReply):
                 base_offset,
                 group.log_append_time_ms,
                 group.log_start_offset,
-                group.throttle_ms,
+                throttle_ms,
             )
         else:
-            listener = session.client.peer.listener
-            current = current_leader(version, shape.topic, self.partition, failure, listener)
+            entrance = session.client.peer.entrance
+            current = current_leader(version, shape.topic, self.partition, failure, entrance)
             answer = encode_reply(
                 version,
                 self.correlation_id,
                 [(shape.topic.key, [failed_partition(self.partition, failure, current)])],
-                group.throttle_ms,
+                throttle_ms,
                 [] if current is None else [current],
             )
         session.complete(self, answer)
-        if group.throttle_ms:
-            session.mute(group.throttle_ms)
+        if throttle_ms:
+            session.mute(throttle_ms)
 
     def _waited_for(self) -> bool:
         return self.shape.acks != 0 and self.parts is None
@@ -211,7 +216,7 @@ class ManyPartitionsReply(ProduceReply):
             failure = told(self._version, failure, routes)
             self.session.shared.meters.produce.failed(failure.error_code)
             current = current_leader(
-                self._version, routes, result.index, failure, client.peer.listener
+                self._version, routes, result.index, failure, client.peer.entrance
             )
             if current is not None:
                 self._leaders.append(current)
@@ -229,6 +234,9 @@ class ManyPartitionsReply(ProduceReply):
 
     def finish(self) -> None:
         """Completes the reply with all results."""
+        quota = self.session.quota
+        if quota is not None:
+            self._throttle_ms = quota.produced(self.request_bytes, self._throttle_ms)
         if self._acks == 0:
             self.session.complete_unanswered(self)
             failed = any(result.error_code for _, result in self._results)

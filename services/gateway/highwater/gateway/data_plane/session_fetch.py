@@ -89,8 +89,8 @@ class SessionFetch(FetchReply):
             partition = cached.asked.partition
             if code:
                 routes = client.topics.find(cached.topic, cached.topic_id)
-                listener = client.peer.listener
-                current = settle_refusal(version, routes, partition, result, listener)
+                entrance = client.peer.entrance
+                current = settle_refusal(version, routes, partition, result, entrance)
                 if current is not None:
                     leaders.append(current)
             if result.nbytes:

@@ -36,7 +36,7 @@ def learn_shape(
     if shape is None:
         return None
     shape.name = name_part(version, routes.name_bytes, routes.topic_id)
-    shape.limits = limits_of(request)
+    shape.limits = limits_of(request, session.quota)
     shape.session_epoch = request.session_epoch
     return shape
 
@@ -93,6 +93,9 @@ class SinglePartitionFetch(FailingReply):
     def work_done(self, work: FetchWork) -> None:
         """Packs the reply."""
         self.work = None
+        quota = self.session.quota
+        if quota is not None:
+            work.throttle_ms = quota.consumed(work.results[0].nbytes, work.throttle_ms)
         try:
             if self.in_session is None or self._has_news(self.in_session, work):
                 self._pack(work)
@@ -141,7 +144,7 @@ class SinglePartitionFetch(FailingReply):
         shape = self._shape
         session = self.session
         current = settle_refusal(
-            shape.version, shape.topic, self._partition, result, session.client.peer.listener
+            shape.version, shape.topic, self._partition, result, session.client.peer.entrance
         )
         may_copy = not session.shared.budget.replies_scarce
         data = partition_data(self._partition, result, current, may_copy=may_copy)

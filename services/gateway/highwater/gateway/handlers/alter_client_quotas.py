@@ -11,8 +11,7 @@ Version notes
 - v1: flexible.
 
 Deviations
-- The quotas are kept, and not enforced yet. They are not the limits of instances that the quota
-  service shares out.
+- They are not the limits of instances that the quota service shares out; of both the longer delay counts.
 - The name of an `ip` has to be an address; Kafka takes names of hosts that it can look up, too.
 - At most 10 000 entities of an instance have quotas (POLICY_VIOLATION); names have at most 1 024
   characters. Values have to be finite.

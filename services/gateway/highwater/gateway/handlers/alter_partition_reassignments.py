@@ -1,6 +1,7 @@
 """AlterPartitionReassignments v0-1: moves partitions to other nodes, or cancels it (KIP-455, KIP-860).
 
 Behaviour
+- Clients of another instance than the default one: CLUSTER_AUTHORIZATION_FAILED (see `operates`).
 - Without ALTER on the cluster: CLUSTER_AUTHORIZATION_FAILED.
 - Each partition has its own result. A list of replicas starts a reassignment and replaces the one
   in progress; null cancels it and restores the former replicas: NO_REASSIGNMENT_IN_PROGRESS (85) if
@@ -21,6 +22,7 @@ Deviations
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.gateway.handling.admin_calls import await_visible, call_timeout_s, propagation_ms
+from highwater.gateway.handling.authorization import operates
 from highwater.gateway.handling.context import RequestContext
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.alter_partition_reassignments import (
@@ -31,7 +33,6 @@ from highwater.kafka.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponseReassignableTopicResponse,
 )
 from highwater.model.acl_operations import AclOperation
-from highwater.model.authorization import THE_CLUSTER
 
 _Partition = AlterPartitionReassignmentsResponseReassignablePartitionResponse
 _Results = dict[str, dict[int, _Partition]]
@@ -42,7 +43,7 @@ async def handle(
     context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
     """Resolves the topics and asks the controller."""
-    if not context.allows(AclOperation.ALTER, THE_CLUSTER):
+    if not operates(context, AclOperation.ALTER):
         return failure(request, context.api_version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     results: _Results = {}
     wanted: list[pb.PartitionReassignment] = []

@@ -1,21 +1,24 @@
 """AlterReplicaLogDirs v1-2: in which of a broker's log directories replicas are to be (KIP-113).
 
 Behaviour
+- Clients of another instance than the default one: CLUSTER_AUTHORIZATION_FAILED (see `operates`).
 - As in Kafka a broker answers for its own replicas, and the port determines the broker. A port that
   stands for none answers for the only node; of several it has no replica.
 - Without ALTER on the cluster: CLUSTER_AUTHORIZATION_FAILED for every partition.
 - Each partition has a result of its own, found in the order of Kafka's `ReplicaManager`: a directory
   that the broker does not have is LOG_DIR_NOT_FOUND, one that is offline KAFKA_STORAGE_ERROR, a
   partition that does not exist UNKNOWN_TOPIC_OR_PARTITION, and one without a replica here
-  REPLICA_NOT_AVAILABLE. A replica that is in the directory already needs nothing: NONE.
+  REPLICA_NOT_AVAILABLE. A name that is too long for that of a copy is INVALID_TOPIC_EXCEPTION.
+- A replica that is in another directory begins to move: NONE, which does not say that it has moved.
+  DescribeLogDirs tells. A replica that is in the directory already needs nothing. Either ends a move
+  to another directory. Moves go on after a restart.
 - The broker remembers the directory of a replica that is not here yet, until it stops, and creates
   the log there.
 - Of several directories for one partition the last one counts.
 
 Deviations
-- Nothing moves: a replica that is in another directory stays there, with INVALID_REQUEST.
-  kafka-reassign-partitions begins a reassignment before it asks for directories, so the replicas may
-  be in others by then.
+- A move that cannot be completed, on a full disk for example, ends with a warning in the broker's
+  log, and the replica stays where it is. In Kafka the directory that failed goes offline.
 - If the remembered directory is offline when the log is created, another one is taken; in Kafka the
   replica is offline then.
 
@@ -27,12 +30,12 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.gateway.handling.authorization import operates
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.log_dirs import alter_log_dirs
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import alter_replica_log_dirs as codec
 from highwater.model.acl_operations import AclOperation
-from highwater.model.authorization import THE_CLUSTER
 from highwater.model.ids import NodeId
 
 _Topic = codec.AlterReplicaLogDirsResponseAlterReplicaLogDirTopicResult
@@ -46,7 +49,7 @@ async def handle(
     context: RequestContext, request: codec.AlterReplicaLogDirsRequest
 ) -> codec.AlterReplicaLogDirsResponse:
     """Asks the node, also about partitions that do not exist: a wrong directory is told first."""
-    if not context.allows(AclOperation.ALTER, THE_CLUSTER):
+    if not operates(context, AclOperation.ALTER):
         return failure(request, context.api_version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     wanted, node = _wanted(request), _node(context)
     if node is None:

@@ -4,6 +4,8 @@ Behaviour
 - Every topic of the request has a result. A count that is not larger than the current one is
   INVALID_PARTITIONS, an unknown topic UNKNOWN_TOPIC_OR_PARTITION, a duplicate one INVALID_REQUEST.
 - Without ALTER on a topic: TOPIC_AUTHORIZATION_FAILED.
+- While the client owes partitions to its controller_mutation_rate: THROTTLING_QUOTA_EXCEEDED (KIP-599); before v3
+  the topic grows, and the client is throttled.
 - The request may assign the replicas, with one list for each new partition. An empty list of them is
   INVALID_REPLICA_ASSIGNMENT; null leaves the choice to the controller.
 
@@ -15,6 +17,8 @@ Deviations
   coordinator of a group, and nearly all groups would lose their offsets. Kafka leaves this check
   to kafka-topics.sh.
 """
+
+from typing import Final
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.gateway.handling.admin_calls import (
@@ -35,6 +39,9 @@ from highwater.kafka.messages.create_partitions import (
 )
 from highwater.model.acl_operations import AclOperation
 from highwater.model.cluster import TopicState
+
+STRICT_FROM: Final = 3
+"""Version from which THROTTLING_QUOTA_EXCEEDED is known (KIP-599)."""
 
 _Result = CreatePartitionsResponseCreatePartitionsTopicResult
 
@@ -62,6 +69,8 @@ async def handle(
             results[asked.name] = _refused(asked.name, ErrorCode.INVALID_TOPIC_EXCEPTION, why)
         elif (empty := _empty_assignment(topic, asked)) is not None:
             results[asked.name] = _refused(asked.name, ErrorCode.INVALID_REPLICA_ASSIGNMENT, empty)
+        elif not _may_grow(context, topic, asked.count):
+            results[asked.name] = _refused(asked.name, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         else:
             growths[asked.name] = _growth(topic, asked)
     if growths:
@@ -86,6 +95,13 @@ def failure(request: CreatePartitionsRequest, _version: int, code: int) -> Creat
     """The code for every topic."""
     names = dict.fromkeys(topic.name for topic in request.topics)
     return CreatePartitionsResponse(results=[_refused(name, code) for name in names])
+
+
+def _may_grow(context: RequestContext, topic: TopicState, count: int) -> bool:
+    """False while the client owes partitions to its quota. What adds none takes nothing."""
+    new = count - len(topic.partitions)
+    strict = context.api_version >= STRICT_FROM
+    return new <= 0 or context.quota.may_change(new, strict=strict)
 
 
 def _empty_assignment(

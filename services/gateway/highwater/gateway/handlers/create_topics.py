@@ -9,6 +9,9 @@ Behaviour
 - Without CREATE on the cluster or the topic: TOPIC_AUTHORIZATION_FAILED. Without DESCRIBE_CONFIGS on
   it, the answer has neither its configs nor the number of partitions and replicas (v5+).
 - A config without a value is INVALID_CONFIG.
+- While the client owes partitions to its controller_mutation_rate, a topic is THROTTLING_QUOTA_EXCEEDED (KIP-599);
+  before v6 it is created, and the client throttled. Topics that the controller refuses, and those of a
+  request that only validates, count as well.
 - The answer comes when this gateway's image has the topic, or after the propagation time.
 
 Version notes
@@ -42,6 +45,8 @@ from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import THE_CLUSTER
 
 DEFAULT: Final = -1
+STRICT_FROM: Final = 6
+"""Version from which THROTTLING_QUOTA_EXCEEDED is known (KIP-599)."""
 
 _Result = CreateTopicsResponseCreatableTopicResult
 
@@ -58,8 +63,15 @@ async def handle(context: RequestContext, request: CreateTopicsRequest) -> Creat
     for topic in request.topics:
         refusal = _refusal(topic, twice, denied)
         results[topic.name] = refusal or _Result(name=topic.name)
-        if refusal is None:
-            wishes.append(_wish(context, topic))
+        if refusal is not None:
+            continue
+        wish = _wish(context, topic)
+        partitions = len(topic.assignments) or max(0, wish.partitions)
+        if context.quota.may_change(partitions, strict=context.api_version >= STRICT_FROM):
+            wishes.append(wish)
+        else:
+            code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+            results[topic.name] = _refused(topic.name, code, code.message)
     if wishes:
         response = await context.backend.controller.create_topics(
             pb.CreateTopicsRequest(

@@ -5,6 +5,8 @@ Behaviour
   UNKNOWN_TOPIC_OR_PARTITION; an unknown id, or one of another instance, is UNKNOWN_TOPIC_ID.
 - Without DELETE on the cluster or the topic: TOPIC_AUTHORIZATION_FAILED. A client that may not even
   DESCRIBE the topic gets that, too, if there is none of that name, and no name for an id.
+- While the client owes partitions to its controller_mutation_rate: THROTTLING_QUOTA_EXCEEDED (KIP-599); before v5
+  the topic is deleted, and the client throttled.
 - A topic with both name and id, with neither, or named twice is INVALID_REQUEST.
 
 Version notes
@@ -17,7 +19,7 @@ Deviations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.gateway.handling.admin_calls import (
@@ -40,6 +42,9 @@ from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import THE_CLUSTER
 from highwater.model.cluster import TopicState
 from highwater.model.ids import NO_TOPIC_ID, TopicId
+
+STRICT_FROM: Final = 5
+"""Version from which THROTTLING_QUOTA_EXCEEDED is known (KIP-599)."""
 
 _Asked = DeleteTopicsRequestDeleteTopicState
 _Result = DeleteTopicsResponseDeletableTopicResult
@@ -72,6 +77,11 @@ async def handle(context: RequestContext, request: DeleteTopicsRequest) -> Delet
         elif topic.internal:
             why = "internal topics cannot be deleted"
             results.append(_refused(one, ErrorCode.INVALID_TOPIC_EXCEPTION, why))
+        elif not context.quota.may_change(
+            len(topic.partitions), strict=context.api_version >= STRICT_FROM
+        ):
+            code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+            results.append(_refused(one, code, code.message))
         else:
             results.append(_Result(topic.name, topic.topic_id))
             doomed[topic.topic_id] = results[-1]

@@ -11,8 +11,7 @@ Version notes
 - v1: flexible.
 
 Deviations
-- The quotas are kept, and not enforced yet. They are not the limits of instances that the quota
-  service shares out.
+- They are not the limits of instances that the quota service shares out.
 """
 
 from collections.abc import Mapping

@@ -40,9 +40,9 @@ async def handle(
     if request.endpoint_type != BROKERS:
         return failure(request, version, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)
     image = context.backend.image
-    listener = context.peer.listener
-    live = live_brokers(image, listener)
-    brokers = registered_brokers(image, listener) if request.include_fenced_brokers else live
+    entrance = context.peer.entrance
+    live = live_brokers(image, entrance)
+    brokers = registered_brokers(image, entrance) if request.include_fenced_brokers else live
     return DescribeClusterResponse(
         cluster_id=image.cluster_id,
         controller_id=controller_among(live),

@@ -63,6 +63,7 @@ from highwater.model.broker_config import BROKER_CONFIGS
 from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.cluster import ClusterImage, NodeState
 from highwater.model.config_type import ConfigResourceType
+from highwater.model.coordinator_topics import coordinator_place
 from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import (
     GROUP_METADATA_TOPIC,
@@ -70,7 +71,6 @@ from highwater.model.ids import (
     TRANSACTION_STATE_TOPIC,
     NodeId,
 )
-from highwater.model.partitioning import coordinator_partition
 from highwater.model.topic_names import invalid_topic_name
 
 _Asked = DescribeConfigsRequestDescribeConfigsResource
@@ -154,10 +154,10 @@ def _entries(context: RequestContext, asked: _Asked) -> Sequence[ConfigEntry] | 
 
 def _of_coordinator(image: ClusterImage, key: GroupConfigKey) -> Mapping[str, str]:
     """The settings of the node that coordinates the group, none if there is none."""
-    topic = image.topic(GROUP_METADATA_TOPIC, key.instance)
+    topic = image.coordinator_topic(GROUP_METADATA_TOPIC, key.instance)
     if topic is None:
         return {}
-    partition = coordinator_partition(key.group_id, len(topic.partitions))
+    partition = coordinator_place(key.instance, key.group_id, len(topic.partitions))
     node = image.nodes.get(topic.partitions[partition].leader)
     return {} if node is None else node.static_configs
 
@@ -188,7 +188,7 @@ def _static(context: RequestContext, node: NodeState) -> dict[str, str]:
         ),
         "transaction.state.log.segment.bytes": str(settings.transaction_state_segment_bytes),
     }
-    advertised = advertised_listeners(context.backend.image, node.node_id)
+    advertised = advertised_listeners(context.backend.image, node.node_id, context.peer.instance)
     if advertised:
         given["advertised.listeners"] = advertised
     own = {name: value for name, value in given.items() if value != BROKER_CONFIGS[name].default}
@@ -198,7 +198,7 @@ def _static(context: RequestContext, node: NodeState) -> dict[str, str]:
 def _replicas(context: RequestContext, name: str, wanted: int) -> int:
     """The replication factor of an internal topic: that it has, or would be created with."""
     image = context.backend.image
-    topic = image.topic(name, context.peer.instance)
+    topic = image.coordinator_topic(name, context.peer.instance)
     if topic is not None:
         return len(topic.partitions[0].replicas)
     return wanted if wanted > 0 else max(1, min(INTERNAL_REPLICAS_MAX, len(image.nodes)))

@@ -4,11 +4,14 @@ Behaviour
 - As in Kafka a broker answers for itself, and the port determines the broker; tools ask all of
   them. A port that stands for no broker answers for all.
 - Without DESCRIBE on the cluster nothing is listed, with CLUSTER_AUTHORIZATION_FAILED at the top (v3+).
+- Clients of another instance than the default one are told no space, which others use: -1.
 - Null topics mean all topics of the instance; missing topics and partitions are left out.
 - An offline directory has KAFKA_STORAGE_ERROR. If a broker cannot be asked,
   BROKER_NOT_AVAILABLE is at the top (v3+), or in place of a directory.
-- The lag of every replica is 0: Kafka compares the log's end with the replica's own high watermark,
-  which is never ahead of it. There are no future replicas, as none moves between directories.
+- A replica that moves to another directory is listed there, too, as the future one. Its lag is how
+  many records its copy lacks, its size what is copied. One that waits for its turn is listed as well.
+- The lag of all others is 0: Kafka compares the log's end with the replica's own high watermark,
+  which is never ahead of it.
 
 Version notes
 - v2: flexible. v3: error code at the top. v4: total and usable bytes (KIP-827).
@@ -17,6 +20,7 @@ Version notes
 
 import asyncio
 from collections.abc import Iterable
+from typing import Final
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.gateway.handling.context import RequestContext
@@ -25,13 +29,15 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import describe_log_dirs as codec
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import THE_CLUSTER
-from highwater.model.ids import TopicId
+from highwater.model.ids import DEFAULT_INSTANCE, TopicId
 
 _Result = codec.DescribeLogDirsResponseDescribeLogDirsResult
 _Topic = codec.DescribeLogDirsResponseDescribeLogDirsTopic
 _Partition = codec.DescribeLogDirsResponseDescribeLogDirsPartition
 
 _FIRST_WITH_CODE = 3
+UNKNOWN_BYTES: Final = -1
+"""Kafka: `DescribeLogDirsResponse.UNKNOWN_VOLUME_BYTES`."""
 
 
 async def handle(
@@ -81,12 +87,13 @@ def _question(
 
 
 def _result(context: RequestContext, directory: pb.LogDirDescription) -> _Result:
+    shows_space = context.peer.instance == DEFAULT_INSTANCE
     return _Result(
         error_code=directory.error_code,
         log_dir=directory.path,
         topics=_topics(context, directory.replicas),
-        total_bytes=directory.total_bytes,
-        usable_bytes=directory.usable_bytes,
+        total_bytes=directory.total_bytes if shows_space else UNKNOWN_BYTES,
+        usable_bytes=directory.usable_bytes if shows_space else UNKNOWN_BYTES,
     )
 
 
@@ -96,6 +103,8 @@ def _topics(context: RequestContext, replicas: Iterable[pb.LogDirReplica]) -> li
     for replica in replicas:
         topic = context.backend.image.topics.get(TopicId(replica.topic_id))
         if topic is not None and topic.instance == context.peer.instance:
-            partition = _Partition(replica.partition, replica.size_bytes)
+            partition = _Partition(
+                replica.partition, replica.size_bytes, replica.offset_lag, replica.is_future
+            )
             found.setdefault(topic.name, []).append(partition)
     return [_Topic(name, partitions) for name, partitions in found.items()]

@@ -1,6 +1,7 @@
 """DescribeQuorum v0-2: the controllers, and how far nodes and gateways follow them (KIP-595).
 
 Behaviour
+- Clients of another instance than the default one: CLUSTER_AUTHORIZATION_FAILED (see `operates`).
 - Partition 0 of `__cluster_metadata` is the only one that may be named, and once. Otherwise every
   partition of the request gets UNKNOWN_TOPIC_OR_PARTITION.
 - Voters are the controllers that stand for election; the active one leads and comes first. The
@@ -29,6 +30,7 @@ from typing import Final
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.gateway.handling.admin_calls import call_timeout_s
+from highwater.gateway.handling.authorization import operates
 from highwater.gateway.handling.context import RequestContext
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.describe_quorum import (
@@ -41,7 +43,6 @@ from highwater.kafka.messages.describe_quorum import (
     DescribeQuorumResponseTopicData,
 )
 from highwater.model.acl_operations import AclOperation
-from highwater.model.authorization import THE_CLUSTER
 
 TOPIC: Final = "__cluster_metadata"
 PARTITION: Final = 0
@@ -53,7 +54,7 @@ _INT32_MAX: Final = 2**31 - 1
 
 async def handle(context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     """Asks the controller."""
-    if not context.allows(AclOperation.DESCRIBE, THE_CLUSTER):
+    if not operates(context, AclOperation.DESCRIBE):
         return failure(request, context.api_version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     named = [
         (topic.topic_name, [partition.partition_index for partition in topic.partitions])

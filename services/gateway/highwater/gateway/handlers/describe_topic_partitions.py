@@ -51,9 +51,9 @@ async def handle(
         return failure(request, context.api_version, ErrorCode.INVALID_REQUEST)
     image = context.backend.image
     told = context.backend.routing.ahead
-    listener = context.peer.listener
-    live = {broker.node_id for broker in live_brokers(image, listener)}
-    lacking = nodes_without(image, listener)
+    entrance = context.peer.entrance
+    live = {broker.node_id for broker in live_brokers(image, entrance)}
+    lacking = nodes_without(image, entrance)
     left = min(max(request.response_partition_limit, 1), PARTITIONS_MAX)
     topics: list[_Topic] = []
     cursor: DescribeTopicPartitionsResponseCursor | None = None

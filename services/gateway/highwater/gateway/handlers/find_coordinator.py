@@ -6,6 +6,8 @@ Behaviour
 - The first call for a group creates the group metadata topic and waits for it, the first one for a
   transactional id that of transaction states. Until it exists, and while the partition has no leader or
   a fenced one, the answer is COORDINATOR_NOT_AVAILABLE; clients ask again.
+- All instances but the default one share two topics that no client sees, so there a key has another
+  coordinator than the same key in another instance.
 - v4 names several keys; each has its own result.
 - Without DESCRIBE on a group: GROUP_AUTHORIZATION_FAILED; on a transactional id:
   TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
@@ -32,8 +34,8 @@ from highwater.kafka.messages.find_coordinator import (
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import Resource, ResourceType
 from highwater.model.cluster import TopicState
+from highwater.model.coordinator_topics import coordinator_place
 from highwater.model.ids import GROUP_METADATA_TOPIC, NO_NODE, TRANSACTION_STATE_TOPIC
-from highwater.model.partitioning import coordinator_partition
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
@@ -113,13 +115,14 @@ def _coordinator(context: RequestContext, topic: TopicState | None, key: str) ->
         return _Found(
             ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinators' topic is being created"
         )
-    partition = topic.partitions[coordinator_partition(key, len(topic.partitions))]
-    image, listener = context.backend.image, context.peer.listener
-    broker = broker_of(image, partition.leader, listener)
+    place = coordinator_place(context.peer.instance, key, len(topic.partitions))
+    partition = topic.partitions[place]
+    image, entrance = context.backend.image, context.peer.entrance
+    broker = broker_of(image, partition.leader, entrance)
     if broker is None or broker.fenced:
-        why = f"partition {partition.partition} of {topic.name} has no leader at the moment"
-        if partition.leader in nodes_without(image, listener):
-            why = f"broker {partition.leader} has no listener {listener}"
+        why = f"partition {place} of the coordinators' topic has no leader at the moment"
+        if partition.leader in nodes_without(image, entrance):
+            why = f"broker {partition.leader} has no listener {entrance.listener}"
         return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
     return _Found(ErrorCode.NONE, None, broker.node_id, broker.host, broker.port)
 

@@ -3,6 +3,7 @@
 Behaviour
 - v0 lists client metrics subscriptions. v1 lists the types that are asked for, all if none is: topics
   of the instance, brokers, their loggers, client metrics, and the groups that have configs.
+- Clients of another instance than the default one see no loggers, which they may not describe.
 - Another type is UNSUPPORTED_VERSION, and nothing is listed.
 - Without DESCRIBE_CONFIGS on the cluster: CLUSTER_AUTHORIZATION_FAILED. As in Kafka, single topics
   are not asked about.
@@ -23,6 +24,7 @@ from highwater.kafka.messages.list_config_resources import (
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import THE_CLUSTER
 from highwater.model.config_type import ConfigResourceType
+from highwater.model.ids import DEFAULT_INSTANCE
 
 
 async def handle(
@@ -57,7 +59,9 @@ def _names(context: RequestContext, kind: int) -> Iterable[str]:
     names: Iterator[str] = iter(())
     if kind == ConfigResourceType.TOPIC:
         names = (topic.name for topic in image.topics.values() if topic.instance == instance)
-    elif kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER):
+    elif kind == ConfigResourceType.BROKER or (
+        kind == ConfigResourceType.BROKER_LOGGER and instance == DEFAULT_INSTANCE
+    ):
         names = (str(node) for node in sorted(image.nodes))
     elif kind == ConfigResourceType.CLIENT_METRICS:
         names = (key.name for key in image.client_metrics if key.instance == instance)

@@ -72,6 +72,7 @@ from highwater.model.acl_operations import NOT_ASKED, AclOperation
 from highwater.model.authorization import THE_CLUSTER
 from highwater.model.cluster import PartitionState, TopicState
 from highwater.model.ids import (
+    DEFAULT_INSTANCE,
     INTERNAL_TOPICS,
     NO_NODE,
     NO_TOPIC_ID,
@@ -130,15 +131,15 @@ def _answer(
     """Answers from the newest image; `codes` are results of topic creation."""
     image = context.backend.image
     told = context.backend.routing.ahead
-    listener = context.peer.listener
+    entrance = context.peer.entrance
     brokers = brokers_for(
-        image, listener, context.backend.routing.fenced_at, context.client.told_revision
+        image, entrance, context.backend.routing.fenced_at, context.client.told_revision
     )
     context.client.told_revision = image.revision
     live = {broker.node_id for broker in brokers if not broker.fenced}
     lacking: set[NodeId] = set()
     if context.api_version >= LISTENER_NOT_FOUND_FROM:
-        lacking = nodes_without(image, listener)
+        lacking = nodes_without(image, entrance)
     instance = context.peer.instance
     topics: list[MetadataResponseMetadataResponseTopic] = []
     if asked.names is None:
@@ -256,11 +257,14 @@ async def _create_missing(context: RequestContext, names: Iterable[str]) -> dict
     backend = context.backend
     if not backend.settings.auto_create_topics:
         return {}
+    instance = context.peer.instance
     wishes = [
         auto_topic(context, name)
         for name in names
-        if backend.image.topic(name, context.peer.instance) is None
+        if backend.image.topic(name, instance) is None
         and invalid_topic_name(name) is None
+        # Only the default instance has internal topics that clients see.
+        and (instance == DEFAULT_INSTANCE or name not in INTERNAL_TOPICS)
     ]
     return await create_topics(context, wishes) if wishes else {}
 

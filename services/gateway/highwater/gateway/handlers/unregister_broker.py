@@ -1,6 +1,7 @@
 """UnregisterBroker v0: the controller forgets a node that has ended (KIP-631).
 
 Behaviour
+- Clients of another instance than the default one: CLUSTER_AUTHORIZATION_FAILED (see `operates`).
 - The end of a decommission, as `highwater node remove`: the node is not known any more.
 - An id that is not registered is BROKER_ID_NOT_REGISTERED. A node that is alive, or still has
   replicas, is INVALID_REQUEST with a message that says so.
@@ -12,22 +13,23 @@ Deviations
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.gateway.handling.admin_calls import await_visible, call_timeout_s
+from highwater.gateway.handling.authorization import operates
 from highwater.gateway.handling.context import RequestContext
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import unregister_broker as codec
 from highwater.model.acl_operations import AclOperation
-from highwater.model.authorization import THE_CLUSTER
 
 
 async def handle(
     context: RequestContext, request: codec.UnregisterBrokerRequest
 ) -> codec.UnregisterBrokerResponse:
     """Asks the controller."""
-    if not context.allows(AclOperation.ALTER, THE_CLUSTER):
+    if not operates(context, AclOperation.ALTER):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return failure(request, context.api_version, code)
     response = await context.backend.controller.remove_node(
-        pb.RemoveNodeRequest(node_id=request.broker_id), timeout_s=call_timeout_s(context)
+        pb.RemoveNodeRequest(node_id=request.broker_id, instance=context.peer.instance),
+        timeout_s=call_timeout_s(context),
     )
     error = response.error
     if error.error_code:

@@ -1,6 +1,7 @@
 """UpdateFeatures v0-2: raises or lowers the finalized levels of features (KIP-584, KIP-778).
 
 Behaviour
+- Clients of another instance than the default one: CLUSTER_AUTHORIZATION_FAILED (see `operates`).
 - Every feature is finalized at one level (`handling.features`): an update to that level succeeds and
   changes nothing; any other is INVALID_UPDATE_VERSION, in Kafka's words if it is not supported, as is
   an unknown feature.
@@ -17,12 +18,12 @@ Deviations
 
 from typing import Final
 
+from highwater.gateway.handling.authorization import operates
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.features import LEVELS, LOWEST
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import update_features as codec
 from highwater.model.acl_operations import AclOperation
-from highwater.model.authorization import THE_CLUSTER
 
 UPGRADE: Final = 1
 UPGRADE_TYPES: Final = (UPGRADE, 2, 3)
@@ -35,7 +36,7 @@ async def handle(
 ) -> codec.UpdateFeaturesResponse:
     """Judges the updates; none has to be made."""
     version = context.api_version
-    if not context.allows(AclOperation.ALTER, THE_CLUSTER):
+    if not operates(context, AclOperation.ALTER):
         return failure(request, version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     for update in request.feature_updates:
         why = _refusal(update)

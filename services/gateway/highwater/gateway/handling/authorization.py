@@ -18,6 +18,7 @@ from highwater.model.acl_operations import (
 )
 from highwater.model.authorization import THE_CLUSTER, Resource, ResourceType, denied_names
 from highwater.model.config_type import ConfigResourceType
+from highwater.model.ids import DEFAULT_INSTANCE
 
 _SUPPORTED: Final[Mapping[ResourceType, int]] = {
     ResourceType.TOPIC: TOPIC_OPERATIONS,
@@ -64,6 +65,14 @@ def group_operations(context: RequestContext, group_id: str) -> int:
     return _authorized(context, Resource(ResourceType.GROUP, group_id))
 
 
+def operates(context: RequestContext, operation: AclOperation) -> bool:
+    """True if the client may do that to what all instances share: nodes, controllers, where replicas are.
+
+    Clients of another instance than the default one never may: they are not the cluster's operators.
+    """
+    return context.peer.instance == DEFAULT_INSTANCE and context.allows(operation, THE_CLUSTER)
+
+
 def cluster_operations(context: RequestContext) -> int:
     """The operations on the cluster that are allowed, as bits; none without DESCRIBE."""
     if not context.allows(AclOperation.DESCRIBE, THE_CLUSTER):
@@ -76,6 +85,7 @@ def config_denial(
 ) -> ErrorCode:
     """The code if the client may not do that to the configs of a resource, otherwise NONE.
 
+    Brokers are altered, and their loggers described, by clients of the default instance only.
     A type that Kafka does not know is not denied: its code is the handler's matter. Kafka:
     `ConfigHelper.handleDescribeConfigsRequest` and `ControllerApis.authorizeAlterResource`.
     """
@@ -88,6 +98,12 @@ def config_denial(
     elif resource_type in _OF_THE_CLUSTER:
         resource = THE_CLUSTER
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        described = operation == AclOperation.DESCRIBE_CONFIGS
+        own = resource_type == ConfigResourceType.CLIENT_METRICS or (
+            described and resource_type == ConfigResourceType.BROKER
+        )
+        if not own and context.peer.instance != DEFAULT_INSTANCE:
+            return code
     else:
         return ErrorCode.NONE
     return ErrorCode.NONE if context.allows(operation, resource) else code

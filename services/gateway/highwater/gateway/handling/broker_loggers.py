@@ -9,7 +9,7 @@ from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.errors import kafka_code
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.errors import HighwaterError, UnreachableError
-from highwater.model.ids import NodeId
+from highwater.model.ids import DEFAULT_INSTANCE, NodeId
 
 
 class LoggersError(NamedTuple):
@@ -48,7 +48,13 @@ async def alter_loggers(
     *,
     validate_only: bool,
 ) -> LoggersError | None:
-    """Changes all of the levels or none; None for a level lets root's hold."""
+    """Changes all of the levels or none; None for a level lets root's hold.
+
+    Instances share the brokers, so that only clients of the default one may change them.
+    """
+    if context.peer.instance != DEFAULT_INSTANCE:
+        why = f"loggers of brokers are shared with other instances: '{context.peer.instance}' has none"
+        return LoggersError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, why)
     link = context.backend.link_to(node)
     if link is None:
         return _not_available(node)

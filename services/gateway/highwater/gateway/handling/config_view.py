@@ -20,6 +20,7 @@ from highwater.model.config_type import ConfigSource, ConfigType
 from highwater.model.dynamic_config import held
 from highwater.model.group_config_table import GROUP_CONFIGS, GroupConfigKey
 from highwater.model.ids import NO_NODE, NodeId
+from highwater.model.message_bounds import message_bytes_bound
 from highwater.model.topic_config import from_broker_config, is_valid, list_changed
 from highwater.model.topic_config_table import TOPIC_CONFIGS, TopicConfigEntry
 
@@ -48,10 +49,15 @@ class ConfigEntry(NamedTuple):
 def topic_entries(image: ClusterImage, topic: TopicState) -> list[ConfigEntry]:
     """All configs of a topic by name; configs that the topic does not set come from a broker.
 
-    Here that is a node that has the topic; in Kafka, the broker that answers.
+    Here that is a node that has the topic; in Kafka, the broker that answers. If the instance bounds the
+    bytes of messages below what is set, its bound is shown, as of a broker config for all brokers.
     """
     places = _places(image, *_node_of(image, topic))
-    return [_topic_entry(topic, places, entry) for entry in TOPIC_CONFIGS.values()]
+    bound = message_bytes_bound(image.instances, topic)
+    return [
+        _bounded(entry, bound) if entry.name == _MESSAGE_BYTES and bound is not None else entry
+        for entry in (_topic_entry(topic, places, config) for config in TOPIC_CONFIGS.values())
+    ]
 
 
 def broker_entries(
@@ -208,6 +214,15 @@ def _topic_entry(
     )
 
 
+def _bounded(entry: ConfigEntry, bound: int) -> ConfigEntry:
+    """max.message.bytes under the bound of the instance."""
+    if entry.value is None or int(entry.value) <= bound:
+        return entry
+    (name,) = TOPIC_CONFIG_SYNONYMS[_MESSAGE_BYTES]
+    first = ConfigSynonym(name, str(bound), ConfigSource.DYNAMIC_DEFAULT_BROKER)
+    return entry._replace(value=first.value, source=first.source, synonyms=(first, *entry.synonyms))
+
+
 def _node_of(image: ClusterImage, topic: TopicState) -> tuple[NodeId, Mapping[str, str]]:
     """A node that has a replica of the topic, and the node's settings."""
     for node_id in topic.partitions[0].replicas:
@@ -249,6 +264,8 @@ def _given(
 ) -> Iterable[ConfigSynonym]:
     return [ConfigSynonym(name, values[name], source) for name in names if name in values]
 
+
+_MESSAGE_BYTES: Final = "max.message.bytes"
 
 _DEFAULTS: Final = {
     name: config.default for name, config in BROKER_CONFIGS.items() if config.default is not None

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from highwater.gateway.handling.shared_state import SharedState
+from highwater.gateway.quota.core.request_quota import NO_QUOTA, RequestQuota
 from highwater.gateway.routing.client import ClientInfo, Peer
 from highwater.gateway.routing.table import RoutingTable
 from highwater.hop.ports import NodeLink
@@ -87,6 +88,7 @@ class RequestContext:
     client_id: str
     on_disconnect: Callable[[Callable[[], None]], None]
     """Registers a cleanup for clients that disconnect before the reply."""
+    quota: RequestQuota = NO_QUOTA
 
     @property
     def peer(self) -> Peer:

@@ -14,8 +14,8 @@ from highwater.gateway.handling.errors import group_code
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.acl_operations import AclOperation
+from highwater.model.coordinator_topics import coordinator_place
 from highwater.model.ids import GROUP_METADATA_TOPIC, NO_NODE, NodeId
-from highwater.model.partitioning import coordinator_partition
 
 ATTEMPTS_MAX: Final = 3
 MOVE_WAIT_MS: Final = 1_000
@@ -73,18 +73,19 @@ def place_of(
 ) -> CoordinatorPlace | None:
     """The coordinator of a group, or of what else the internal topic is about, by the newest image.
 
-    None until the instance has used one.
+    None until the instance has used one, or one of those that it shares the topic with.
     """
-    state = context.backend.image.topic(topic, context.peer.instance)
+    instance = context.peer.instance
+    state = context.backend.image.coordinator_topic(topic, instance)
     if state is None:
         return None
-    partition = coordinator_partition(key, len(state.partitions))
+    partition = coordinator_place(instance, key, len(state.partitions))
     return CoordinatorPlace(state.partitions[partition].leader, partition)
 
 
 def leading_nodes(context: RequestContext, topic: str = GROUP_METADATA_TOPIC) -> list[NodeId]:
-    """The nodes that coordinate groups of the instance, or what else the topic is about; ascending."""
-    state = context.backend.image.topic(topic, context.peer.instance)
+    """The nodes that may coordinate groups of the instance, or what else the topic is about; ascending."""
+    state = context.backend.image.coordinator_topic(topic, context.peer.instance)
     partitions = () if state is None else state.partitions
     return sorted({one.leader for one in partitions} - {NO_NODE})
 

@@ -11,8 +11,9 @@ from highwater.gateway.handling.errors import kafka_code
 from highwater.gateway.handling.shared_state import CREATIONS_MAX
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import TopicState
+from highwater.model.coordinator_topics import coordinator_home, coordinator_topic_name
 from highwater.model.errors import HighwaterError
-from highwater.model.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from highwater.model.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, InstanceId
 
 CREATION_TIMEOUT_S: Final = 5.0
 VISIBLE_TIMEOUT_S: Final = 2.0
@@ -64,28 +65,35 @@ def _transaction_state_configs(settings: HandlerSettings) -> dict[str, str]:
 
 
 async def coordinator_topic(context: RequestContext, name: str) -> TopicState | None:
-    """The instance's topic of a kind of coordinators, created on first use; None while it cannot be.
+    """The topic of a kind of coordinators of the instance, created on first use; None while it cannot be.
 
+    `name` is that of the default instance's. That of other instances has the same settings.
     Creation waits until there are as many nodes as replicas are wanted, which matters when a
     cluster starts: the number of replicas does not grow later.
     """
     instance = context.peer.instance
-    topic = context.backend.image.topic(name, instance)
+    topic = context.backend.image.coordinator_topic(name, instance)
     if topic is None:
-        await create_topics(context, [auto_topic(context, name)])
-        topic = context.backend.image.topic(name, instance)
+        wish = auto_topic(context, name)
+        wish.name = coordinator_topic_name(name, instance)
+        await create_topics(context, [wish], instance=coordinator_home(instance))
+        topic = context.backend.image.coordinator_topic(name, instance)
     return topic
 
 
-async def create_topics(context: RequestContext, wishes: Sequence[pb.NewTopic]) -> dict[str, int]:
+async def create_topics(
+    context: RequestContext, wishes: Sequence[pb.NewTopic], *, instance: InstanceId | None = None
+) -> dict[str, int]:
     """Creates topics and waits until this gateway's image has them; returns error codes by name.
+
+    In the client's instance, unless another is given.
 
     Code 0 means that the topic exists, though perhaps not yet in this gateway's image. If another
     request is already creating a topic, this one waits for it: a thousand clients that start
     together cause one request to the controller. Raises nothing.
     """
     creations = context.backend.shared.creations
-    instance = context.peer.instance
+    instance = context.peer.instance if instance is None else instance
     waited = {
         wish.name: creations[instance, wish.name]
         for wish in wishes
@@ -96,16 +104,20 @@ async def create_topics(context: RequestContext, wishes: Sequence[pb.NewTopic]) 
     if len(creations) + len(own) > CREATIONS_MAX:
         codes.update((wish.name, int(ErrorCode.LEADER_NOT_AVAILABLE)) for wish in own)
     elif own:
-        codes.update(await _create(context, own))
+        codes.update(await _create(context, own, instance))
     for name, outcome in waited.items():
         codes[name] = await asyncio.shield(outcome)
     return codes
 
 
-async def _create(context: RequestContext, wishes: Sequence[pb.NewTopic]) -> dict[str, int]:
+async def _create(
+    context: RequestContext, wishes: Sequence[pb.NewTopic], instance: InstanceId
+) -> dict[str, int]:
     """Makes one call to the controller, and answers all requests that wait for its topics."""
     creations = context.backend.shared.creations
-    instance = context.peer.instance
+    for wish in wishes:
+        if not wish.internal:
+            context.quota.may_change(wish.partitions, strict=False)
     loop = asyncio.get_running_loop()
     outcomes = {wish.name: loop.create_future() for wish in wishes}
     creations.update({(instance, name): outcome for name, outcome in outcomes.items()})

@@ -1,6 +1,6 @@
 """Calls to transaction coordinators: who may make them, and requests that go to several of them.
 
-Coordinators lead partitions of `__transaction_state`; see `handling.coordinators` for the way there.
+Coordinators lead partitions of a topic of transactions; see `handling.coordinators` for the way there.
 While a transactional id has no coordinator, or another one than its client asks, the code in the
 API's own response makes the client ask FindCoordinator again (Java: `TransactionManager`).
 """

@@ -9,6 +9,7 @@ from typing import Final
 from highwater.model.acl_operations import AclOperation
 from highwater.model.acls import Acl, AclTable
 from highwater.model.authorization import Requester, Resource, ResourceType
+from highwater.model.ids import DEFAULT_INSTANCE
 
 _NAMED_BY_NOBODY: Final = "hardcode"
 """Kafka's name for the resource by which it asks whether somebody may do a thing anywhere."""
@@ -26,7 +27,8 @@ class AclAuthorizer:
         super_users: frozenset[str],
         allow_if_no_acl: bool,
     ) -> None:
-        """`acls` returns those of the newest image. `super_users`, as `User:alice`, may do everything;
+        """`acls` returns those of the newest image. `super_users`, as `User:alice`, may do everything in the
+        default instance: who runs another one has ACLs, and anybody may have any name there.
         `allow_if_no_acl`: so may everybody with a resource that no entry is about.
         """
         self._acls = acls
@@ -51,6 +53,8 @@ class AclAuthorizer:
         return self._newest().decide_any(who, operation, resource_type)
 
     def _is_super(self, who: Requester) -> bool:
+        if who.instance != DEFAULT_INSTANCE:
+            return False
         return f"{who.principal.principal_type}:{who.principal.name}" in self._super_users
 
     def _newest(self) -> AclTable:

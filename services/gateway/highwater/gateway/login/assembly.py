@@ -7,11 +7,13 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import Final
 
-from highwater.gateway.config import GatewayConfig
+from highwater.gateway.config import GatewayConfig, OAuthSettings
 from highwater.gateway.core.session_ports import RequestHandler
 from highwater.gateway.login.acl_authorizer import AclAuthorizer
 from highwater.gateway.login.gate import LoginGate, LoginLimits
-from highwater.gateway.login.mechanisms import Mechanisms
+from highwater.gateway.login.mechanisms import Exchange, Mechanisms, OnThread
+from highwater.gateway.login.network_authorizer import NetworkAuthorizer
+from highwater.gateway.login.topic_networks import TopicNetworks
 from highwater.gateway.login.users import Users
 from highwater.gateway.routing.client import ClientSession
 from highwater.model.acls import Acl
@@ -26,8 +28,14 @@ NONCE_BYTES: Final = 24
 _NO_ACLS: Final[frozenset[Acl]] = frozenset()
 
 
-def make_authorizer(config: GatewayConfig, image: Callable[[], ClusterImage | None]) -> Authorizer:
+def make_authorizer(
+    config: GatewayConfig, image: Callable[[], ClusterImage | None], topics: TopicNetworks
+) -> Authorizer:
     """What decides; `image` returns the newest one, None before there is any."""
+    return NetworkAuthorizer(_configured(config, image), topics)
+
+
+def _configured(config: GatewayConfig, image: Callable[[], ClusterImage | None]) -> Authorizer:
     if config.authorizer == "none":
         return AllowAll()
 
@@ -49,10 +57,15 @@ def make_gate(
     *,
     loop: asyncio.AbstractEventLoop,
     hashing: Executor,
+    reading: Executor,
     clock: Clock,
     log: Logger,
+    logged_in: Callable[[ClientSession], object],
 ) -> LoginGate:
-    """The gate of all listeners. `image` is as above; `hashing` runs what takes some ms of a processor."""
+    """The gate of all listeners. `image` is as above; `hashing` runs what takes some ms of a processor,
+    `reading` what waits for another machine; for `logged_in` see `LoginGate`.
+    """
+    on_thread = partial(loop.run_in_executor, hashing)
 
     def credentials() -> Mapping[ScramKey, ScramCredential]:
         newest = image()
@@ -63,7 +76,10 @@ def make_gate(
         Mechanisms(
             Users(credentials),
             nonce=partial(secrets.token_urlsafe, NONCE_BYTES),
-            on_thread=partial(loop.run_in_executor, hashing),
+            on_thread=on_thread,
+            by_token=_logins_by_token(
+                config.oauth, on_thread, reading=reading, clock=clock, log=log
+            ),
         ),
         LoginLimits(
             login_s=config.login_s_max,
@@ -73,4 +89,35 @@ def make_gate(
         call_later=loop.call_later,
         now_ms=clock.monotonic_ms,
         log=log,
+        logged_in=logged_in,
     )
+
+
+def _logins_by_token(
+    settings: OAuthSettings, on_thread: OnThread, *, reading: Executor, clock: Clock, log: Logger
+) -> Callable[[], Exchange] | None:
+    if not settings.jwks_url:
+        return None
+    # The library loads in 0.2 s and more, which others' starts need not wait for.
+    from highwater.gateway.login.key_set import KeySet
+    from highwater.gateway.login.oauth import OAuthExchange, TokenLogins
+    from highwater.gateway.login.token_rules import TokenRules
+
+    logins = TokenLogins(
+        KeySet(
+            settings.jwks_url,
+            refresh_s=settings.refresh_s,
+            reading=reading,
+            now_s=lambda: clock.monotonic_ms() / 1000,
+            log=log,
+        ),
+        TokenRules(
+            issuer=settings.issuer,
+            audiences=settings.audiences,
+            user_claim=settings.user_claim,
+            skew_s=settings.skew_s,
+        ),
+        on_thread=on_thread,
+        now_s=lambda: clock.wall_ms() / 1000,
+    )
+    return partial(OAuthExchange, logins)

@@ -3,7 +3,8 @@
 Until a client has logged in, this is its session's handler of requests: it lets ApiVersions and the two
 SASL requests pass, and closes the connection for any other. After that the session has the usual
 handler, so that a login costs its requests nothing. Where logins expire (`lifetime_s`, Kafka's
-connections.max.reauth.ms) the gate is the handler again from then on, until the next login.
+connections.max.reauth.ms, or with the token of OAUTHBEARER) the gate is the handler again from then on,
+until the next login.
 
 Before a login a frame may have 64 KiB, and the login has to be complete in time. A failed one is answered
 after a while (connection.failed.authentication.delay.ms), and then the connection is closed.
@@ -25,6 +26,7 @@ from highwater.gateway.routing.client import ClientSession
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.authorization import USER, Principal
+from highwater.model.scram import OAUTHBEARER
 from highwater.runtime.log_limit import LogLimit
 from highwater.runtime.logging import Logger
 
@@ -68,12 +70,17 @@ class LoginGate:
         now_ms: Callable[[], int],
         log: Logger,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        logged_in: Callable[[ClientSession], object] = lambda _session: None,
     ) -> None:
-        """`requests` handles those of clients that have logged in, and the SASL requests themselves."""
+        """`requests` handles those of clients that have logged in, and the SASL requests themselves.
+
+        `logged_in` is called once a session has its user and its usual handler.
+        """
         self.requests = requests
         self.limits = limits
         self.call_later = call_later
         self.sleep = sleep
+        self.logged_in = logged_in
         self.log = log
         self.log_limit = LogLimit(now_ms)
         self.logins = 0
@@ -86,7 +93,7 @@ class LoginGate:
     def admit(self, session: ClientSession, offered: tuple[str, ...]) -> None:
         """Makes a new connection log in, by one of these mechanisms."""
         begin = partial(self._mechanisms.begin, instance=session.client.instance)
-        may_repeat = self.limits.lifetime_s > 0
+        may_repeat = self.limits.lifetime_s > 0 or OAUTHBEARER in offered
         login = Login(offered, begin, may_repeat=may_repeat, now_ms=self._now_ms)
         session.client.login = ConnectionLogin(self, session, login)
 
@@ -116,12 +123,13 @@ class LoginGate:
 class ConnectionLogin:
     """The `LoginPort` of one connection: what a login means for its session."""
 
-    __slots__ = ("_gate", "_login", "_session", "_timer")
+    __slots__ = ("_gate", "_lifetime_ms", "_login", "_session", "_timer")
 
     def __init__(self, gate: LoginGate, session: ClientSession, login: Login) -> None:
         self._gate = gate
         self._session = session
         self._login = login
+        self._lifetime_ms = 0
         self._timer: Timer
         self._shut()
         self._timer = gate.call_later(gate.limits.login_s, self._too_late)
@@ -144,7 +152,7 @@ class ConnectionLogin:
     @property
     def lifetime_ms(self) -> int:
         """See `LoginPort`."""
-        return int(self._gate.limits.lifetime_s * 1000)
+        return self._lifetime_ms
 
     def handshake(self, mechanism: str) -> ErrorCode:
         """See `LoginPort`."""
@@ -166,7 +174,7 @@ class ConnectionLogin:
             self._close_soon()
             raise
         if step.user is not None:
-            self._open(step.user)
+            self._open(step.user, step.good_ms)
         return step
 
     def close(self) -> None:
@@ -179,16 +187,19 @@ class ConnectionLogin:
         session.handler = self._gate
         session.frame_bytes_max = FRAME_BYTES_MAX
 
-    def _open(self, user: str) -> None:
+    def _open(self, user: str, good_ms: int | None) -> None:
         gate, session = self._gate, self._session
         client = session.client
         client.requester = client.requester._replace(principal=Principal(USER, user))
         session.handler = gate.requests
         session.frame_bytes_max = session.shared.frame_bytes_max
+        gate.logged_in(session)
         gate.logins += 1
         self._timer.cancel()
-        if gate.limits.lifetime_s:
-            self._timer = gate.call_later(gate.limits.lifetime_s, self._shut)
+        limits = (int(gate.limits.lifetime_s * 1000) or None, good_ms)
+        self._lifetime_ms = min((one for one in limits if one is not None), default=0)
+        if self._lifetime_ms:
+            self._timer = gate.call_later(self._lifetime_ms / 1000, self._shut)
 
     def _failed(self, mechanism: str, why: str) -> None:
         gate, peer = self._gate, self._session.client.peer

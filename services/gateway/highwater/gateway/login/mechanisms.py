@@ -2,15 +2,26 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from highwater.gateway.core.login_port import Step
 from highwater.gateway.login.scram_server import LoginRefused, ScramServer
 from highwater.gateway.login.users import Users
 from highwater.model.ids import InstanceId
-from highwater.model.scram import PLAIN, ScramMechanism
+from highwater.model.scram import OAUTHBEARER, PLAIN, ScramMechanism
 
 PASSWORD_BYTES_MAX: Final = 4096
+
+
+_T = TypeVar("_T")
+
+
+class OnThread(Protocol):
+    """Calls a function that takes some ms of a processor on another thread."""
+
+    def __call__(self, work: Callable[[], _T], /) -> Awaitable[_T]:
+        """What `work` returns, later; raises what it raises."""
+        ...
 
 
 class Exchange(Protocol):
@@ -44,9 +55,8 @@ class PlainExchange:
         self,
         users: Users,
         instance: InstanceId,
-        on_thread: Callable[[Callable[[], bool]], Awaitable[bool]],
+        on_thread: OnThread,
     ) -> None:
-        """`on_thread` calls a function on another thread."""
         self._users = users
         self._instance = instance
         self._on_thread = on_thread
@@ -79,17 +89,22 @@ class Mechanisms:
         users: Users,
         *,
         nonce: Callable[[], str],
-        on_thread: Callable[[Callable[[], bool]], Awaitable[bool]],
+        on_thread: OnThread,
+        by_token: Callable[[], Exchange] | None = None,
     ) -> None:
-        """`nonce` returns a new random text of printable characters without a comma; `on_thread` calls
-        a function on another thread.
+        """`nonce` returns a new random text of printable characters without a comma. `by_token`
+        begins a login by OAUTHBEARER; None if no listener offers it.
         """
         self._users = users
         self._nonce = nonce
         self._on_thread = on_thread
+        self._by_token = by_token
 
     def begin(self, name: str, instance: InstanceId) -> Exchange:
         """A login by one of `MECHANISMS` to an instance."""
+        if name == OAUTHBEARER:
+            assert self._by_token is not None, "the settings have been checked"
+            return self._by_token()
         scram = _SCRAM.get(name)
         if scram is None:
             assert name == PLAIN

@@ -10,6 +10,7 @@ from highwater.gateway.core.meters import ApiMeter, RequestMeters
 from highwater.gateway.handling.apis import APIS, APIS_WITH_OLD_FORMATS, Api
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.errors import kafka_code
+from highwater.gateway.quota.core.request_quota import NO_QUOTA
 from highwater.gateway.requests.response_errors import count_errors, shorten_messages
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
@@ -18,6 +19,10 @@ from highwater.kafka.framing import RequestHeader, encode_response_header, frame
 from highwater.kafka.message import Message
 from highwater.kafka.registry import ApiCodec, request_codec
 
+THROTTLE_TIME: Final = "throttle_time_ms"
+"""What has no such field is not throttled: SaslHandshake, SaslAuthenticate, WriteTxnMarkers and
+DescribeQuorum.
+"""
 UNSUPPORTED_VERSION_FORMAT: Final = 0
 """The version of the answer to an unknown version of ApiVersions (KIP-511)."""
 
@@ -90,9 +95,11 @@ async def _run(
     try:
         response = await handler.handle(context, request)
         shorten_messages(response)
+        _throttle(context, response)
         encoded = handler.codec.encode_response(response, version)
     except Exception as error:  # noqa: BLE001 - answered with an error code, and logged.
         response = handler.failure(request, version, _code_of(context, error))
+        _throttle(context, response)
         encoded = handler.codec.encode_response(response, version)
     count_errors(meter, response)
     return encoded
@@ -110,8 +117,24 @@ async def _run_raw(
         request = handler.codec.decode_request(body, 0, version)
         failure = handler.failure(request, version, _code_of(context, error))
         encoded = handler.codec.encode_response(failure, version)
-    count_errors(meter, handler.codec.decode_response(encoded, 0, version))
-    return encoded
+    response = handler.codec.decode_response(encoded, 0, version)
+    count_errors(meter, response)
+    return (
+        handler.codec.encode_response(response, version)
+        if _throttle(context, response)
+        else encoded
+    )
+
+
+def _throttle(context: RequestContext, response: Any) -> bool:
+    """Tells the client for how long it is throttled, if it is; the longest time counts."""
+    if context.quota is NO_QUOTA or THROTTLE_TIME not in response.__slots__:
+        return False
+    throttle_ms = context.quota.ended()
+    if throttle_ms <= response.throttle_time_ms:
+        return False
+    response.throttle_time_ms = throttle_ms
+    return True
 
 
 def _code_of(context: RequestContext, error: Exception) -> ErrorCode:

@@ -5,11 +5,16 @@ encoded (`dispatch`). A malformed or unknown request closes the connection, as i
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from highwater.gateway.core.meters import RequestMeters
 from highwater.gateway.core.reply import Reply
 from highwater.gateway.handling.context import Backend, RequestContext
+from highwater.gateway.quota.client_quotas import ClientQuotas
+from highwater.gateway.quota.core.request_quota import NO_QUOTA, LimitedRequest, RequestQuota
+from highwater.gateway.quota.limited_requests import HeldFetches
+from highwater.gateway.quota.loop_time import LoopTime, timed
 from highwater.gateway.requests.dispatch import dispatch
 from highwater.gateway.routing.client import ClientSession
 from highwater.kafka.errors import DecodeError
@@ -48,6 +53,10 @@ class FramePath(Protocol):
         """Starts a request, which is already counted as outstanding."""
 
 
+class FetchFramePath(FramePath, HeldFetches, Protocol):
+    """The path of Fetch, which also answers clients that are over their quota."""
+
+
 class Requests:
     """All requests of one gateway."""
 
@@ -57,6 +66,7 @@ class Requests:
         produce: FramePath,
         fetch: FramePath,
         backend: Backend,
+        quotas: ClientQuotas,
         meters: RequestMeters,
         tasks: TaskOwner,
         log: Logger,
@@ -65,6 +75,7 @@ class Requests:
         self.produce = produce.start
         self.fetch = fetch.start
         self._backend = backend
+        self._quotas = quotas
         self._meters = meters
         self._tasks = tasks
         self._log = log
@@ -76,12 +87,25 @@ class Requests:
         except DecodeError as error:
             self._refuse(session, frame, f"malformed request header: {error}")
             return
+        self._quotas.identify(session, header.client_id or "")
         reply = HandlerReply(session, header.api_key, len(frame))
         session.expect(reply)
-        self._tasks.start(self._handle(session, frame, header, reply), name=f"api-{header.api_key}")
+        name = f"api-{header.api_key}"
+        if session.quota is None:
+            self._tasks.start(self._handle(session, frame, header, reply, NO_QUOTA), name=name)
+            return
+        time = LoopTime(session.shared.turn.clock_ns)
+        quota = LimitedRequest(session.quota, time.spent_ns)
+        handle = partial(self._handle, session, frame, header, reply, quota)
+        self._tasks.start(timed(handle, time) if session.quota.times else handle(), name=name)
 
     async def _handle(
-        self, session: ClientSession, frame: bytearray, header: RequestHeader, reply: HandlerReply
+        self,
+        session: ClientSession,
+        frame: bytearray,
+        header: RequestHeader,
+        reply: HandlerReply,
+        quota: RequestQuota,
     ) -> None:
         context = RequestContext(
             backend=self._backend,
@@ -90,6 +114,7 @@ class Requests:
             api_version=header.api_version,
             client_id=header.client_id or "",
             on_disconnect=reply.on_disconnect,
+            quota=quota,
         )
         try:
             answer = await dispatch(context, header, frame, self._meters)
@@ -111,6 +136,8 @@ class Requests:
             session.complete(reply, b"")
             return
         session.complete(reply, answer)
+        if quota.throttle_ms:
+            session.mute(quota.throttle_ms)
 
     def reply_failed(self, session: ClientSession, error: Exception) -> None:
         """Counts and logs a bug in making a reply, and closes the connection."""

@@ -1,7 +1,8 @@
 """The brokers that clients see: each is a partition node with an address on some gateway.
 
-A gateway has an address for each of its listeners. Clients get those of the listener that they came
-by, and do not see brokers without it (KIP-103; Kafka: `KRaftMetadataCache`).
+A gateway has an address for each of its listeners, and on each for every instance that has a block of
+ports there. Clients get those of the listener that they came by and of their own instance, and do not see
+brokers without it (KIP-103; Kafka: `KRaftMetadataCache`).
 """
 
 from collections.abc import Mapping
@@ -10,8 +11,15 @@ from typing import NamedTuple
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterImage, GatewayState, NodeState
-from highwater.model.ids import NO_NODE, NodeId
+from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, InstanceId, NodeId
 from highwater.model.listener_names import DEFAULT_LISTENER, PROTOCOL
+
+
+class Entrance(NamedTuple):
+    """What a client came by: a listener of gateways, and the instance whose ports it used there."""
+
+    listener: str = DEFAULT_LISTENER
+    instance: InstanceId = DEFAULT_INSTANCE
 
 
 class Broker(NamedTuple):
@@ -24,23 +32,23 @@ class Broker(NamedTuple):
     fenced: bool
 
 
-def registered_brokers(image: ClusterImage, listener: str) -> list[Broker]:
-    """All nodes that some gateway serves on this listener, fenced or not, by id."""
-    brokers = (_broker(image, image.nodes[node_id], listener) for node_id in sorted(image.nodes))
+def registered_brokers(image: ClusterImage, entrance: Entrance) -> list[Broker]:
+    """All nodes that some gateway serves at this entrance, fenced or not, by id."""
+    brokers = (_broker(image, image.nodes[node_id], entrance) for node_id in sorted(image.nodes))
     return [broker for broker in brokers if broker is not None]
 
 
-def live_brokers(image: ClusterImage, listener: str) -> list[Broker]:
+def live_brokers(image: ClusterImage, entrance: Entrance) -> list[Broker]:
     """The registered brokers that are not fenced: those that clients get to know.
 
     A fenced node leads nothing. Its gateway still serves its address for clients that know it
     (Kafka: `MetadataCache.getAliveBrokerNodes`).
     """
-    return [broker for broker in registered_brokers(image, listener) if not broker.fenced]
+    return [broker for broker in registered_brokers(image, entrance) if not broker.fenced]
 
 
 def brokers_for(
-    image: ClusterImage, listener: str, fenced_at: Mapping[NodeId, int], told_revision: int
+    image: ClusterImage, entrance: Entrance, fenced_at: Mapping[NodeId, int], told_revision: int
 ) -> list[Broker]:
     """The live brokers, and those fenced since the image of a client's last Metadata answer.
 
@@ -50,7 +58,7 @@ def brokers_for(
     and gateways serve them all. In Kafka the broker that answers is always there.
     `fenced_at` has the revisions of the images in which nodes were fenced.
     """
-    registered = registered_brokers(image, listener)
+    registered = registered_brokers(image, entrance)
     if all(broker.fenced for broker in registered):
         return registered
     return [
@@ -60,40 +68,42 @@ def brokers_for(
     ]
 
 
-def broker_of(image: ClusterImage, node_id: NodeId, listener: str) -> Broker | None:
+def broker_of(image: ClusterImage, node_id: NodeId, entrance: Entrance) -> Broker | None:
     """One node as a broker; None if there is no such node or no gateway serves it there."""
     node = image.nodes.get(node_id)
-    return None if node is None else _broker(image, node, listener)
+    return None if node is None else _broker(image, node, entrance)
 
 
-def nodes_without(image: ClusterImage, listener: str) -> set[NodeId]:
-    """Nodes that are not fenced, and whose gateway does not have this listener."""
-    if listener == DEFAULT_LISTENER:
+def nodes_without(image: ClusterImage, entrance: Entrance) -> set[NodeId]:
+    """Nodes that are not fenced, and whose gateway does not have this entrance."""
+    if entrance == Entrance():
         return set()
     return {
         node.node_id
         for node in image.nodes.values()
         if not node.fenced
         and (gateway := _gateway_of(image, node.node_id)) is not None
-        and gateway.address_of(node.node_id, listener) is None
+        and _address(image, gateway, node.node_id, entrance) is None
     }
 
 
 def no_leader_code(leader: NodeId, without: AbstractSet[NodeId]) -> ErrorCode:
     """The code of a partition without a leader that the client can reach.
 
-    `without` has the nodes whose gateways do not have the client's listener.
+    `without` has the nodes whose gateways do not have the client's entrance.
     """
     return ErrorCode.LISTENER_NOT_FOUND if leader in without else ErrorCode.LEADER_NOT_AVAILABLE
 
 
-def advertised_listeners(image: ClusterImage, node_id: NodeId) -> str:
-    """All addresses of a node as Kafka's advertised.listeners; empty if no gateway serves it."""
+def advertised_listeners(image: ClusterImage, node_id: NodeId, instance: InstanceId) -> str:
+    """All addresses of a node for an instance, as Kafka's advertised.listeners; empty if it has none."""
     gateway = _gateway_of(image, node_id)
     if gateway is None:
         return ""
     names = [DEFAULT_LISTENER, *(each.name for each in gateway.listeners)]
-    addresses = [(name, gateway.address_of(node_id, name)) for name in names]
+    addresses = [
+        (name, _address(image, gateway, node_id, Entrance(name, instance))) for name in names
+    ]
     return ",".join(
         f"{PROTOCOL if name == DEFAULT_LISTENER else name.upper()}://{address[0]}:{address[1]}"
         for name, address in addresses
@@ -110,13 +120,24 @@ def controller_among(brokers: list[Broker]) -> NodeId:
     return next((broker.node_id for broker in brokers if not broker.fenced), NO_NODE)
 
 
-def _broker(image: ClusterImage, node: NodeState, listener: str) -> Broker | None:
+def _broker(image: ClusterImage, node: NodeState, entrance: Entrance) -> Broker | None:
     gateway = _gateway_of(image, node.node_id)
-    address = None if gateway is None else gateway.address_of(node.node_id, listener)
+    address = None if gateway is None else _address(image, gateway, node.node_id, entrance)
     if address is None:
         return None
     host, port = address
     return Broker(node_id=node.node_id, host=host, port=port, rack=node.rack, fenced=node.fenced)
+
+
+def _address(
+    image: ClusterImage, gateway: GatewayState, node_id: NodeId, entrance: Entrance
+) -> tuple[str, int] | None:
+    """The address of a node for clients of an entrance; None if the gateway does not have that."""
+    if entrance.instance == DEFAULT_INSTANCE:
+        return gateway.address_of(node_id, entrance.listener)
+    state = image.instances.get(entrance.instance)
+    block = None if state is None or state.is_deleted else state.listener(entrance.listener)
+    return None if block is None else gateway.address_of(node_id, entrance.listener, block)
 
 
 def _gateway_of(image: ClusterImage, node_id: NodeId) -> GatewayState | None:

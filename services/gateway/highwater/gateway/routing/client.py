@@ -6,6 +6,7 @@ from typing import TypeAlias
 from highwater.gateway.core.fetch_session import FetchSession
 from highwater.gateway.core.login_port import LoginPort
 from highwater.gateway.core.session import Session
+from highwater.gateway.routing.brokers import Entrance
 from highwater.gateway.routing.table import InstanceTopics, TopicRoutes
 from highwater.hop.ports import NodeLink
 from highwater.model.authorization import ANONYMOUS, Principal, Requester
@@ -26,11 +27,17 @@ class Peer:
     listener: str = DEFAULT_LISTENER
     """The listener that this port belongs to: the client gets no address of another one."""
 
+    @property
+    def entrance(self) -> Entrance:
+        """What the addresses that the client is told belong to."""
+        return Entrance(self.listener, self.instance)
+
 
 class ClientInfo:
     """A session's peer; `topics` are those of its instance, kept current."""
 
     __slots__ = (
+        "client_id",
         "fetch_session",
         "instance",
         "login",
@@ -43,6 +50,8 @@ class ClientInfo:
     def __init__(self, peer: Peer, topics: InstanceTopics, told_revision: int = -1) -> None:
         self.peer = peer
         self.requester = Requester(ANONYMOUS, peer.instance, peer.host)
+        self.client_id = ""
+        """That of the last request that was neither Produce nor Fetch; its quotas apply."""
         self.login: LoginPort | None = None
         """None on a listener without logins."""
         self.told_revision = told_revision

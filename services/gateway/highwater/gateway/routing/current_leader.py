@@ -6,7 +6,7 @@ newer of both, and the routing table remembers it: later Metadata answers must n
 
 from typing import Final, NamedTuple
 
-from highwater.gateway.routing.brokers import Broker, broker_of
+from highwater.gateway.routing.brokers import Broker, Entrance, broker_of
 from highwater.gateway.routing.table import TopicRoutes
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import NodeId
@@ -32,20 +32,20 @@ def leader_for_error(
     partition: int,
     leader: int,
     leader_epoch: int,
-    listener: str,
+    entrance: Entrance,
 ) -> CurrentLeader | None:
     """As `current_leader`, for a partition's result; None if its error names no leader."""
     if routes is None or error_code not in NAMES_LEADER:
         return None
-    return current_leader(routes, partition, leader, leader_epoch, listener)
+    return current_leader(routes, partition, leader, leader_epoch, entrance)
 
 
 def current_leader(
-    routes: TopicRoutes, partition: int, leader: int, leader_epoch: int, listener: str
+    routes: TopicRoutes, partition: int, leader: int, leader_epoch: int, entrance: Entrance
 ) -> CurrentLeader | None:
     """The newer of the node's leader (-1: unknown) and the image's; None without a leader.
 
-    The address is that of the client's listener.
+    The address is that of the client's listener and instance.
     """
     if not 0 <= partition < len(routes.partitions):
         return None
@@ -57,5 +57,5 @@ def current_leader(
     table = routes.table
     table.told(route, leader_epoch)
     image = table.image
-    broker = None if image is None else broker_of(image, NodeId(leader), listener)
+    broker = None if image is None else broker_of(image, NodeId(leader), entrance)
     return CurrentLeader(leader, leader_epoch, broker)

@@ -7,7 +7,7 @@ the leader, which may name a follower in the client's rack (`partition.core.pref
 
 from collections.abc import Mapping
 
-from highwater.gateway.routing.brokers import live_brokers
+from highwater.gateway.routing.brokers import Entrance, live_brokers
 from highwater.model.cluster import ClusterImage
 from highwater.model.ids import NodeId
 
@@ -28,7 +28,10 @@ class NearNodes:
         self._by_rack.clear()
 
     def of(self, listener: str, rack: str) -> tuple[NodeId, ...]:
-        """The live nodes in a rack that clients of this listener see."""
+        """The live nodes in a rack that clients of this listener see.
+
+        Those of an instance see the same: its ports are at every gateway with the listener that they came by.
+        """
         if self._image is None:
             return ()
         racks = self._by_rack.get(listener)
@@ -39,6 +42,6 @@ class NearNodes:
 
 def _by_rack(image: ClusterImage, listener: str) -> Mapping[str, tuple[NodeId, ...]]:
     found: dict[str, list[NodeId]] = {}
-    for broker in live_brokers(image, listener):
+    for broker in live_brokers(image, Entrance(listener)):
         found.setdefault(broker.rack, []).append(broker.node_id)
     return {rack: tuple(nodes) for rack, nodes in found.items() if rack}

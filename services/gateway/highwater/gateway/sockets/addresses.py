@@ -5,6 +5,7 @@ from highwater.gateway.login.principal_rules import PrincipalRules
 from highwater.gateway.sockets.listener import ListenAddress
 from highwater.gateway.sockets.tls import ClientAuth, TlsContext, TlsFiles
 from highwater.model.errors import ConfigError
+from highwater.model.networks import Networks
 
 
 def listen_addresses(config: GatewayConfig) -> dict[str, ListenAddress]:
@@ -13,6 +14,7 @@ def listen_addresses(config: GatewayConfig) -> dict[str, ListenAddress]:
         name: ListenAddress(
             host=one.host,
             proxy_protocol=one.proxy_protocol,
+            proxies=None if one.proxy_networks is None else Networks(one.proxy_networks),
             sasl_mechanisms=one.sasl_mechanisms,
             tls=_tls(one),
             principal_rules=_rules(name, one),

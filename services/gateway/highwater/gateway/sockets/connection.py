@@ -6,8 +6,9 @@ import os
 import socket
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
+from highwater.gateway.core import reading
 from highwater.gateway.core.reply import Part
 from highwater.gateway.core.session import Session
 from highwater.gateway.core.session_ports import RequestHandler
@@ -21,18 +22,34 @@ SHORTAGES: Final = (errno.EMFILE, errno.ENFILE)
 """The process, or the machine, has no free file descriptor."""
 
 
+class Door(Protocol):
+    """What lets clients in, and knows who is inside (`door`)."""
+
+    def lets_in(self, host: str) -> bool:
+        """True if a client may come in from that address."""
+        ...
+
+    def add(self, connection: "Connection") -> None:
+        """It is inside."""
+        ...
+
+    def discard(self, connection: "Connection") -> None:
+        """It has gone, or has never been inside."""
+        ...
+
+
 def _nothing(_connection: "Connection", _transport: asyncio.BaseTransport) -> None:
     """Nothing follows from it."""
 
 
 class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
-    """A session that is its own wire. Lives from accept to close; the listener's set keeps it.
+    """A session that is its own wire. Lives from accept to close; its instance's door keeps it.
 
     The transport only reads. Sending happens on a duplicate descriptor (see `outbox`).
     """
 
     __slots__ = (
-        "_connections",
+        "_door",
         "_loop",
         "_muted_until",
         "_on_made",
@@ -60,7 +77,7 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
         client: ClientInfo,
         loop: asyncio.AbstractEventLoop,
         pool: SenderPool,
-        connections: "set[Connection]",
+        door: Door,
         on_shortage: Callable[[OSError], None],
         on_made: "Callable[[Connection, asyncio.BaseTransport], None]" = _nothing,
         tls_readers: Executor | None = None,
@@ -73,7 +90,7 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
         super().__init__(shared=shared, handler=handler, wire=self, client=client)
         self._loop = loop
         self._pool = pool
-        self._connections = connections
+        self._door = door
         self._on_shortage = on_shortage
         self._on_made = on_made
         self._tls_readers = tls_readers
@@ -100,6 +117,9 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
         name = transport.get_extra_info("peername")
         if isinstance(name, tuple) and not self.client.peer.host:  # Else the balancer named it.
             self.client.came_from(name[0], name[1])
+        if not self._door.lets_in(self.client.peer.host):
+            self.close("its instance does not let it in")
+            return
         try:
             self._outbox = self._open_outbox(self._transport)
         except OSError as error:
@@ -109,7 +129,7 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
             self.close(str(error))
             return
         self.send_parts = self._outbox.send
-        self._connections.add(self)
+        self._door.add(self)
         self._on_made(self, transport)
 
     def _open_outbox(self, transport: asyncio.Transport) -> Outbox | TlsOutbox:
@@ -153,7 +173,7 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
 
     def connection_lost(self, _exc: Exception | None) -> None:
         """The transport is closed."""
-        self._connections.discard(self)
+        self._door.discard(self)
         if self.client.login is not None:
             self.client.login.close()
         if self._unmuting is not None:
@@ -188,6 +208,13 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
                 self._unmuting.cancel()
             self._unmuting = self._loop.call_at(until, self.unmute)
 
+    def unmute_now(self) -> None:
+        """Calls `unmute` if a call is due later."""
+        if self._loop.time() < self._muted_until and self._unmuting is not None:
+            self._muted_until = 0.0
+            self._unmuting.cancel()
+            self.unmute()
+
     def close(self, reason: str) -> None:
         """Closes at once, as Kafka does after a request that it cannot answer."""
         if not self.closed:
@@ -195,6 +222,11 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
             self.closed = True
             assert self._transport is not None
             self._transport.abort()
+
+    @property
+    def muted(self) -> bool:
+        """True while the client is throttled."""
+        return bool(self.paused & reading.MUTED)
 
     @property
     def bytes_sent(self) -> int:

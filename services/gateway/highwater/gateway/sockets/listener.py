@@ -12,21 +12,26 @@ from highwater.gateway.core.session_ports import RequestHandler
 from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.login.gate import LoginGate
 from highwater.gateway.login.principal_rules import PrincipalRules, distinguished_name
+from highwater.gateway.quota.client_quotas import ClientQuotas
 from highwater.gateway.routing.client import ClientInfo, ClientSession, Peer
 from highwater.gateway.routing.table import RoutingTable
 from highwater.gateway.sockets.connection import SHORTAGES, Connection
+from highwater.gateway.sockets.doors import Doors
+from highwater.gateway.sockets.held_connections import HeldConnections
 from highwater.gateway.sockets.outbox import SenderPool
 from highwater.gateway.sockets.preface import Preface
 from highwater.gateway.sockets.tls import HANDSHAKE_S, SHUTDOWN_S, TlsContext
 from highwater.model.authorization import USER, Principal
 from highwater.model.errors import BindError, ConfigError, PortInUseError
-from highwater.model.ids import InstanceId, NodeId
+from highwater.model.ids import DEFAULT_INSTANCE, InstanceId, NodeId
+from highwater.model.networks import Networks
 from highwater.runtime.listening import start_listening
 from highwater.runtime.log_limit import LogLimit
 from highwater.runtime.logging import Logger
 from highwater.runtime.proxy_protocol import ProxiedClient
 
 BACKLOG: Final = 1024
+DRAIN_LOOK_S: Final = 0.01
 PORT_MAX: Final = 65_535
 SWEEP_S: Final = 1.0
 SHORTAGE_SILENCE_SWEEPS: Final = 10
@@ -48,6 +53,8 @@ class ListenAddress:
     host: str
     proxy_protocol: bool = False
     """Every connection begins with a PROXY protocol header (see `preface`)."""
+    proxies: Networks | None = None
+    """From where such connections may come; None: from anywhere."""
     sasl_mechanisms: tuple[str, ...] = ()
     """Clients have to log in by one of them; none if they need not."""
     tls: TlsContext | None = None
@@ -66,6 +73,7 @@ class Listener:
         shared: SharedInput,
         handler: RequestHandler[ClientSession],
         gate: LoginGate,
+        quotas: ClientQuotas,
         routing: RoutingTable,
         pool: SenderPool,
         tls_readers: Executor,
@@ -83,6 +91,7 @@ class Listener:
         self._shared = shared
         self._handler = handler
         self._gate = gate
+        self._quotas = quotas
         self._routing = routing
         self._pool = pool
         self._tls_readers = tls_readers
@@ -94,15 +103,18 @@ class Listener:
         self._ports: dict[PortKey, int] = {}
         self._prefaces: set[Preface] = set()
         """Connections whose PROXY protocol header has not arrived yet."""
-        self._header_lines = LogLimit(lambda: int(asyncio.get_running_loop().time() * 1000))
+        self._header_lines = LogLimit(_loop_ms)
         self._handshakes: dict[Connection, float] = {}
         """Connections whose handshake of TLS is not complete, and when they began."""
         self.connections: set[Connection] = set()
+        self.doors = Doors(self.connections, log=log, now_ms=_loop_ms)
+        """What each instance asks of those who connect by its ports."""
         self.refused = 0
         self.descriptor_shortages = 0
         """Connections closed, and sweeps passed, while no descriptor was free."""
         self._shortage_told = 0
         """Sweeps until the next log line about it."""
+        self.held = HeldConnections(lambda s, end: asyncio.get_running_loop().call_later(s, end))
         self._sweeper: asyncio.TimerHandle | None = None
         self._scarce_sweeps = 0
 
@@ -159,19 +171,19 @@ class Listener:
         return (listener, instance, node) in self._servers
 
     def _check_apart(self, key: PortKey, port: int) -> None:
-        """Raises ConfigError if another listener has the port.
+        """Raises ConfigError if another block has the port.
 
         The system would not always refuse it: two sockets of one port may both be bound until one
         of them listens.
         """
         host = self._addresses[key[0]].host
         for other, taken in self._ports.items():
-            if other[0] == key[0] or taken != port:
+            if other[:2] == key[:2] or taken != port:
                 continue
             if share_ports(host, self._addresses[other[0]].host):
                 raise ConfigError(
-                    f"the port blocks of listeners {other[0]} and {key[0]} overlap: port {port} is "
-                    f"{_meaning(other)} of {other[0]} and {_meaning(key)} of {key[0]}"
+                    f"the port blocks of listeners {_block(other)} and {_block(key)} overlap: port {port} is "
+                    f"{_meaning(other)} of {_block(other)} and {_meaning(key)} of {_block(key)}"
                 )
 
     def close_port(self, listener: str, instance: InstanceId, node: NodeId | None) -> None:
@@ -180,15 +192,34 @@ class Listener:
         del self._ports[key]
         self._servers.pop(key).close()
 
-    def send_away(self, listener: str, node: NodeId) -> bool:
+    def close_block(self, listener: str, instance: InstanceId) -> list[Connection]:
+        """Closes all ports of an instance at a listener; returns the connections that came by them."""
+        for key in [key for key in self._servers if key[:2] == (listener, instance)]:
+            self.close_port(*key)
+        inside = self.doors.of(instance).connections
+        return [each for each in inside if each.client.peer.listener == listener]
+
+    async def drain(self, connections: list[Connection], drain_s: float, reason: str) -> None:
+        """Closes each of them once it is at rest, and after `drain_s` those that still are not."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + drain_s
+        while connections and loop.time() < deadline_s:
+            # Each by itself: while one waits for its replies, another one would send again.
+            for connection in connections:
+                if connection.at_rest:
+                    connection.close(reason)
+            connections = [each for each in connections if not each.closed]
+            await asyncio.sleep(DRAIN_LOOK_S)
+        for connection in connections:
+            connection.close(reason)
+
+    def send_away(self, listener: str, instance: InstanceId, node: NodeId) -> bool:
         """Closes connections by a node's port that wait for nothing but fetches, which clients repeat.
 
         True if no connection by that port is left.
         """
-        came_by = (listener, node)
-        found = [
-            c for c in self.connections if (c.client.peer.listener, c.client.peer.node) == came_by
-        ]
+        inside = [c for c in self.doors.of(instance).connections if c.client.peer.node == node]
+        found = [c for c in inside if c.client.peer.listener == listener]
         for connection in found:
             busy = connection.outstanding > connection.fetching or connection.mid_frame
             if not busy and connection.idle_output:
@@ -205,14 +236,20 @@ class Listener:
     ) -> Callable[[], asyncio.BaseProtocol]:
         listener, instance, node = key
         topics = self._routing.topics_of(instance)
+        door = self.doors.of(instance)
         address = self._addresses[listener]
 
         def made(connection: Connection, transport: asyncio.BaseTransport) -> None:
             self._handshakes.pop(connection, None)
+            hold_ms = self._quotas.connections.hold_ms(instance, connection.client.peer.host)
+            if hold_ms:
+                self.held.hold(connection, hold_ms)
+                return
             if address.sasl_mechanisms:
                 self._gate.admit(connection, address.sasl_mechanisms)
             elif address.tls is not None:
                 self._name(connection, transport, address.principal_rules)
+            self._quotas.settle(connection)
 
         def connect(client: ProxiedClient | None) -> Connection | None:
             if self._is_full:
@@ -226,7 +263,7 @@ class Listener:
                 client=ClientInfo(peer, topics, self._routing.revision),
                 loop=loop,
                 pool=self._pool,
-                connections=self.connections,
+                door=door,
                 on_shortage=self._descriptors_short,
                 on_made=made,
                 tls_readers=None if address.tls is None else self._tls_readers,
@@ -243,7 +280,11 @@ class Listener:
                 self.refused += 1
                 return _Refusal()
             return Preface(
-                accept=connect, prefaces=self._prefaces, on_refused=self._no_header, loop=loop
+                proxies=address.proxies,
+                accept=connect,
+                prefaces=self._prefaces,
+                on_refused=self._no_header,
+                loop=loop,
             )
 
         return accept_proxied if address.proxy_protocol else accept
@@ -313,7 +354,8 @@ class Listener:
                 continue
             sent = connection.bytes_sent
             # A client that does not take its waiting replies is as idle as one that sends nothing.
-            moves = connection.outstanding > 0 or sent != connection.sent_seen
+            # One that is throttled may send nothing.
+            moves = connection.outstanding > 0 or sent != connection.sent_seen or connection.muted
             connection.sent_seen = sent
             connection.idle_sweeps = 0 if moves else connection.idle_sweeps + 1
             # Also with requests in flight, or a long fetch would keep a frame's memory.
@@ -370,18 +412,23 @@ class Listener:
         await self.stop_accepting()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + drain_s
-        while self.connections and loop.time() < deadline:
-            # Each by itself: while one waits for its replies, another one would send again.
-            for connection in [each for each in self.connections if each.at_rest]:
-                connection.close("the gateway stops")
-            await asyncio.sleep(0.01)
+        await self.drain(list(self.connections), drain_s, "the gateway stops")
         for preface in list(self._prefaces):
             preface.close()
         for connection in list(self.connections):
             connection.close("the gateway stops")
-        while self.connections and loop.time() < deadline + 1:  # noqa: ASYNC110 - likewise.
-            await asyncio.sleep(0.01)
+        while self.connections and loop.time() < deadline + 1:  # noqa: ASYNC110 - once per stop.
+            await asyncio.sleep(DRAIN_LOOK_S)
         self._servers.clear()
+
+
+def _loop_ms() -> int:
+    return int(asyncio.get_running_loop().time() * 1000)
+
+
+def _block(key: PortKey) -> str:
+    listener, instance, _ = key
+    return listener if instance == DEFAULT_INSTANCE else f"{listener} (instance {instance})"
 
 
 def _meaning(key: PortKey) -> str:

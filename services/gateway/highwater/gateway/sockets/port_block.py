@@ -1,4 +1,7 @@
-"""The ports of one listener of a gateway: its block is the bootstrap port P, and P + n for every node n.
+"""The ports of one instance at one listener of a gateway: the bootstrap port P, and P + n for every node n.
+
+The default instance has the listener's own block, which is opened with the gateway; those of other
+instances come and go while it runs (`instance_ports`), and no gateway waits for their ports.
 
 Node ids behind a block begin with 1 (the controller refuses 0 there), so no two of its ports are the
 same. Blocks of gateways on one host must not overlap: their bootstrap ports differ by more than the
@@ -28,7 +31,7 @@ from highwater.gateway.sockets.listener import Listener
 from highwater.model.block_overlaps import BlockOverlap
 from highwater.model.cluster import ClusterImage
 from highwater.model.errors import ConfigError, PortInUseError, UsageError
-from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, NodeId
+from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, InstanceId, NodeId
 from highwater.model.listener_names import DEFAULT_LISTENER
 from highwater.runtime.tasks import TaskOwner
 
@@ -40,6 +43,10 @@ once, unless the machine is so busy that its loop waits for its turn. Long, beca
 OWN_PORT_LOOK_S: Final = 0.02
 
 
+def _retry_s() -> float:
+    return RETRY_S
+
+
 class PortBlock:
     """See the module. `reserve`, then `open`; from then on it follows the images."""
 
@@ -48,17 +55,19 @@ class PortBlock:
         listener: Listener,
         *,
         name: str = DEFAULT_LISTENER,
+        instance: InstanceId = DEFAULT_INSTANCE,
         host: str,
         port: int,
         tasks: TaskOwner,
         node_id: NodeId = NO_NODE,
         single_port: bool = False,
         bootstrap_wait_s: float = 0,
+        retry_s: Callable[[], float] = _retry_s,
         on_error: Callable[[UsageError], None],
     ) -> None:
-        """`name` is the listener's; `node_id` is the node in this process; `single_port`: P serves
+        """`name` is the listener's; `instance` is whose block it is; `node_id` is the node in this process; `single_port`: P serves
         everything. `host` is for error messages. `bootstrap_wait_s`: for how long from `share` on a
-        process with a node waits for another one to take P first.
+        process with a node waits for another one to take P first. `retry_s` is the pause between two tries.
 
         `on_error` gets why the port of a node cannot be opened. It is tried again, and the same error
         is not told twice until the port was opened. It also gets that another gateway's block begins in
@@ -66,6 +75,7 @@ class PortBlock:
         """
         self._listener = listener
         self._name = name
+        self._instance = instance
         self._host = host
         self._port = port
         self._tasks = tasks
@@ -73,6 +83,7 @@ class PortBlock:
         self._single_port = single_port
         self._has_node = node_id != NO_NODE and not single_port
         self._bootstrap_wait_s = bootstrap_wait_s if self._has_node else 0
+        self._retry_s = retry_s
         self._bootstrap_from_s = 0.0
         """From when on this process takes P if that is free."""
         self._image: ClusterImage | None = None
@@ -85,6 +96,8 @@ class PortBlock:
         self._on_error = on_error
         self._told: dict[NodeId, str] = {}
         """The errors that `on_error` got, by the nodes of ports that are still not open."""
+        self._own_missed_s: float | None = None
+        """When the node's own port was first found taken; None while it is not."""
         self._told_overlap: BlockOverlap | None = None
 
     @property
@@ -104,7 +117,7 @@ class PortBlock:
         """
         if not self._has_node:
             self._port = await self._listener.open_port(
-                self._name, DEFAULT_INSTANCE, None, self._port, accept=False
+                self._name, self._instance, None, self._port, accept=False
             )
             return
         if self._port == 0:
@@ -140,6 +153,20 @@ class PortBlock:
         await self._take_free()
         self._following = self._tasks.start(self._follow(), name="ports")
 
+    def begin(self, image: ClusterImage, overlap: BlockOverlap | None) -> None:
+        """Opens it while the gateway runs, instead of `reserve`, `open` and `share`: what cannot be
+        opened is told and tried again.
+        """
+        self._image, self._overlap = image, overlap
+        self._is_open = True
+        self._changed.set()
+        self._following = self._tasks.start(self._follow(), name="ports")
+
+    @property
+    def missing(self) -> int:
+        """How many of its ports could not be opened when it last tried."""
+        return len(self._told)
+
     def close(self) -> None:
         """Opens nothing more; the listener closes what is open."""
         self._is_open = False
@@ -154,11 +181,11 @@ class PortBlock:
             self._changed.set()
 
     def _has(self, node: NodeId | None) -> bool:
-        return self._listener.has_port(self._name, DEFAULT_INSTANCE, node)
+        return self._listener.has_port(self._name, self._instance, node)
 
     async def _open(self, node: NodeId | None, *, accept: bool = True) -> None:
         await self._listener.open_port(
-            self._name, DEFAULT_INSTANCE, node, self._port + (node or 0), accept=accept
+            self._name, self._instance, node, self._port + (node or 0), accept=accept
         )
 
     async def _open_all(self) -> None:
@@ -197,23 +224,29 @@ class PortBlock:
         if self._single_port:
             return [None]
         nodes = set() if self._image is None else set(self._image.nodes)
-        return [None, *sorted(nodes - self._served_elsewhere() - {self._node_id})]
+        own = [self._node_id] if self._has_node else []
+        return [None, *own, *sorted(nodes - self._served_elsewhere() - {self._node_id})]
 
     async def _follow(self) -> None:
         """Takes ports when they are free, until it is cancelled."""
         while True:
             waits = self._retiring or not all(self._has(node) for node in self._wanted())
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(RETRY_S if waits else None):
+                async with asyncio.timeout(self._retry_s() if waits else None):
                     await self._changed.wait()
             self._changed.clear()
             away = self._listener.send_away
-            self._retiring = {node for node in self._retiring if not away(self._name, node)}
+            self._retiring = {
+                node for node in self._retiring if not away(self._name, self._instance, node)
+            }
             await self._take_free()
 
     async def _take_free(self) -> None:
         self._tell_overlap()
-        for node in self._wanted():
+        wanted = self._wanted()
+        for gone in self._told.keys() - {node or NO_NODE for node in wanted}:
+            del self._told[gone]
+        for node in wanted:
             if self._has(node):
                 continue
             try:
@@ -222,6 +255,8 @@ class PortBlock:
             except UsageError as error:
                 self._not_opened(node, error)
                 continue
+            if node == self._node_id:
+                self._own_missed_s = None
             self._told.pop(node or NO_NODE, None)
             self._retiring.discard(node or NO_NODE)
         self._give_back()  # Images may have come meanwhile.
@@ -235,17 +270,28 @@ class PortBlock:
         except PortInUseError:
             self._bootstrap_from_s = 0
             raise
-        self._listener.close_port(self._name, DEFAULT_INSTANCE, None)
+        self._listener.close_port(self._name, self._instance, None)
         return True
 
     def _not_opened(self, node: NodeId | None, error: UsageError) -> None:
-        if self._has_node and isinstance(error, PortInUseError):
+        if self._has_node and isinstance(error, PortInUseError) and not self._misses_own(node):
             return  # Another process of the host serves it.
         if self._told.get(node or NO_NODE) != str(error):
             self._told[node or NO_NODE] = str(error)
             self._on_error(error)
 
+    def _misses_own(self, node: NodeId | None) -> bool:
+        """True if it is the node's own port, and no other process has given it back for long."""
+        if node != self._node_id:
+            return False
+        now_s = asyncio.get_running_loop().time()
+        if self._own_missed_s is None:
+            self._own_missed_s = now_s
+        return now_s - self._own_missed_s >= OWN_PORT_WAIT_S
+
     def _tell_overlap(self) -> None:
+        if self._instance != DEFAULT_INSTANCE:
+            return  # The listener's own block tells of the same overlap.
         overlap, nodes = self._overlap, () if self._image is None else self._image.nodes
         if overlap is None or not any(overlap.takes(node) for node in nodes):
             self._told_overlap = None
@@ -256,5 +302,5 @@ class PortBlock:
     def _give_back(self) -> None:
         for node in self._served_elsewhere():
             if self._has(node):
-                self._listener.close_port(self._name, DEFAULT_INSTANCE, node)
+                self._listener.close_port(self._name, self._instance, node)
                 self._retiring.add(node)

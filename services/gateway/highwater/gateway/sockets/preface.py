@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Final, cast
 
 from highwater.gateway.sockets.connection import Connection
+from highwater.model.networks import Networks
 from highwater.runtime.proxy_protocol import (
     PREFIX_BYTES,
     ProxiedClient,
@@ -26,15 +27,19 @@ class Preface(asyncio.BufferedProtocol):
     def __init__(
         self,
         *,
+        proxies: Networks | None = None,
         accept: Callable[[ProxiedClient | None], Connection | None],
         prefaces: "set[Preface]",
         on_refused: Callable[[str], None],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """`accept` makes the client's connection; the client is the socket's peer if none is named.
+        """`proxies` are the addresses that a header is believed from; None: all.
+
+        `accept` makes the client's connection; the client is the socket's peer if none is named.
 
         It gives None if there are too many. `on_refused` gets the reason for closing a connection.
         """
+        self._proxies = proxies
         self._accept = accept
         self._prefaces = prefaces
         self._on_refused = on_refused
@@ -50,6 +55,11 @@ class Preface(asyncio.BufferedProtocol):
         """Waits for the header."""
         self._transport = cast("asyncio.Transport", transport)
         self._prefaces.add(self)
+        if self._proxies is not None:
+            name = transport.get_extra_info("peername")
+            if name is None or not self._proxies.holds(name[0]):
+                self._refuse(f"{name and name[0]} is not in proxy_networks")
+                return
         self._timer = self._loop.call_later(HEADER_S_MAX, self._refuse, "no header in time")
 
     def get_buffer(self, _sizehint: int) -> memoryview:

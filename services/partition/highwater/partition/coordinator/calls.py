@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from highwater.hop.coordinator import BODY_BYTES_MAX, CoordinatorCall
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.errors import DecodeError, UnsupportedVersionError
-from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.partition.coordinator.core.values import Moment, ResponseT
 from highwater.partition.coordinator.hosts import ShardHosts
 from highwater.partition.coordinator.kind import ShardT
@@ -22,6 +22,9 @@ Handler = Callable[[ShardT, CoordinatorCall, Moment], bytes | None]
 ShardOf = Callable[[str], ShardT | ErrorCode]
 """The shard of a key, or why it cannot be asked now."""
 
+PartitionOf = Callable[[InstanceId, str], int]
+"""Finds the topic's partition for a key of an instance."""
+
 
 class ShardCalls(Generic[ShardT, RecordT, ResponseT]):
     """Passes the calls of one coordinator to handlers. Answers each call, and never raises."""
@@ -30,10 +33,13 @@ class ShardCalls(Generic[ShardT, RecordT, ResponseT]):
         self,
         hosts: ShardHosts[ShardT, RecordT, ResponseT],
         *,
-        partition_of: Callable[[str], int],
-        default_instance_only: bool = True,
+        partition_of: PartitionOf,
+        of_default_instance: bool = True,
+        admits_instance: Callable[[InstanceId], bool] | None = None,
     ) -> None:
-        """`partition_of` finds the topic's partition for a key."""
+        """Takes the calls of the default instance, or those of all other instances; of these only while
+        `admits_instance` says so.
+        """
         self._hosts = hosts
         self._by_partition = hosts.by_partition
         self._monotonic_ms = hosts.clock.monotonic_ms
@@ -41,11 +47,15 @@ class ShardCalls(Generic[ShardT, RecordT, ResponseT]):
         self._refuse = hosts.replies.refuse
         self._error_for = hosts.replies.error_for
         self._partition_of = partition_of
-        self._default_instance_only = default_instance_only
+        self._of_default_instance = of_default_instance
+        self._admits_instance = None if of_default_instance else admits_instance
 
     def admits(self, call: CoordinatorCall) -> bool:
         """Whether the call may be handled at all; otherwise it is answered here."""
-        if self._default_instance_only and call.instance != DEFAULT_INSTANCE:
+        if (call.instance == DEFAULT_INSTANCE) is not self._of_default_instance:
+            self._deliver(call, b"", ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        elif self._admits_instance is not None and not self._admits_instance(call.instance):
+            # Not created yet for this node, or purged.
             self._deliver(call, b"", ErrorCode.COORDINATOR_NOT_AVAILABLE)
         elif len(call.body) > BODY_BYTES_MAX:
             self._deliver(call, b"", ErrorCode.INVALID_REQUEST)
@@ -121,7 +131,7 @@ class ShardCalls(Generic[ShardT, RecordT, ResponseT]):
         def shard_of(key: str) -> ShardT | ErrorCode:
             number = call.partition
             if number < 0:
-                number = self._partition_of(key)
+                number = self._partition_of(call.instance, key)
             host = self._by_partition.get(number)
             if host is None:
                 return ErrorCode.NOT_COORDINATOR
@@ -156,6 +166,7 @@ class ShardCalls(Generic[ShardT, RecordT, ResponseT]):
 
     def in_process(
         self,
+        instance: InstanceId,
         key: str,
         name: str,
         decide: Callable[[ShardT, Moment], T],
@@ -166,7 +177,10 @@ class ShardCalls(Generic[ShardT, RecordT, ResponseT]):
         `done` is called once, with 0 and what was decided when all that it tells of is committed, or
         with Kafka's error code. `name` is for the log.
         """
-        host = self._by_partition.get(self._partition_of(key))
+        if self._admits_instance is not None and not self._admits_instance(instance):
+            done(ErrorCode.COORDINATOR_NOT_AVAILABLE, None)
+            return
+        host = self._by_partition.get(self._partition_of(instance, key))
         if host is None:
             done(ErrorCode.NOT_COORDINATOR, None)
             return

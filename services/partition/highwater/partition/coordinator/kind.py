@@ -21,6 +21,10 @@ def no_follow_ups(_shard: object, _partition: int, _leader_epoch: int) -> Iterab
     return ()
 
 
+def nothing_more(_shard: object) -> None:
+    """Of a coordinator that has nothing to add to a shard that was loaded."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorKind(Generic[ShardT, RecordT, ResponseT]):
     """The parameters of a host: shard, records, snapshot and replies."""
@@ -39,6 +43,8 @@ class CoordinatorKind(Generic[ShardT, RecordT, ResponseT]):
     follow_ups: Callable[[ShardT, int, int], Iterable[FollowUp]] = no_follow_ups
     """(shard, partition, leader epoch) -> what to do once all that the shard has decided so far is
     committed. Asked for after every decision; given up if the commit fails, as the shard is."""
+    activated: Callable[[ShardT], None] = nothing_more
+    """The shard was loaded and begins to serve."""
 
     def event(self, what: str) -> str:
         """The name of a log event."""

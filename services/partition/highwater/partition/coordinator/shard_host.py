@@ -369,6 +369,7 @@ class ShardHost(Generic[ShardT, RecordT, ResponseT]):
         self.state = HostState.ACTIVE
         self._while_loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         shard.activate(self.moment())
+        self._parts.kind.activated(served)
         self._snapshots.loaded(place, report.log_bytes)
         self.settle()
         self._snapshot_if_due()

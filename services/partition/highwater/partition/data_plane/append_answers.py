@@ -80,20 +80,25 @@ class AppendAnswers:
         role = self._role
         if not (role.resigned and role.leading) or waited or not self._answers_are_due():
             refusal = role.refusal(error_code, group.leader_epoch)
-            known = None
             if error_code == ErrorCode.NOT_ENOUGH_REPLICAS:
-                known = known_batches(group, self._log.producers.states, refusal)
-            if known is None:
-                group.fail(refusal)
+                self.refuse_to_store(group, refusal)
             else:
-                end_offset = self._log.extent.end_offset
-                group.known_timestamps = known.known_timestamps
-                self.appended(group, known.base_offsets, known.failures, end_offset, 0)
+                group.fail(refusal)
             return
         if self.stalled is None:
             self.stalled = StalledAppends(self._log.stall)
         if not self.stalled.add(group):
             group.fail(Failure(ErrorCode.REQUEST_TIMED_OUT, "too much waits for the next leader"))
+
+    def refuse_to_store(self, group: AppendGroup, refusal: Failure) -> None:
+        """Refuses the batches of a group that are not in the log; the others wait for their commit."""
+        known = known_batches(group, self._log.producers.states, refusal)
+        if known is None:
+            group.fail(refusal)
+            return
+        end_offset = self._log.extent.end_offset
+        group.known_timestamps = known.known_timestamps
+        self.appended(group, known.base_offsets, known.failures, end_offset, 0)
 
     def _answers_are_due(self) -> bool:
         """True while earlier groups wait here."""

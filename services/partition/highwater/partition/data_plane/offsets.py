@@ -127,7 +127,11 @@ class OffsetQueries:
             search = log.search.first_at_or_after(timestamp)
         else:
             return _failed(ErrorCode.UNSUPPORTED_VERSION)
-        found = await self._carry_out(search, replica.log_dir)
+        log_dir = replica.log_dir
+        found = await self._carry_out(search, log_dir)
+        if replica.log_dir != log_dir:
+            # It has moved meanwhile, and the search has passed over segments that were closed.
+            return await self._resolve(replica, timestamp, committed)
         if replica.core.refuse_fetch(epoch):
             # The log may have been cut meanwhile, even if it leads again.
             return _failed(replica.core.refuse_fetch(NONE) or ErrorCode.NOT_LEADER_OR_FOLLOWER)

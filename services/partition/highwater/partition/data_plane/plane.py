@@ -21,6 +21,7 @@ from highwater.model.time import CallLater
 from highwater.model.transactions import MarkerTarget, TransactionVerifier
 from highwater.partition.core.preferred_replica import preferred_replica
 from highwater.partition.data_plane.fetch_sets import ServedSet
+from highwater.partition.data_plane.full_directory import FullDirectory
 from highwater.partition.data_plane.node_group import MarkerGroup
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.data_plane.replica_role import unknown
@@ -40,6 +41,10 @@ COPIED_BYTES_MAX: Final = 1 << 20
 
 class Meter(Protocol):
     """One limited instance's quota at this node; times are throttle times in ms."""
+
+    def refuses_produce(self) -> str:
+        """Why nothing may be appended, for the client; empty if it may."""
+        ...
 
     def produced(self, nbytes: int) -> int:
         """Charges bytes that have arrived."""
@@ -94,6 +99,8 @@ class DataPlane:
         self._leader_elsewhere = leader_elsewhere
         self._rack_aware = rack_aware
         self._meters: Mapping[InstanceId, Meter] = {} if meters is None else meters
+        self.full_directories: dict[int, FullDirectory] = {}
+        """By the directory's index; empty unless a disk is nearly full."""
         self.waiting_fetches = 0
         self.appended_bytes = 0
         self.fetched_bytes = 0
@@ -104,17 +111,29 @@ class DataPlane:
         meters = self._meters
         for group in groups:
             self.appended_bytes += group.nbytes
+            refusal = None
             if meters and (meter := meters.get(group.instance)) is not None:
-                group.throttle_ms = meter.produced(group.nbytes)
+                if why := meter.refuses_produce():
+                    refusal = Failure(ErrorCode.POLICY_VIOLATION, why)
+                else:
+                    group.throttle_ms = meter.produced(group.nbytes)
             replica = replicas.get((group.topic_id, group.partition))
             if replica is None:
                 group.fail(self._no_replica(group))
+            elif refusal is not None or (
+                self.full_directories and (refusal := self._no_space(replica, group)) is not None
+            ):
+                replica.refuse_to_store(group, refusal)
             else:
                 try:
                     if group.transaction is None or not self._waits(replica, group):
                         replica.append(group)
                 except Exception as error:  # noqa: BLE001 - one partition's bug, not the node's.
                     self._append_broke(replica, group, error)
+
+    def _no_space(self, replica: PartitionReplica, group: AppendGroup) -> Failure | None:
+        directory = self.full_directories.get(replica.log_dir)
+        return None if directory is None else directory.refuses(group)
 
     def append_late(self, replica: PartitionReplica, group: AppendGroup) -> None:
         """Appends a group that `append` or `append_marker` was given before."""
@@ -152,6 +171,9 @@ class DataPlane:
         replica = self.replicas.get((group.topic_id, group.partition))
         if replica is None:
             group.fail(self._no_replica(group))
+            return
+        if self.full_directories and (refusal := self._no_space(replica, group)) is not None:
+            replica.refuse_to_store(group, refusal)
             return
         try:
             replica.append_marker(group)

@@ -152,6 +152,19 @@ class PartitionReplica(ReplicaRole):
         """
         return not self.resigned and bool(self.core.refuse_append(group.leader_epoch, group.acks))
 
+    def log_released(self) -> None:
+        """The log was held (`LogRelocation`), and may be written again."""
+        if not self.failed:
+            self.fetch_again()
+            self.answers.go_on()
+
+    def refuse_to_store(self, group: AppendGroup, refusal: Failure) -> None:
+        """Answers a group that must not be appended, whatever its batches are."""
+        if refused := self.core.refuse_append(group.leader_epoch, group.acks):
+            self.answers.refuse(group, refused, waited=False)
+        else:
+            self.answers.refuse_to_store(group, refusal)
+
     def append(self, group: AppendGroup, waited: bool = False) -> None:  # noqa: C901 - see below.
         """Checks, stamps and writes a group with one writev; completes it now or at the commit.
 

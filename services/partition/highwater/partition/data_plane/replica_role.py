@@ -63,6 +63,7 @@ class ReplicaRole:
         "_keeping_log_start",
         "clock",
         "core",
+        "fetches_nothing",
         "flush",
         "listeners",
         "log",
@@ -97,6 +98,8 @@ class ReplicaRole:
         self.topic_id = topic_id
         self.topic_name = topic_name
         self.partition = partition
+        self.fetches_nothing = False
+        """Set while its disk is too full for what a leader would send."""
         self.log = log
         self.log_dir = log_dir
         self.clock = clock
@@ -319,6 +322,14 @@ class ReplicaRole:
         if core.kept_log_start < log.log_start_offset:
             self.keep_log_start()
         self.fetch_again()
+
+    def log_moved(self, log_dir: int) -> None:
+        """The log has its files in another directory of the node now; nothing else has changed."""
+        self.log_dir = log_dir
+        if self._keeping_log_start:
+            # The write that is under way is to the former directory, which may fail.
+            self._keeping_log_start = False
+            self.keep_log_start()
 
     def follower_keeps(self, follower: FollowerProgress, log_start_offset: int) -> None:
         """A follower has said where its log begins, after a crash, too."""

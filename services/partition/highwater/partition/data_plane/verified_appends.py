@@ -30,7 +30,6 @@ from highwater.kafka.records.batch import (
     HEADER_SIZE,
     TRANSACTIONAL_BIT,
 )
-from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.model.time import CallLater
 from highwater.model.transactions import PartitionWriter, TransactionVerifier
 from highwater.partition.core.producers import last_sequence
@@ -106,8 +105,8 @@ class VerifiedAppends:
     def takes(self, group: AppendGroup) -> bool:
         """True if the group waits here, or was refused; False if it is to be appended now."""
         transaction = group.transaction
-        if transaction is None or group.instance != DEFAULT_INSTANCE:
-            return False  # Only the default instance has a transaction coordinator.
+        if transaction is None:
+            return False
         waiting = self._queues.get(transaction.transactional_id)
         missing: dict[_Writer, int] | None = None
         if waiting is None:
@@ -218,6 +217,7 @@ class VerifiedAppends:
                     transactional_id=transaction.transactional_id,
                     producer_id=producer_id,
                     producer_epoch=epoch,
+                    instance=waiting.groups[0].instance,
                     topic=replica.topic_name,
                     partition=replica.partition,
                     adds_partition=transaction.adds_partition,

@@ -16,6 +16,7 @@ from highwater.partition.node.log_dirs import LogDirRequests
 from highwater.partition.node.loggers import LoggerQueries
 from highwater.partition.node.node_replication import NodeReplication
 from highwater.rpc.health import RpcHealth
+from highwater.rpc.inner import Inner
 from highwater.rpc.reports import OnFailure
 from highwater.rpc.statistics import Statistics
 from highwater.runtime.logging import Logger
@@ -26,11 +27,26 @@ ALL_ADDRESSES: Final = ("0.0.0.0", "::", "[::]")
 class NodeServer:
     """From `start` to `stop`; before `stop`, `drain` ends the streams in order."""
 
-    def __init__(self, config: PartitionConfig, on_failure: OnFailure, log: Logger) -> None:
-        """`on_failure` gets bugs that cost one call, by path."""
+    def __init__(
+        self,
+        config: PartitionConfig,
+        on_failure: OnFailure,
+        log: Logger,
+        *,
+        inner: Inner | None = None,
+    ) -> None:
+        """`on_failure` gets bugs that cost one call, by path. `inner` says whom it serves: all without."""
         self._config = config
         self._log = log
-        self._server = make_server(config.host, config.port, config.hop.transport, on_failure)
+        self._inner = inner or Inner()
+        self._server = make_server(
+            config.host,
+            config.port,
+            config.hop.transport,
+            on_failure,
+            tls=self._inner.server_tls,
+            guard=self._inner.guard(),
+        )
         self._on_failure = on_failure
         self._health = RpcHealth((SERVICE,))
         self._health.add_to(self._server.methods)
@@ -69,7 +85,7 @@ class NodeServer:
         if not self._config.hop.unix_sockets:
             return ""
         try:
-            beside = socket_to_serve(self._config.log_dirs)
+            beside = socket_to_serve(self._config.log_dirs, private=not self._inner.is_open)
             return beside.path if await self._server.serve_beside(beside) else ""
         except BindError as error:
             self._log.warning("no_unix_socket", error=str(error))

@@ -1,4 +1,4 @@
-"""The records of consumer groups in `__consumer_offsets`: Kafka's keys and values, byte for byte.
+"""The records of consumer groups: Kafka's values, and what follows the group in its keys, byte for byte.
 
 Example, member "m" of group "g", which is to hold partition 3 of one topic:
 

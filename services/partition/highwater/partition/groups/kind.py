@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from highwater.partition.coordinator.kind import CoordinatorKind
+from highwater.partition.coordinator.kind import CoordinatorKind, nothing_more
 from highwater.partition.coordinator.records import RecordCodec, TransactionalRecords
 from highwater.partition.groups.consumer.assignors.types import Assignor
 from highwater.partition.groups.consumer.group_configs import ConfigOf
@@ -36,8 +36,9 @@ def group_kind(
     topics: Topics,
     assignors: Mapping[str, Assignor],
     config_of: ConfigOf,
+    activated: Callable[[GroupCoordinatorShard], None] = nothing_more,
 ) -> GroupKind:
-    """For the arguments see `GroupCoordinatorShard` and `ConsumerState`."""
+    """For the arguments see `GroupCoordinatorShard`, `ConsumerState` and `CoordinatorKind`."""
     return CoordinatorKind(
         name="group",
         new_shard=lambda: GroupCoordinatorShard(
@@ -47,4 +48,5 @@ def group_kind(
         codec=GROUP_RECORDS,
         replies=GROUP_REPLIES,
         snapshot_magic=SNAPSHOT_MAGIC,
+        activated=activated,
     )

@@ -1,6 +1,6 @@
 """Whether a transaction covers the offsets that a group commits in it (KIP-890).
 
-The partition of `__consumer_offsets` is verified as a leader verifies those of records: before the first
+The partition that has the group's offsets is verified as a leader verifies those of records: before the first
 offsets of a transaction the transaction coordinator is asked, or adds the partition (TxnOffsetCommit v5).
 A marker that was decided meanwhile takes the answer back.
 
@@ -51,6 +51,7 @@ class OffsetVerification:
             transactional_id=body.transactional_id,
             producer_id=producer_id,
             producer_epoch=body.producer_epoch,
+            instance=call.instance,
             topic=GROUP_METADATA_TOPIC,
             partition=number,
             adds_partition=call.api_version >= ADDS_PARTITION_FROM,

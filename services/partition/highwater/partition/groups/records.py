@@ -1,4 +1,5 @@
-"""The records of `__consumer_offsets`: Kafka's own keys and values, byte for byte.
+"""The records of groups. In `__consumer_offsets`, of the default instance: Kafka's own keys and values,
+byte for byte.
 
 Example, the offset of group "g" in topic "t", partition 3, and its commit at offset 42:
 
@@ -12,8 +13,12 @@ A null value deletes. We write offset values v3 (v1 if the client asked for a re
 only v1 carries) and group values v3, as Kafka 4 does. We read all versions, including the flexible
 v4. Tagged fields are skipped (KIP-915). The records of consumer groups are in `consumer_records`.
 
-Records of other instances are kept apart: their keys have versions that Kafka does not use, 0x4801
-for 1, 0x4802 for 2 and so on, and begin with the instance id. The rest is the same.
+Records of other instances, which share a topic, have keys of versions that Kafka does not use, 0x4800 more
+than the same key in Kafka, and the instance in front. The rest is the same. The offset above, of
+instance "team":
+
+    key    4801 0004 7465616d 0001 67 0001 74 00000003
+           version 0x4800 + 1, instance, group, topic, partition
 """
 
 from struct import Struct

@@ -1,9 +1,10 @@
 """The group coordinator of one node: passes calls to the shards of the partitions that it leads.
 
-It serves one coordinator topic. `__consumer_offsets` holds the default instance only; another
-object of this class serves the internal topic of the other instances, which clients do not see.
+It serves one coordinator topic. `__consumer_offsets` has the default instance only; another object of
+this class serves the topic that all other instances share, and that clients do not see.
 """
 
+import asyncio
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,9 +19,10 @@ from highwater.model.cluster import ClusterImage
 from highwater.model.ids import InstanceId
 from highwater.model.time import Clock
 from highwater.model.transactions import TransactionMarker, TransactionVerifier
-from highwater.partition.coordinator.calls import Handler, ShardCalls, ShardOf
+from highwater.partition.coordinator.calls import Handler, PartitionOf, ShardCalls, ShardOf
 from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.coordinator.hosts import ShardHosts
+from highwater.partition.coordinator.instance_purge import InstancePurge
 from highwater.partition.coordinator.log_port import CoordinatorLog
 from highwater.partition.coordinator.shard_host import HostSettings
 from highwater.partition.coordinator.snapshot import SnapshotStore
@@ -83,16 +85,18 @@ class GroupCoordinator:
         *,
         log: CoordinatorLog,
         snapshots: SnapshotStore,
-        partition_of: Callable[[str], int],
+        partition_of: PartitionOf,
         clock: Clock,
         logger: Logger,
         config: GroupConfig | None = None,
         settings: HostSettings | None = None,
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
-        default_instance_only: bool = True,
+        of_default_instance: bool = True,
         verifier: TransactionVerifier,
     ) -> None:
-        """`partition_of` finds the topic's partition for a group."""
+        """`partition_of` finds the topic's partition for a group. For `of_default_instance` see
+        `ShardCalls`.
+        """
         self._clock = clock
         self._log = log
         self._verification = OffsetVerification(log, verifier)
@@ -101,17 +105,31 @@ class GroupCoordinator:
         self._configs = ImageGroupConfigs(config.consumer_bounds)
         assignors = {name: ASSIGNORS[name] for name in config.consumer_assignors}
         self._hosts = ShardHosts(
-            group_kind(config, new_id, self._topics, assignors, self._configs.of),
+            group_kind(
+                config,
+                new_id,
+                self._topics,
+                assignors,
+                self._configs.of,
+                lambda shard: self.purge.activated(shard),  # noqa: PLW0108 - made below.
+            ),
             log=log,
             snapshots=snapshots,
             clock=clock,
             logger=logger,
             settings=settings,
         )
+        self.purge = InstancePurge(
+            self._hosts,
+            forgetting_of=lambda shard: shard.forgetting,
+            call_later=lambda pause_s, turn: asyncio.get_running_loop().call_later(pause_s, turn),
+        )
+        """Of instances; it is told of them if others than the default one are served."""
         self._calls = ShardCalls(
             self._hosts,
             partition_of=partition_of,
-            default_instance_only=default_instance_only,
+            of_default_instance=of_default_instance,
+            admits_instance=self.purge.admits,
         )
 
     # -- roles --------------------------------------------------------------------------------
@@ -166,8 +184,8 @@ class GroupCoordinator:
         self._calls.one_key(call, self._commit_in_transaction)
 
     def _verified(self, call: CoordinatorCall, error_code: int) -> None:
-        if call.cancelled:
-            return
+        if call.cancelled or not self._calls.admits(call):
+            return  # Answered, if its instance was purged meanwhile.
         if error_code:
             self._calls.one_key(call, partial(_refuse_in_transaction, error_code))
         else:

@@ -1,17 +1,20 @@
 """The node's metrics, read from the live objects at a scrape: LEO, HW, sizes, groups, lag."""
 
-from collections.abc import Iterable
-from itertools import islice
+from collections.abc import Iterable, Sequence
+from itertools import chain, islice
 from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.partition.core.producer_budget import ProducerBudget
 from highwater.partition.data_plane.plane import DataPlane
+from highwater.partition.groups.core.state import GroupState
 from highwater.partition.groups.runtime import GroupCoordinator
 from highwater.partition.node.repairs import Repairs
+from highwater.partition.node.replicas import Replicas
 from highwater.partition.storage.scrubbing.scrubber import LogScrubber
 
 _PREFIX = "highwater_partition"
@@ -28,12 +31,15 @@ class PartitionCollector(Collector):
         self,
         *,
         plane: DataPlane,
-        groups: GroupCoordinator,
+        replicas: Replicas,
+        groups: Sequence[GroupCoordinator],
         scrubber: LogScrubber,
         repairs: Repairs,
         producers: ProducerBudget,
     ) -> None:
+        """The counts of `groups`' coordinators are added up."""
         self._plane = plane
+        self._node_replicas = replicas
         self._groups = groups
         self._scrubber = scrubber
         self._budget = producers
@@ -92,36 +98,40 @@ class PartitionCollector(Collector):
         )
 
     def _group_counts(self) -> Iterable[Metric]:
-        stats = self._groups.stats()
+        stats = [coordinator.stats() for coordinator in self._groups]
         groups = GaugeMetricFamily(f"{_PREFIX}_groups", "Groups by state.", labels=("state",))
-        for state, count in stats.groups.items():
+        for state in GroupState:
+            count = sum(one.groups.get(state, 0) for one in stats)
             groups.add_metric((state.name.lower(),), count)
         yield groups
         yield GaugeMetricFamily(
-            f"{_PREFIX}_group_members", "Members of all groups.", value=stats.members
+            f"{_PREFIX}_group_members",
+            "Members of all groups.",
+            value=sum(one.members for one in stats),
         )
         yield GaugeMetricFamily(
             f"{_PREFIX}_group_parked_calls",
             "Requests of members that wait (JoinGroup, SyncGroup).",
-            value=stats.parked,
+            value=sum(one.parked for one in stats),
         )
 
     def _lag(self) -> Iterable[Metric]:
-        """Lag of committed offsets, for partitions that this node leads."""
+        """Lag of committed offsets of the default instance, for partitions that this node leads."""
         ends = {
             (r.topic_name, r.partition): r.high_watermark
-            for r in self._plane.replicas.values()
+            for r in self._node_replicas.of_instance(DEFAULT_INSTANCE)
             if r.leading
         }
         lag = GaugeMetricFamily(
             f"{_PREFIX}_group_lag",
-            "High watermark minus committed offset, where both are here.",
+            "High watermark minus committed offset, where both are here, of the default instance.",
             labels=("group", *_PER_REPLICA),
         )
         known = 0
-        for key, topic, partition, offset in self._groups.committed_offsets():
+        commits = chain.from_iterable(one.committed_offsets() for one in self._groups)
+        for key, topic, partition, offset in commits:
             end = ends.get((topic, partition))
-            if end is not None:
+            if end is not None and key.instance == DEFAULT_INSTANCE:
                 known += 1
                 if known <= SERIES_MAX:
                     lag.add_metric((key.group_id, topic, str(partition)), max(0, end - offset))

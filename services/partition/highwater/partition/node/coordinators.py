@@ -2,14 +2,22 @@
 
 import asyncio
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import Final
 
 from highwater.hop.channels import HopChannels
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.metadata.producer_ids import Allocator, ReadyProducerIds
 from highwater.model.cluster import ClusterImage
-from highwater.model.ids import DEFAULT_INSTANCE, GROUP_METADATA_TOPIC
-from highwater.model.partitioning import coordinator_partition
+from highwater.model.coordinator_topics import coordinator_place
+from highwater.model.ids import (
+    DEFAULT_INSTANCE,
+    GROUP_METADATA_TOPIC,
+    SYSTEM_INSTANCE,
+    TRANSACTION_STATE_TOPIC,
+    InstanceId,
+)
 from highwater.model.time import Clock
 from highwater.partition.config import PartitionConfig
 from highwater.partition.coordinator.coordinator_log import DataPlaneLog
@@ -17,6 +25,7 @@ from highwater.partition.coordinator.snapshot import FileSnapshotStore
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.groups.kind import SNAPSHOT_FILE_NAME as GROUP_SNAPSHOT
 from highwater.partition.groups.runtime import GroupCoordinator
+from highwater.partition.node.coordinator_pair import CoordinatorPair
 from highwater.partition.node.group_settings import group_config
 from highwater.partition.node.marker_link import FindTarget, MarkerLink
 from highwater.partition.node.node_calls import NodeCalls
@@ -26,7 +35,7 @@ from highwater.partition.node.verifier_link import VerifierLink
 from highwater.partition.transactions.core.image import TopicPartition
 from highwater.partition.transactions.kind import SNAPSHOT_FILE_NAME as TRANSACTION_SNAPSHOT
 from highwater.partition.transactions.partition_verifier import PartitionVerifier
-from highwater.partition.transactions.runtime import TRANSACTION_APIS, TransactionCoordinator
+from highwater.partition.transactions.runtime import TransactionCoordinator
 from highwater.runtime.logging import Logger
 from highwater.runtime.tasks import TaskOwner
 
@@ -41,7 +50,7 @@ GROUP_PARTITIONS_DEFAULT: Final = 50
 
 
 class NodeCoordinators:
-    """Implements `CoordinatorPort`: each call goes to the coordinator of its API. Used on one loop,
+    """Implements `CoordinatorPort`: each call goes to the coordinators of its instance. Used on one loop,
     from the node's start to `stop`.
     """
 
@@ -64,7 +73,7 @@ class NodeCoordinators:
         """To other nodes."""
         self._verifier_link = VerifierLink(
             node_id=node_id,
-            coordinator=lambda: self.transactions,
+            coordinator=lambda instance: self.of_instance(instance).transactions,
             calls=self.calls,
             tasks=tasks,
         )
@@ -72,23 +81,42 @@ class NodeCoordinators:
             self._verifier_link, call_soon=asyncio.get_running_loop().call_soon
         )
         """Asks any node's coordinator on behalf of this node's partitions."""
-        group_log = DataPlaneLog(plane)
-        self.groups = GroupCoordinator(
-            log=group_log,
-            snapshots=FileSnapshotStore(GROUP_SNAPSHOT),
-            partition_of=lambda group_id: self.of_group(group_id).partition,
-            clock=clock,
-            logger=log,
-            config=group_config(config),
-            verifier=self.verifier,
-        )
         self._producer_ids = ReadyProducerIds(allocator, tasks, log)
         self._markers = MarkerLink(
             node_id=node_id, find_target=find_target, calls=self.calls, tasks=tasks
         )
-        self._state_log = DataPlaneLog(plane)
-        self.transactions = TransactionCoordinator(
-            log=self._state_log,
+        make_pair = partial(self._make_pair, config, plane, clock, log)
+        self._of_default = make_pair(of_default_instance=True)
+        self._of_others = make_pair(of_default_instance=False)
+        self.pairs = (self._of_default, self._of_others)
+        self.roles = CoordinatorRoles(
+            {DEFAULT_INSTANCE: self._of_default, SYSTEM_INSTANCE: self._of_others},
+            self._producer_ids.prepare,
+            plane.marker_targets,
+        )
+
+    def _make_pair(
+        self,
+        config: PartitionConfig,
+        plane: DataPlane,
+        clock: Clock,
+        log: Logger,
+        *,
+        of_default_instance: bool,
+    ) -> CoordinatorPair:
+        group_log, state_log = DataPlaneLog(plane), DataPlaneLog(plane)
+        groups = GroupCoordinator(
+            log=group_log,
+            snapshots=FileSnapshotStore(GROUP_SNAPSHOT),
+            partition_of=lambda instance, group_id: self.of_group(instance, group_id).partition,
+            clock=clock,
+            logger=log,
+            config=group_config(config),
+            of_default_instance=of_default_instance,
+            verifier=self.verifier,
+        )
+        transactions = TransactionCoordinator(
+            log=state_log,
             snapshots=FileSnapshotStore(TRANSACTION_SNAPSHOT),
             topics=self,
             clock=clock,
@@ -97,62 +125,68 @@ class NodeCoordinators:
             new_producer_id=self._producer_ids.take,
             transaction_version=lambda: TRANSACTION_VERSION,
             config=transaction_config(config),
+            of_default_instance=of_default_instance,
         )
-        self.roles = CoordinatorRoles(
-            group_log,
-            self.groups,
-            self._state_log,
-            self.transactions,
-            self._producer_ids.prepare,
-            plane.marker_targets,
+        return CoordinatorPair(
+            groups=groups, group_log=group_log, transactions=transactions, state_log=state_log
         )
+
+    def of_instance(self, instance: InstanceId) -> CoordinatorPair:
+        """The coordinators that an instance's calls go to."""
+        return self._of_default if instance == DEFAULT_INSTANCE else self._of_others
 
     # -- CoordinatorPort ----------------------------------------------------------------------
 
     def submit(self, call: CoordinatorCall) -> None:
         """Takes the call; never raises and never blocks."""
-        if call.api_key in TRANSACTION_APIS:
-            self.transactions.submit(call)
-        else:
-            self.groups.submit(call)
+        self.of_instance(call.instance).submit(call)
 
     def cancel(self, call: CoordinatorCall) -> None:
         """The client is gone."""
-        if call.api_key in TRANSACTION_APIS:
-            self.transactions.cancel(call)
-        else:
-            self.groups.cancel(call)
+        self.of_instance(call.instance).cancel(call)
 
     # -- TopicPartitions ----------------------------------------------------------------------
 
-    def of_transaction(self, transactional_id: str) -> int:
-        """See `TopicPartitions`; the topic is known if this node leads any of its partitions."""
-        topic = self._state_log.topic
-        count = STATE_PARTITIONS_DEFAULT if topic is None else len(topic.partitions)
-        return coordinator_partition(transactional_id, count)
+    def of_transaction(self, instance: InstanceId, transactional_id: str) -> int:
+        """See `TopicPartitions`."""
+        count = self._count(TRANSACTION_STATE_TOPIC, instance, STATE_PARTITIONS_DEFAULT)
+        return coordinator_place(instance, transactional_id, count)
 
-    def of_group(self, group_id: str) -> TopicPartition:
+    def of_group(self, instance: InstanceId, group_id: str) -> TopicPartition:
         """See `TopicPartitions`; also for a topic of which this node leads nothing."""
+        count = self._count(GROUP_METADATA_TOPIC, instance, GROUP_PARTITIONS_DEFAULT)
+        return TopicPartition(GROUP_METADATA_TOPIC, coordinator_place(instance, group_id, count))
+
+    def _count(self, name: str, instance: InstanceId, default: int) -> int:
         image = self._image
-        topic = None if image is None else image.topic(GROUP_METADATA_TOPIC, DEFAULT_INSTANCE)
-        count = GROUP_PARTITIONS_DEFAULT if topic is None else len(topic.partitions)
-        return TopicPartition(GROUP_METADATA_TOPIC, coordinator_partition(group_id, count))
+        topic = None if image is None else image.coordinator_topic(name, instance)
+        return default if topic is None else len(topic.partitions)
 
     # -- for the rest of the node -------------------------------------------------------------
 
-    def before_image(self, image: ClusterImage) -> None:
-        """Before the node takes its roles in an image: what these may need to know of it."""
+    def before_image(
+        self, image: ClusterImage, removed_instances: AbstractSet[InstanceId] = frozenset()
+    ) -> None:
+        """Before the node takes its roles in an image: what these may need to know of it.
+
+        `removed_instances` were purged since the image before. They may be there again.
+        """
         self._image = image
+        for each in (self._of_others.groups, self._of_others.transactions):
+            each.purge.follow(image.instances, removed_instances)
         self.calls.image_changed(image)
         self._markers.image_changed(image)
         self._verifier_link.image_changed(image)
 
     def after_image(self) -> None:
-        """The node has its roles: what waits for leaders of partitions goes on."""
-        self.transactions.image_changed()
+        """The node has its roles: what waits for leaders of partitions goes on, and new instances may call."""
+        for each in (self._of_others.groups, self._of_others.transactions):
+            each.purge.applied()
+        for pair in self.pairs:
+            pair.transactions.image_changed()
 
     async def stop(self) -> None:
-        """Clean stop of both coordinators."""
-        await self.transactions.stop()
-        await self.groups.stop()
+        """Clean stop of all coordinators."""
+        for pair in self.pairs:
+            await pair.stop()
         await self.calls.close()

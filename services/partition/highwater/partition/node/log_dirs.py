@@ -4,8 +4,9 @@ See Kafka's ReplicaManager.describeLogDirs. An offline directory is listed with 
 and without replicas. A thread asks the file system for its space; if it does not answer in time,
 the space is unknown. Only one such question is open per directory.
 
-No replica moves to another directory (INVALID_REQUEST). For one that is not here yet a directory is
-remembered, as in Kafka's LogManager.maybeUpdatePreferredLogDir.
+A replica that is in another directory begins to move (`replica_moves`), and is listed in both until
+it has. For one that is not here yet a directory is remembered, as in Kafka's
+LogManager.maybeUpdatePreferredLogDir.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.kafka.error_codes import ErrorCode
@@ -43,6 +44,47 @@ def space_of(path: str) -> VolumeSpace:
     )
 
 
+class Moving(Protocol):
+    """A move under way; see `LogMove`."""
+
+    @property
+    def target(self) -> "Target":
+        """The directory to which the replica moves."""
+        ...
+
+    @property
+    def copied_bytes(self) -> int:
+        """Bytes of records in the copy."""
+        ...
+
+    @property
+    def lag(self) -> int:
+        """Records that the copy may lack."""
+        ...
+
+
+class Target(Protocol):
+    """A log directory; see `HostedDirectory`."""
+
+    index: int
+
+
+class Moves(Protocol):
+    """The node's moves; see `ReplicaMoves`."""
+
+    def of(self, replica: PartitionReplica) -> Moving | None:
+        """The move of a replica, if it is not completed."""
+        ...
+
+    def can_move(self, replica: PartitionReplica) -> bool:
+        """False if the name of the topic is too long for that of a copy."""
+        ...
+
+    def move(self, replica: PartitionReplica, index: int) -> None:
+        """Begins a move, unless the replica is there, and ends one to another directory."""
+        ...
+
+
 class LogDirRequests:
     """On the node's loop, as long as the node."""
 
@@ -54,6 +96,7 @@ class LogDirRequests:
         is_online: Callable[[int], bool],
         find: Callable[[tuple[TopicId, int]], PartitionReplica | None],
         prefer: Callable[[TopicId, int, int], None],
+        moves: Moves,
         space: Callable[[str], VolumeSpace] = space_of,
         space_timeout_s: float = SPACE_TIMEOUT_S,
     ) -> None:
@@ -65,6 +108,7 @@ class LogDirRequests:
         self._is_online = is_online
         self._find = find
         self._prefer = prefer
+        self._moves = moves
         self._space = space
         self._space_timeout_s = space_timeout_s
         self._asking: dict[int, asyncio.Future[VolumeSpace]] = {}
@@ -78,6 +122,9 @@ class LogDirRequests:
             partitions = None if asked is None else asked.get(replica.topic_id, frozenset())
             if partitions is None or replica.partition in partitions:
                 by_dir.setdefault(replica.log_dir, []).append(_described(replica))
+                move = self._moves.of(replica)
+                if move is not None:
+                    by_dir.setdefault(move.target.index, []).append(_future(replica, move))
         return pb.DescribeLogDirsResponse(
             dirs=[
                 self._dir(number, space, by_dir.get(number, ()))
@@ -107,7 +154,10 @@ class LogDirRequests:
             return ErrorCode.REPLICA_NOT_AVAILABLE
         if replica.failed:
             return ErrorCode.KAFKA_STORAGE_ERROR
-        return ErrorCode.NONE if replica.log_dir == number else ErrorCode.INVALID_REQUEST
+        if not self._moves.can_move(replica):
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
+        self._moves.move(replica, number)
+        return ErrorCode.NONE
 
     def _dir(
         self, number: int, space: VolumeSpace | None, replicas: Sequence[pb.LogDirReplica]
@@ -152,4 +202,14 @@ def _described(replica: PartitionReplica) -> pb.LogDirReplica:
         topic_id=replica.topic_id,
         partition=replica.partition,
         size_bytes=replica.log.extent.size_bytes,
+    )
+
+
+def _future(replica: PartitionReplica, move: Moving) -> pb.LogDirReplica:
+    return pb.LogDirReplica(
+        topic_id=replica.topic_id,
+        partition=replica.partition,
+        size_bytes=move.copied_bytes,
+        is_future=True,
+        offset_lag=move.lag,
     )

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Final
 
 from highwater.model.cluster import ClusterImage, TopicState
+from highwater.model.dynamic_config import broker_number
 from highwater.model.errors import UsageError
 from highwater.model.ids import NodeId
 from highwater.model.time import Clock
 from highwater.partition.config import PartitionConfig
 from highwater.partition.core.producer_budget import ProducerLimits
+from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.node.membership import Membership, NodeIdentity
+from highwater.partition.node.replica_moves import RATE, Key, ReplicaMoves
 from highwater.partition.node.static_configs import static_configs
 from highwater.partition.storage.cleaning.cleaner import Cleaner
 from highwater.partition.storage.cleaning.settings import cleaner_settings
@@ -52,8 +55,12 @@ class NodeLogs:
         log: Logger,
         on_dir_failure: Callable[[int, LogDirFailure], None],
         on_damage: Callable[[PartitionLog, Damage], None],
+        find: Callable[[Key], PartitionReplica | None] = lambda _: None,
     ) -> None:
-        """`on_damage` is called with records in closed segments that have changed on the disk."""
+        """`on_damage` is called with records in closed segments that have changed on the disk.
+
+        `find` gives a replica that is here now, for its moves.
+        """
         self._config = config
         self._log = log
         self._membership: Membership | None = None
@@ -93,6 +100,7 @@ class NodeLogs:
             enable=config.log_cleaner_enable,
             settings=cleaner_settings(static_configs(config)),
         )
+        self.moves = ReplicaMoves(self.manager, find=find, clock=clock, log=log)
         self.scrubber = LogScrubber(
             self.manager,
             bytes_per_s=config.log_scrub_bytes_per_s,
@@ -152,6 +160,7 @@ class NodeLogs:
     def start(self, tasks: TaskOwner) -> None:
         """Starts the workers and the periodic work. On the loop."""
         self.manager.start()
+        self.moves.start(tasks)
         tasks.start(self._maintenance.run(), name="log-maintenance")
         tasks.start(self.cleaner.run(), name="log-cleaner")
         if self._config.log_scrub_bytes_per_s:
@@ -165,6 +174,7 @@ class NodeLogs:
 
     def close(self) -> None:
         """Closes all logs in order; blocks while the disks work, usually seconds."""
+        self.moves.close()
         epoch = -1 if self._membership is None else self._membership.node_epoch
         for failure in self.manager.close(node_epoch=epoch):
             self._log.error("log_dir_not_closed", error=str(failure))
@@ -218,6 +228,7 @@ class NodeLogs:
         """See LogStore."""
         self.manager.set_broker_configs(configs)
         self.cleaner.reconfigure(cleaner_settings(configs))
+        self.moves.set_rate(int(broker_number(RATE, configs)))
 
     def flush(self, log: PartitionLog, done: Callable[[], None]) -> None:
         """Syncs a log off the loop, then calls `done` on it (flush.messages)."""

@@ -7,7 +7,14 @@ from typing import Final
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterImage
-from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, NO_TOPIC_ID, NodeId, TopicId
+from highwater.model.ids import (
+    INTERNAL_TOPICS,
+    NO_NODE,
+    NO_TOPIC_ID,
+    InstanceId,
+    NodeId,
+    TopicId,
+)
 from highwater.model.transactions import MarkerTarget
 from highwater.partition.node.node_calls import NodeCalls
 from highwater.partition.transactions.core.image import TopicPartition
@@ -45,14 +52,17 @@ class MarkerLink:
         """Take the leaders."""
         self._image = image
 
-    def find(self, partition: TopicPartition) -> Destination | None:
+    def find(self, instance: InstanceId, partition: TopicPartition) -> Destination | None:
         """See `MarkerPort`. The image is never older than the one in which the partition joined a
         transaction: not at the coordinator that let it join, which asks here first, and not at a
         later one, whose leadership is younger.
         """
         if self._image is None:
             return Destination(NO_NODE, NO_TOPIC_ID, partition.partition, -1)
-        topic = self._image.topic(partition.topic, DEFAULT_INSTANCE)
+        if partition.topic in INTERNAL_TOPICS:
+            topic = self._image.coordinator_topic(partition.topic, instance)
+        else:
+            topic = self._image.topic(partition.topic, instance)
         if topic is None or not 0 <= partition.partition < len(topic.partitions):
             return None
         state = topic.partitions[partition.partition]

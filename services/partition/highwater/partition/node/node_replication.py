@@ -72,6 +72,7 @@ class NodeReplication:
         self._tasks = TaskOwner(on_failure)
         self.follow = self._fetchers.follow
         self.stop_following = self._fetchers.stop_following
+        self.resume = self._fetchers.resume
 
     def propose_isr(self, replica: PartitionReplica, proposal: ProposeIsr) -> None:
         """See ReplicationPort."""

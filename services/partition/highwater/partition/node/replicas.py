@@ -156,11 +156,11 @@ class Replicas:
         heartbeats' thread reads it."""
 
     def leaders_by_instance(self) -> dict[InstanceId, list[PartitionReplica]]:
-        """Leading replicas per instance."""
+        """Leading replicas per instance, without internal topics: nobody's limit counts those."""
         found: dict[InstanceId, list[PartitionReplica]] = {}
         for (topic_id, _), replica in self._plane.replicas.items():
             topic = self._topics.get(topic_id)
-            if replica.leading and topic is not None:
+            if replica.leading and topic is not None and not topic.internal:
                 found.setdefault(topic.instance, []).append(replica)
         return found
 
@@ -199,7 +199,11 @@ class Replicas:
             if before is not topic:
                 yield from self._apply_topic(before, topic, node_id)
                 self._topics[topic_id] = topic
-            if before is not None and (defaults_changed or before.configs != topic.configs):
+            if before is not None and (
+                defaults_changed
+                or before.configs != topic.configs
+                or topic.instance in self._policies.rebounded
+            ):
                 yield from self._reconfigure(topic)
             yield
         self._removed.clear()

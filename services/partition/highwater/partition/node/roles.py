@@ -2,24 +2,26 @@
 ends.
 """
 
-from collections.abc import Callable, MutableMapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Protocol
 
 from highwater.model.cluster import ClusterImage, TopicState
+from highwater.model.coordinator_topics import coordinator_home, coordinator_topic_name
 from highwater.model.ids import (
-    DEFAULT_INSTANCE,
     GROUP_METADATA_TOPIC,
     TRANSACTION_STATE_TOPIC,
+    InstanceId,
     TopicId,
 )
 from highwater.model.transactions import MarkerTarget
 from highwater.partition.coordinator.coordinator_log import DataPlaneLog
 from highwater.partition.groups.runtime import GroupCoordinator
-from highwater.partition.transactions.runtime import TransactionCoordinator
+from highwater.partition.node.coordinator_pair import CoordinatorPair
 
 
 class _Coordinator(Protocol):
-    """What both coordinators are told."""
+    """What all coordinators are told."""
 
     def become_leader(self, partition: int, leader_epoch: int) -> None:
         """Load and coordinate."""
@@ -31,32 +33,36 @@ class _Coordinator(Protocol):
 
 
 class CoordinatorRoles:
-    """A `RoleListener` (see replicas) for the coordinators of the default instance."""
+    """A `RoleListener` (see replicas) for all coordinators of a node."""
 
     def __init__(
         self,
-        group_log: DataPlaneLog,
-        groups: GroupCoordinator,
-        state_log: DataPlaneLog,
-        transactions: TransactionCoordinator,
+        pairs: Mapping[InstanceId, CoordinatorPair],
         needs_producer_ids: Callable[[], None],
         marker_targets: MutableMapping[TopicId, MarkerTarget],
     ) -> None:
-        """`needs_producer_ids` is called when this node begins to coordinate transactions.
+        """`pairs` by the instances that have their topics.
+
+        `needs_producer_ids` is called when this node begins to coordinate transactions.
 
         `marker_targets` are the data plane's: offsets of groups are committed by markers.
         """
-        self._groups = groups
+        self._pairs = pairs
         self._needs_producer_ids = needs_producer_ids
         self._marker_targets = marker_targets
-        self._by_topic: dict[str, tuple[DataPlaneLog, _Coordinator]] = {
-            GROUP_METADATA_TOPIC: (group_log, groups),
-            TRANSACTION_STATE_TOPIC: (state_log, transactions),
-        }
+        self._groups: dict[tuple[InstanceId, str], GroupCoordinator] = {}
+        self._by_topic: dict[tuple[InstanceId, str], tuple[DataPlaneLog, _Coordinator]] = {}
+        for home, pair in pairs.items():
+            groups = home, coordinator_topic_name(GROUP_METADATA_TOPIC, home)
+            states = home, coordinator_topic_name(TRANSACTION_STATE_TOPIC, home)
+            self._groups[groups] = pair.groups
+            self._by_topic[groups] = pair.group_log, pair.groups
+            self._by_topic[states] = pair.state_log, pair.transactions
 
     def following(self, image: ClusterImage) -> None:
         """Consumer groups compare their topics with the image."""
-        self._groups.follow(image)
+        for groups in self._groups.values():
+            groups.follow(image)
 
     def became_leader(self, topic: TopicState, partition: int, leader_epoch: int) -> None:
         """Loads the partition's groups or transactions."""
@@ -65,10 +71,11 @@ class CoordinatorRoles:
             return
         log, coordinator = found
         log.topic = topic
-        if topic.name == TRANSACTION_STATE_TOPIC:
+        groups = self._groups.get((topic.instance, topic.name))
+        if groups is None:
             self._needs_producer_ids()
         else:
-            self._marker_targets[topic.topic_id] = self._groups
+            self._marker_targets[topic.topic_id] = groups
         coordinator.become_leader(partition, leader_epoch)
 
     def resigned(self, topic: TopicState, partition: int) -> None:
@@ -82,11 +89,14 @@ class CoordinatorRoles:
 
         Transactions find out by themselves that a partition needs no marker any more.
         """
-        names = frozenset(topic.name for topic in topics if topic.instance == DEFAULT_INSTANCE)
-        if names:
-            self._groups.topics_deleted(DEFAULT_INSTANCE, names)
+        names: defaultdict[InstanceId, set[str]] = defaultdict(set)
+        for topic in topics:
+            names[topic.instance].add(topic.name)
+        for instance, deleted in names.items():
+            groups = self._pairs[coordinator_home(instance)].groups
+            groups.topics_deleted(instance, frozenset(deleted))
 
     def _coordinator_of(self, topic: TopicState) -> tuple[DataPlaneLog, _Coordinator] | None:
-        if not topic.internal or topic.instance != DEFAULT_INSTANCE:
+        if not topic.internal:
             return None
-        return self._by_topic.get(topic.name)
+        return self._by_topic.get((topic.instance, topic.name))

@@ -4,6 +4,9 @@ A config that the topic does not set has the broker's value: set for this node, 
 else in the node's own settings (`broker_values`). Logs take the same two mappings
 (`storage.directory.log_manager`).
 
+An instance may bound the bytes of messages (`message_bytes_bound`): the smaller number is in effect, also
+for topics that were there before the bound.
+
 Records of compacted topics must have keys, which takes deep validation. Internal topics have their
 coordinators' codec, whatever compression.type is: Kafka creates them with one of their own.
 """
@@ -14,7 +17,9 @@ from typing import Final
 from highwater.kafka.records.compression import Compression
 from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.dynamic_config import broker_values
-from highwater.model.ids import NodeId
+from highwater.model.ids import InstanceId, NodeId
+from highwater.model.instances import InstanceState
+from highwater.model.message_bounds import message_bytes_bound
 from highwater.model.topic_config import EffectiveConfigs, TopicConfig, effective_value
 from highwater.partition.data_plane.policy import CODEC_OF_PRODUCER, AppendPolicy
 
@@ -27,8 +32,13 @@ _CODECS: Final = {
 }
 
 
-def append_policy(topic: TopicState, config: TopicConfig) -> AppendPolicy:
+def append_policy(
+    topic: TopicState, config: TopicConfig, message_bytes_bound: int | None = None
+) -> AppendPolicy:
     """How the leader of any partition of the topic validates and stamps batches; `config` is in effect."""
+    message_bytes_max = config.max_message_bytes
+    if message_bytes_bound is not None:
+        message_bytes_max = min(message_bytes_max, message_bytes_bound)
     levels = {
         Compression.GZIP: config.compression_gzip_level,
         Compression.LZ4: config.compression_lz4_level,
@@ -38,7 +48,7 @@ def append_policy(topic: TopicState, config: TopicConfig) -> AppendPolicy:
     return AppendPolicy(
         codec=CODEC_OF_PRODUCER if codec is None else int(codec),
         compression_level=None if codec is None else levels.get(codec),
-        message_bytes_max=config.max_message_bytes,
+        message_bytes_max=message_bytes_max,
         segment_bytes=config.segment_bytes,
         log_append_time=config.log_append_time,
         timestamp_before_ms_max=config.message_timestamp_before_max_ms,
@@ -57,6 +67,9 @@ class TopicPolicies:
         self._configs = EffectiveConfigs()
         self._followed: Mapping[str, str] | None = None
         self._of_all_nodes: Mapping[str, str] = {}
+        self._instances: Mapping[InstanceId, InstanceState] = {}
+        self.rebounded: frozenset[InstanceId] = frozenset()
+        """Instances whose bound for messages the last `follow` has changed."""
 
     @property
     def broker_configs(self) -> Mapping[str, str]:
@@ -66,6 +79,13 @@ class TopicPolicies:
     def follow(self, image: ClusterImage, node_id: NodeId) -> bool:
         """Takes the image's broker configs; True if they have changed, as at the first call."""
         before = self._followed
+        instances = self._instances.keys() | image.instances.keys()
+        self.rebounded = frozenset(
+            each
+            for each in instances
+            if _bound(self._instances, each) != _bound(image.instances, each)
+        )
+        self._instances = image.instances
         self._of_all_nodes = image.cluster_configs
         self._followed = broker_values(image, node_id, self._static)
         return self._followed != before
@@ -78,4 +98,10 @@ class TopicPolicies:
 
     def append_policy(self, topic: TopicState) -> AppendPolicy:
         """See the function of the same name."""
-        return append_policy(topic, self._configs.of(topic.configs, self.broker_configs))
+        config = self._configs.of(topic.configs, self.broker_configs)
+        return append_policy(topic, config, message_bytes_bound(self._instances, topic))
+
+
+def _bound(instances: Mapping[InstanceId, InstanceState], instance: InstanceId) -> int | None:
+    state = instances.get(instance)
+    return None if state is None else state.message_bytes_max

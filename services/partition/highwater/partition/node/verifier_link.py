@@ -7,10 +7,11 @@ from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterImage
-from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, TRANSACTION_STATE_TOPIC, NodeId
-from highwater.model.partitioning import coordinator_partition
+from highwater.model.coordinator_topics import coordinator_place
+from highwater.model.ids import NO_NODE, TRANSACTION_STATE_TOPIC, InstanceId, NodeId
 from highwater.partition.node.node_calls import NodeCalls
-from highwater.partition.transactions.partition_verifier import VERSION, LocalCoordinator
+from highwater.partition.transactions.core.image import TransactionKey
+from highwater.partition.transactions.partition_verifier import VERSION, LocalCoordinator, Place
 from highwater.runtime.tasks import TaskOwner
 
 TIMEOUT_S: Final = 5.0
@@ -28,12 +29,12 @@ class VerifierLink:
         self,
         *,
         node_id: Callable[[], int],
-        coordinator: Callable[[], LocalCoordinator],
+        coordinator: Callable[[InstanceId], LocalCoordinator],
         calls: NodeCalls,
         tasks: TaskOwner,
     ) -> None:
         """`node_id` is this node's, which it knows once it is registered; `coordinator` finds this
-        node's, which is made later.
+        node's for an instance, which is made later.
         """
         self._node_id = node_id
         self._coordinator = coordinator
@@ -45,34 +46,35 @@ class VerifierLink:
         """Take the leaders."""
         self._image = image
 
-    def find(self, transactional_id: str) -> NodeId:
+    def find(self, key: TransactionKey) -> NodeId:
         """See `CoordinatorFinder`."""
         image = self._image
-        topic = None if image is None else image.topic(TRANSACTION_STATE_TOPIC, DEFAULT_INSTANCE)
+        if image is None:
+            return NO_NODE
+        topic = image.coordinator_topic(TRANSACTION_STATE_TOPIC, key.instance)
         if topic is None or not topic.partitions:
             return NO_NODE
-        number = coordinator_partition(transactional_id, len(topic.partitions))
-        return topic.partitions[number].leader
+        return topic.partitions[coordinator_place(*key, len(topic.partitions))].leader
 
-    def here(self, node: NodeId) -> LocalCoordinator | None:
+    def here(self, place: Place) -> LocalCoordinator | None:
         """See `CoordinatorFinder`."""
-        return self._coordinator() if node == self._node_id() else None
+        return self._coordinator(place.instance) if place.node == self._node_id() else None
 
-    def send(self, node: NodeId, body: bytes, done: Callable[[int, bytes], None]) -> None:
+    def send(self, place: Place, body: bytes, done: Callable[[int, bytes], None]) -> None:
         """See `CoordinatorFinder`."""
-        self._tasks.start(self._call(node, body, done), name=f"txn-verifications-{node}")
+        self._tasks.start(self._call(place, body, done), name=f"txn-verifications-{place.node}")
 
-    async def _call(self, node: NodeId, body: bytes, done: Callable[[int, bytes], None]) -> None:
+    async def _call(self, place: Place, body: bytes, done: Callable[[int, bytes], None]) -> None:
         error_code: int = ErrorCode.NETWORK_EXCEPTION
         found = b""
         try:
             answer = await self._calls.call(
-                node,
+                place.node,
                 "CoordinateOne",
                 pb.CoordinatorCall(
                     api_key=ApiKey.ADD_PARTITIONS_TO_TXN,
                     api_version=VERSION,
-                    instance=DEFAULT_INSTANCE,
+                    instance=place.instance,
                     body=body,
                     coordinator_partition=EACH_ITS_OWN,
                     deadline_ms=int(TIMEOUT_S * 1000),

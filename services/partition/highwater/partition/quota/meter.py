@@ -6,6 +6,11 @@ table is empty and costs only that look-up. Sans-IO: the time comes in as a func
 Kafka's rule (KIP-13, KIP-219) for produce: bytes that have arrived are appended, and the client is
 told how long it is over its quota; its gateway mutes the connection that long. A fetch gets at most
 what the share still allows; while that is too little, the answer is empty and tells the wait.
+
+Demand is what flows at the share and what waits. A client that has sent much at once is mute for a
+while, and its bytes are paid off meanwhile: they count in each tick in which that happens, and the
+rest of them as held, as if they stood in a queue. One that sends little at a time leaves no such queue;
+what it was told to wait for counts as held, so that the demand of a busy node is twice its share.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,6 +19,7 @@ from typing import Final
 
 from highwater.model.ids import InstanceId
 from highwater.model.token_bucket import BURST_S, TokenBucket
+from highwater.partition.quota.storage_gate import StorageGate
 
 FETCH_PART_S: Final = BURST_S / 2
 """A fetch waits until this much of its rate is available. With less, the answers to one busy
@@ -25,38 +31,72 @@ NO_SHARE_MS_MAX: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareOfNode:
-    """A node's share of one instance's limits, in bytes per second; None is unlimited."""
+    """A node's share of one instance's limits, in bytes per second; None is unlimited.
+
+    Storage is that of the whole instance, in bytes.
+    """
 
     instance: InstanceId
     produce: float | None
     consume: float | None
     produce_floor: float = 0
     consume_floor: float = 0
+    storage_limit: int | None = None
+    storage_left: int | None = None
+    """None: not known now."""
+    storage_exhausted: bool = False
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is anything to meter."""
+        return (self.produce, self.consume, self.storage_limit) != (None, None, None)
 
 
 @dataclass(slots=True, kw_only=True)
 class Usage:
-    """Bytes since the last report."""
+    """Bytes since the last report, as `InstanceMeter.take_usage` gives them."""
 
     produced: int = 0
     consumed: int = 0
     held_produce: int = 0
     held_consume: int = 0
+    produce_rate: float | None = None
+    """The share in effect at the end."""
+    consume_rate: float | None = None
+    storage_exhausted: bool = False
 
 
 class InstanceMeter:
     """Meters one limited instance on this node."""
 
-    __slots__ = ("_consume", "_now_ms", "_produce", "usage")
+    __slots__ = (
+        "_consume",
+        "_consume_excess",
+        "_instance",
+        "_now_ms",
+        "_produce",
+        "_produce_excess",
+        "storage",
+        "usage",
+    )
 
-    def __init__(self, now_ms: Callable[[], int]) -> None:
+    def __init__(self, instance: InstanceId, now_ms: Callable[[], int]) -> None:
+        self._instance = instance
         self._now_ms = now_ms
+        self.storage: Final = StorageGate()
         self._produce = TokenBucket(now_ms=now_ms())
         self._consume = TokenBucket(now_ms=now_ms())
+        self._produce_excess = self._consume_excess = 0
+        """What waited to be paid off at the last report."""
         self.usage = Usage()
+
+    def refuses_produce(self) -> str:
+        """Why nothing may be appended: the instance is at its storage limit. Empty if it may."""
+        return self.storage.message(self._instance) if self.storage.closed else ""
 
     def produced(self, nbytes: int) -> int:
         """Charges bytes that have arrived; returns for how many ms the sender is over quota."""
+        self.storage.charge(nbytes)
         bucket = self._produce
         now_ms = self._now_ms()
         bucket.charge(now_ms, nbytes)
@@ -95,6 +135,27 @@ class InstanceMeter:
         now_ms = self._now_ms()
         _lease(self._produce, now_ms, share.produce, share.produce_floor, expires_in_ms)
         _lease(self._consume, now_ms, share.consume, share.consume_floor, expires_in_ms)
+        self.storage.take(
+            share.storage_limit, share.storage_left, exhausted=share.storage_exhausted
+        )
+
+    def take_usage(self) -> Usage:
+        """What was used since the last call, for a report that is made now."""
+        used, self.usage = self.usage, Usage()
+        now_ms = self._now_ms()
+        used.produce_rate, used.consume_rate = (
+            self._produce.rate(now_ms),
+            self._consume.rate(now_ms),
+        )
+        before, self._produce_excess = self._produce_excess, self._produce.excess_bytes(now_ms)
+        used.produced = max(0, used.produced + before - self._produce_excess)
+        used.held_produce = max(used.held_produce, self._produce_excess)
+        before, self._consume_excess = self._consume_excess, self._consume.excess_bytes(now_ms)
+        used.consumed = max(0, used.consumed + before - self._consume_excess)
+        used.held_consume = max(used.held_consume, self._consume_excess)
+        used.storage_exhausted = self.storage.closed
+        self.storage.reported()
+        return used
 
 
 class NodeMeters:
@@ -113,22 +174,19 @@ class NodeMeters:
         """Applies new shares; an instance without a share becomes unlimited."""
         listed = set()
         for share in shares:
-            if share.produce is None and share.consume is None:
+            if not share.is_limited:
                 continue
             listed.add(share.instance)
             meter = self._meters.get(share.instance)
             if meter is None:
-                meter = self._meters[share.instance] = InstanceMeter(self._now_ms)
+                meter = self._meters[share.instance] = InstanceMeter(share.instance, self._now_ms)
             meter.take(share, expires_in_ms)
         for instance in [known for known in self._meters if known not in listed]:
             del self._meters[instance]
 
     def take_usage(self) -> dict[InstanceId, Usage]:
         """What limited instances have used since the last call."""
-        used = {}
-        for instance, meter in self._meters.items():
-            used[instance], meter.usage = meter.usage, Usage()
-        return used
+        return {instance: meter.take_usage() for instance, meter in self._meters.items()}
 
 
 def _hold_ms(bucket: TokenBucket, now_ms: int, nbytes: int) -> int:

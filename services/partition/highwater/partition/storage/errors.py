@@ -73,5 +73,9 @@ class UnsupportedFormatError(StorageError):
     """Sound data in a format that is not served here (message formats 0 and 1)."""
 
 
+class MoveGivenUpError(StorageError):
+    """A log does not move to another directory; it stays where it is, and works."""
+
+
 class LogDirInUseError(StorageError):
     """Another process holds the lock of this log directory."""

@@ -36,6 +36,8 @@ RECENT_PRODUCERS: Final = ".highwater_producers"
 """Producers as they were a moment ago, for a start on the same kernel (`producer_recovery`)."""
 COMMITTED_PRODUCERS: Final = ".highwater_producers_committed"
 """The newest of those before it that tells of committed records only, for a truncation."""
+MOVE_MARK: Final = ".highwater_moved"
+"""Says that a log is a whole copy of one in another log directory (`move_mark`)."""
 LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
 GAPS_MARKER: Final = ".highwater_gaps"
 """A file of ours alone: offsets of this log may be missing (`recovery.segment_ends.Gaps` says where)."""
@@ -51,6 +53,8 @@ LOCK: Final = ".lock"
 DELETED_DIRECTORY_SUFFIX: Final = "-delete"
 STRAY_DIRECTORY_SUFFIX: Final = "-stray"
 DAMAGED_DIRECTORY_SUFFIX: Final = "-damaged"
+FUTURE_DIRECTORY_SUFFIX: Final = "-future"
+MOVED_DIRECTORY_SUFFIX: Final = "-moved"
 _OFFSET_DIGITS: Final = 20
 _TOKEN_DIGITS: Final = 32
 _MAX_NAME: Final = 255
@@ -122,9 +126,42 @@ def parse_damaged_directory(name: str) -> str | None:
     """The partition's directory of which a damaged log was set aside, or None. Of a very long name
     only the beginning is left.
     """
+    found = _parse_tail(name, DAMAGED_DIRECTORY_SUFFIX)
+    return None if found is None else found[0]
+
+
+def future_directory(name: str, token: str) -> str | None:
+    """The name of a copy that will take a log's place, as in Kafka: `<name>.<token>-future`; None if
+    that is too long for a file name. It is never cut, since it is parsed again.
+    """
+    return _whole_tail(name, f".{token}{FUTURE_DIRECTORY_SUFFIX}")
+
+
+def parse_future_directory(name: str) -> tuple[str, str] | None:
+    """(the partition's directory, token), or None."""
+    return _parse_tail(name, FUTURE_DIRECTORY_SUFFIX)
+
+
+def moved_directory(name: str, token: str) -> str:
+    """The name under which a log stays until the copy with the same token has taken its place:
+    `<name>.<token>-moved`, which is shorter than `future_directory`.
+    """
+    return f"{name}.{token}{MOVED_DIRECTORY_SUFFIX}"
+
+
+def parse_moved_directory(name: str) -> tuple[str, str] | None:
+    """(the partition's directory, token), or None."""
+    return _parse_tail(name, MOVED_DIRECTORY_SUFFIX)
+
+
+def _parse_tail(name: str, suffix: str) -> tuple[str, str] | None:
     stem, dot, tail = name.rpartition(".")
-    token = tail.removesuffix(DAMAGED_DIRECTORY_SUFFIX)
-    return stem if dot and token != tail and len(token) == _TOKEN_DIGITS else None
+    token = tail.removesuffix(suffix)
+    return (stem, token) if dot and token != tail and len(token) == _TOKEN_DIGITS else None
+
+
+def _whole_tail(name: str, tail: str) -> str | None:
+    return name + tail if len(name) + len(tail) <= _MAX_NAME else None
 
 
 def _with_tail(name: str, tail: str) -> str:

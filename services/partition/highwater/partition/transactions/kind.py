@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from highwater.hop.coordinator import CoordinatorCall
-from highwater.partition.coordinator.kind import CoordinatorKind, FollowUp
+from highwater.partition.coordinator.kind import CoordinatorKind, FollowUp, nothing_more
 from highwater.partition.coordinator.records import RecordCodec
 from highwater.partition.coordinator.replies import Replies
 from highwater.partition.transactions.core.config import TransactionConfig
@@ -28,8 +28,9 @@ def transaction_kind(
     new_id: NewProducerId,
     transaction_version: Callable[[], int],
     follow_ups: Callable[[TransactionShard, int, int], Iterable[FollowUp]],
+    activated: Callable[[TransactionShard], None] = nothing_more,
 ) -> TransactionKind:
-    """`follow_ups` sends the markers of what a shard has prepared."""
+    """`follow_ups` sends the markers of what a shard has prepared. For `activated` see `CoordinatorKind`."""
     return CoordinatorKind(
         name="transaction",
         new_shard=lambda: TransactionShard(config, new_id, transaction_version),
@@ -38,6 +39,7 @@ def transaction_kind(
         replies=TRANSACTION_REPLIES,
         snapshot_magic=SNAPSHOT_MAGIC,
         follow_ups=follow_ups,
+        activated=activated,
     )
 
 

@@ -16,9 +16,9 @@ from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from highwater.kafka.error_codes import ErrorCode
-from highwater.model.ids import NO_NODE, NodeId, TopicId
+from highwater.model.ids import NO_NODE, InstanceId, NodeId, TopicId
 from highwater.model.transactions import TransactionMarker
-from highwater.partition.transactions.core.image import TopicPartition
+from highwater.partition.transactions.core.image import TopicPartition, TransactionKey
 from highwater.runtime.logging import Logger
 
 PAUSE_S_MIN: Final = 0.02
@@ -72,8 +72,8 @@ class AddressedMarker(NamedTuple):
 class MarkerPort(Protocol):
     """The way to the leaders of partitions."""
 
-    def find(self, partition: TopicPartition) -> Destination | None:
-        """Where the partition is led; None if it does not exist any more."""
+    def find(self, instance: InstanceId, partition: TopicPartition) -> Destination | None:
+        """Where the partition of an instance's transaction is led; None if it does not exist any more."""
         ...
 
     def send(
@@ -94,7 +94,7 @@ class MarkerPort(Protocol):
 class Ending:
     """A decided transaction on its way to its partitions."""
 
-    transactional_id: str
+    key: TransactionKey
     marker: TransactionMarker
     waiting: set[TopicPartition]
     """The partitions without the marker."""
@@ -192,7 +192,7 @@ class MarkerSender:
 
     def _enqueue(self, ending: Ending, partitions: set[TopicPartition]) -> None:
         for partition in partitions:
-            found = self._port.find(partition)
+            found = self._port.find(ending.key.instance, partition)
             if found is None:
                 self._has_marker(ending, partition)
             elif found.node == NO_NODE:
@@ -212,7 +212,7 @@ class MarkerSender:
                 continue
             addressed = []
             for partition in partitions:
-                found = self._port.find(partition)
+                found = self._port.find(ending.key.instance, partition)
                 if found is None or found.node != node:
                     self._later_this_turn(ending, {partition})
                 else:
@@ -242,7 +242,8 @@ class MarkerSender:
             if code == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
                 self._logger.warning(
                     "txn_marker_fenced",
-                    transactional_id=ending.transactional_id,
+                    instance=ending.key.instance,
+                    transactional_id=ending.key.transactional_id,
                     coordinator_epoch=ending.marker.coordinator_epoch,
                 )
                 # A later coordinator is there, and this node will hear of it.
@@ -289,7 +290,8 @@ class MarkerSender:
         if code not in _EXPECTED:
             self._logger.warning(
                 "txn_marker_refused",
-                transactional_id=ending.transactional_id,
+                instance=ending.key.instance,
+                transactional_id=ending.key.transactional_id,
                 topic=partition.topic,
                 partition=partition.partition,
                 error=code,

@@ -1,7 +1,7 @@
 """Asks transaction coordinators whether partitions are in a transaction, or to add them (KIP-890;
 Kafka: `AddPartitionsToTxnManager`).
 
-Each other node has at most one request under way, and what gathers meanwhile goes with the next one.
+Each other node has at most one request of an instance under way, and what gathers meanwhile goes with the next one.
 This node's own coordinator is asked without a request, in the same turn. Who
 coordinates is looked up once, when the question comes: an answer from the wrong node makes clients send
 their batch again.
@@ -24,9 +24,9 @@ from highwater.kafka.messages.add_partitions_to_txn import (
 from highwater.kafka.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequestAddPartitionsToTxnTransaction as RequestTransaction,
 )
-from highwater.model.ids import NO_NODE, NodeId
+from highwater.model.ids import NO_NODE, InstanceId, NodeId
 from highwater.model.transactions import PartitionWriter
-from highwater.partition.transactions.core.image import TopicPartition
+from highwater.partition.transactions.core.image import TopicPartition, TransactionKey
 from highwater.partition.transactions.core.values import ProducerIdAndEpoch
 
 VERSION: Final = 5
@@ -46,7 +46,7 @@ Codes = Mapping[TopicPartition, int]
 class Question(NamedTuple):
     """About one transaction."""
 
-    transactional_id: str
+    key: TransactionKey
     producer: ProducerIdAndEpoch
     partitions: frozenset[TopicPartition]
     adds_partitions: bool
@@ -62,18 +62,25 @@ class LocalCoordinator(Protocol):
         ...
 
 
+class Place(NamedTuple):
+    """Where questions go together: a request is about transactions of one instance."""
+
+    node: NodeId
+    instance: InstanceId
+
+
 class CoordinatorFinder(Protocol):
     """The way to the coordinators of transactions."""
 
-    def find(self, transactional_id: str) -> NodeId:
+    def find(self, key: TransactionKey) -> NodeId:
         """The node that coordinates it; -1 while there is none."""
         ...
 
-    def here(self, node: NodeId) -> LocalCoordinator | None:
+    def here(self, place: Place) -> LocalCoordinator | None:
         """The coordinator, if the node is this one; None if it has to be sent a request."""
         ...
 
-    def send(self, node: NodeId, body: bytes, done: Callable[[int, bytes], None]) -> None:
+    def send(self, place: Place, body: bytes, done: Callable[[int, bytes], None]) -> None:
         """Sends the body of an AddPartitionsToTxn of `VERSION`; never raises.
 
         `done` is called once, on the loop, now or later: with 0 and the body of the response, or with
@@ -83,7 +90,7 @@ class CoordinatorFinder(Protocol):
 
 
 class _Key(NamedTuple):
-    """One transaction of a request."""
+    """One transaction of a request, or of a place's questions."""
 
     transactional_id: str
     producer_id: int
@@ -106,14 +113,15 @@ class PartitionVerifier:
     ) -> None:
         self._coordinators = coordinators
         self._call_soon = call_soon
-        self._queues: dict[NodeId, dict[_Key, _Partitions]] = {}
-        self._busy: set[NodeId] = set()
+        self._queues: dict[Place, dict[_Key, _Partitions]] = {}
+        self._busy: set[Place] = set()
         self._scheduled = False
 
     def verify(self, writer: PartitionWriter, done: Done) -> None:
         """See `TransactionVerifier`; answers in a later turn."""
-        node = self._coordinators.find(writer.transactional_id)
-        queue = self._queues.setdefault(node, {})
+        instance = writer.instance
+        node = self._coordinators.find(TransactionKey(instance, writer.transactional_id))
+        queue = self._queues.setdefault(Place(node, instance), {})
         key = _Key(
             writer.transactional_id,
             writer.producer_id,
@@ -121,8 +129,8 @@ class PartitionVerifier:
             writer.adds_partition,
         )
         partitions = queue.setdefault(key, {})
-        place = TopicPartition(writer.topic, writer.partition)
-        partitions.setdefault(place, []).append(done)
+        partition = TopicPartition(writer.topic, writer.partition)
+        partitions.setdefault(partition, []).append(done)
         self._schedule()
 
     def _schedule(self) -> None:
@@ -132,18 +140,20 @@ class PartitionVerifier:
 
     def _turn(self) -> None:
         self._scheduled = False
-        for done in _waiting(self._queues.pop(NO_NODE, {})):
-            done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        for node in [node for node in self._queues if node not in self._busy]:
-            self._send(node)
+        for place in [place for place in self._queues if place not in self._busy]:
+            if place.node != NO_NODE:
+                self._send(place)
+                continue
+            for done in _waiting(self._queues.pop(place)):
+                done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
-    def _send(self, node: NodeId) -> None:
-        queue = self._queues.pop(node)
-        coordinator = self._coordinators.here(node)
+    def _send(self, place: Place) -> None:
+        queue = self._queues.pop(place)
+        coordinator = self._coordinators.here(place)
         if coordinator is not None:
             for key, partitions in queue.items():
                 question = Question(
-                    key.transactional_id,
+                    TransactionKey(place.instance, key.transactional_id),
                     ProducerIdAndEpoch(key.producer_id, key.producer_epoch),
                     frozenset(partitions),
                     key.adds_partition,
@@ -160,24 +170,24 @@ class PartitionVerifier:
             sent[key] = queue.pop(key)
             count += len(sent[key])
         if queue:
-            self._queues[node] = queue
-        self._busy.add(node)
+            self._queues[place] = queue
+        self._busy.add(place)
         body = encode_request(
             AddPartitionsToTxnRequest(
                 transactions=[_transaction(key, wanted) for key, wanted in sent.items()]
             ),
             VERSION,
         )
-        self._coordinators.send(node, bytes(body), partial(self._answered, node, sent))
+        self._coordinators.send(place, bytes(body), partial(self._answered, place, sent))
 
     def _answered(
-        self, node: NodeId, sent: dict[_Key, _Partitions], error_code: int, body: bytes
+        self, place: Place, sent: dict[_Key, _Partitions], error_code: int, body: bytes
     ) -> None:
-        self._busy.discard(node)
+        self._busy.discard(place)
         behind: dict[_Key, _Partitions] = {}
         if error_code == ErrorCode.NETWORK_EXCEPTION:
             # What waits behind would wait for the same node, and producers can send again.
-            behind = self._queues.pop(node, {})
+            behind = self._queues.pop(place, {})
         if self._queues:
             self._schedule()
         codes = None if error_code else _codes(body, sent)

@@ -1,4 +1,5 @@
-"""The records of `__transaction_state`: Kafka's own keys and values, byte for byte.
+"""The records of transactions. In `__transaction_state`, of the default instance: Kafka's own keys and
+values, byte for byte.
 
 Example, the transactional id "tx" with producer 1000 in epoch 5 and an open transaction in
 partition 3 of topic "orders":
@@ -13,6 +14,15 @@ partition 3 of topic "orders":
 
 A null value deletes. We write values of version 1, as Kafka does from transaction.version 1 on, and
 read both. Tagged fields that we do not know are skipped (KIP-915).
+
+Records of other instances, which share a topic, have keys of a version that Kafka does not use, with the
+instance in front. The id above, of instance "team":
+
+    key    4800 0004 7465616d 0002 7478
+           version 0x4800 + 0, instance, transactional id
+
+Their values are the same. Topics in them are the instance's, but for `__consumer_offsets`, which stands
+for the topic that has the instance's groups.
 """
 
 from functools import lru_cache
@@ -22,17 +32,21 @@ from typing import Final
 from highwater.kafka.errors import InvalidLengthError, TruncatedError
 from highwater.kafka.message import DECODE_FAILURES
 from highwater.kafka.primitives import uvarint
+from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.partition.coordinator.records import EncodedRecord, UnknownRecordError
 from highwater.partition.coordinator.struct_reader import StructReader
 from highwater.partition.transactions.core.image import (
     NO_PRODUCER_ID,
     TopicPartition,
     TransactionImage,
+    TransactionKey,
     TransactionRecord,
 )
 from highwater.partition.transactions.core.state import EMPTY, STATE_IDS, STATES
 
 KEY_VERSION: Final = 0
+INSTANCE_KEY_VERSION: Final = 0x4800
+"""Of a key of another instance than the default one."""
 VALUE_VERSION: Final = 1
 """The first flexible one."""
 
@@ -61,8 +75,14 @@ _USUAL_TAGS_SECOND = (2, 2)
 
 def encode(record: TransactionRecord) -> EncodedRecord:
     """The key and value of a record."""
-    name = record.transactional_id.encode()
-    key = _KEY_HEAD.pack(KEY_VERSION, len(name)) + name
+    instance, transactional_id = record.key
+    name = transactional_id.encode()
+    if instance == DEFAULT_INSTANCE:
+        key = _KEY_HEAD.pack(KEY_VERSION, len(name)) + name
+    else:
+        owner = instance.encode()
+        head = _KEY_HEAD.pack(INSTANCE_KEY_VERSION, len(owner))
+        key = head + owner + _INT16.pack(len(name)) + name
     return EncodedRecord(key, None if record.value is None else _value(record.value))
 
 
@@ -76,9 +96,11 @@ def decode(key: bytes | None, value: bytes | None) -> TransactionRecord:
     try:
         reader = StructReader(key)
         version = reader.int16()
-        if version != KEY_VERSION:
+        if version not in (KEY_VERSION, INSTANCE_KEY_VERSION):
             raise UnknownRecordError(f"key version {version}")
-        name = reader.string()
+        shared = version == INSTANCE_KEY_VERSION
+        instance = InstanceId(reader.string()) if shared else DEFAULT_INSTANCE
+        name = TransactionKey(instance, reader.string())
         return TransactionRecord(name, None if value is None else _read_value(StructReader(value)))
     except DECODE_FAILURES as error:
         raise TruncatedError(f"transaction record ends early: {error}") from error

@@ -1,7 +1,8 @@
-"""The transaction coordinator of one node: passes calls to the shards of the partitions of
-`__transaction_state` that it leads, and what these decide to the sender of markers.
+"""The transaction coordinator of one node: passes calls to the shards of the partitions that it leads, and
+what these decide to the sender of markers.
 
-It serves the default instance only, as the group coordinator.
+It serves one coordinator topic. `__transaction_state` has the default instance only; another object of
+this class serves the topic that all other instances share, and that clients do not see.
 """
 
 import asyncio
@@ -13,11 +14,13 @@ from typing import Final, Protocol
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.ids import InstanceId
 from highwater.model.time import Clock
 from highwater.model.transactions import TransactionMarker
 from highwater.partition.coordinator.calls import ShardCalls, ShardOf
 from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.coordinator.hosts import ShardHosts
+from highwater.partition.coordinator.instance_purge import InstancePurge
 from highwater.partition.coordinator.kind import FollowUp
 from highwater.partition.coordinator.log_port import CoordinatorLog
 from highwater.partition.coordinator.shard_host import HostSettings
@@ -67,14 +70,14 @@ class TransactionStats:
 
 
 class TopicPartitions(Protocol):
-    """In which partitions of internal topics ids belong."""
+    """In which partitions of internal topics an instance's ids belong."""
 
-    def of_transaction(self, transactional_id: str) -> int:
-        """The partition of `__transaction_state`."""
+    def of_transaction(self, instance: InstanceId, transactional_id: str) -> int:
+        """The partition of the topic of transactions."""
         ...
 
-    def of_group(self, group_id: str) -> TopicPartition:
-        """The partition of `__consumer_offsets`."""
+    def of_group(self, instance: InstanceId, group_id: str) -> TopicPartition:
+        """The partition of the topic of groups, which goes by the name `__consumer_offsets`."""
         ...
 
 
@@ -94,8 +97,9 @@ class TransactionCoordinator:
         transaction_version: Callable[[], int],
         config: TransactionConfig | None = None,
         settings: HostSettings | None = None,
+        of_default_instance: bool = True,
     ) -> None:
-        """`transaction_version` is the cluster's."""
+        """`transaction_version` is the cluster's. For `of_default_instance` see `ShardCalls`."""
         self._clock = clock
         self._topics = topics
         self._markers = markers
@@ -109,6 +113,7 @@ class TransactionCoordinator:
                 new_producer_id,
                 transaction_version,
                 self._follow_ups,
+                lambda shard: self.purge.activated(shard),  # noqa: PLW0108 - made below.
             ),
             log=log,
             snapshots=snapshots,
@@ -116,7 +121,18 @@ class TransactionCoordinator:
             logger=logger,
             settings=settings,
         )
-        self._calls = ShardCalls(self._hosts, partition_of=topics.of_transaction)
+        self.purge = InstancePurge(
+            self._hosts,
+            forgetting_of=lambda shard: shard.forgetting,
+            call_later=loop.call_later,
+        )
+        """Of instances; it is told of them if others than the default one are served."""
+        self._calls = ShardCalls(
+            self._hosts,
+            partition_of=topics.of_transaction,
+            of_default_instance=of_default_instance,
+            admits_instance=self.purge.admits,
+        )
 
     # -- roles --------------------------------------------------------------------------------
 
@@ -194,15 +210,15 @@ class TransactionCoordinator:
             shards, call, loading=self._hosts.loading, wall_ms=self._clock.wall_ms()
         )
 
-    def _exists(self, partition: TopicPartition) -> bool:
-        return self._markers.find(partition) is not None
+    def _exists(self, instance: InstanceId, partition: TopicPartition) -> bool:
+        return self._markers.find(instance, partition) is not None
 
     # -- questions of this node's partitions ---------------------------------------------------
 
     def ask(self, question: Question, done: Callable[[int, Codes | None], None]) -> None:
         """See `LocalCoordinator`."""
         self._calls.in_process(
-            question.transactional_id,
+            *question.key,
             "a question of this node",
             partial(self._answer, question),
             done,
@@ -211,7 +227,7 @@ class TransactionCoordinator:
     def _answer(self, question: Question, shard: TransactionShard, now: Moment) -> Codes:
         return add_partitions_to_txn.verify_or_add(
             shard,
-            question.transactional_id,
+            question.key,
             question.producer,
             question.partitions,
             TV2 if question.adds_partitions else None,
@@ -231,10 +247,10 @@ class TransactionCoordinator:
         self, shard: TransactionShard, partition: int, leader_epoch: int, prepared: Prepared
     ) -> None:
         """The decision is committed: it may be told."""
-        name, image = prepared.transactional_id, prepared.image
+        key, image = prepared.key, prepared.image
         self.sender.begin(
             Ending(
-                transactional_id=name,
+                key=key,
                 marker=TransactionMarker(
                     producer_id=image.producer_id,
                     producer_epoch=image.producer_epoch,
@@ -244,13 +260,13 @@ class TransactionCoordinator:
                 ),
                 waiting=set(prepared.partitions),
                 is_current=partial(self._hosts.is_served, partition, shard),
-                written=partial(shard.marker_written, name),
+                written=partial(shard.marker_written, key),
                 complete=partial(
                     self._hosts.decide,
                     partition,
                     shard,
                     "transaction_complete",
-                    lambda served, now: served.complete(name, now),
+                    lambda served, now: served.complete(key, now),
                 ),
             )
         )

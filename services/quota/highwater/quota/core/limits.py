@@ -17,28 +17,27 @@ class Limits:
     """Only instances with at least one limit."""
     leaders: Mapping[InstanceId, Mapping[NodeId, int]] = field(default_factory=dict)
     """Numbers of partitions that nodes lead, by instance and node, without internal topics."""
+    leaderless: Mapping[InstanceId, int] = field(default_factory=dict)
+    """Numbers of partitions that nobody leads now, of instances that have any."""
 
     @staticmethod
     def of(image: ClusterImage) -> "Limits":
         """The limits at the image's revision. O(partitions of limited instances)."""
         limited = {
-            instance: state for instance, state in image.instances.items() if is_limited(state)
+            instance: state
+            for instance, state in image.instances.items()
+            if state.has_traffic_limits
         }
         leaders: dict[InstanceId, Counter[NodeId]] = {instance: Counter() for instance in limited}
+        leaderless: Counter[InstanceId] = Counter()
         for topic in image.topics.values():
             # Internal topics are never throttled, so they get no share.
             if topic.internal or topic.instance not in limited:
                 continue
-            leaders[topic.instance].update(
-                partition.leader for partition in topic.partitions if partition.leader != NO_NODE
-            )
-        return Limits(instances=limited, leaders=leaders)
-
-
-def is_limited(state: InstanceState) -> bool:
-    """True if anything of the instance is limited."""
-    return (
-        state.produce_bytes_per_second is not None
-        or state.consume_bytes_per_second is not None
-        or state.storage_bytes is not None
-    )
+            counts = leaders[topic.instance]
+            for partition in topic.partitions:
+                if partition.leader == NO_NODE:
+                    leaderless[topic.instance] += 1
+                else:
+                    counts[partition.leader] += 1
+        return Limits(instances=limited, leaders=leaders, leaderless=leaderless)

@@ -20,6 +20,11 @@ class InstanceUsage:
     leader_partitions: int = 0
     stored: int = 0
     """Bytes in the logs of the leaders there, at the end of the tick."""
+    produce_rate: int | None = None
+    """The share in effect there, in bytes per second; None is unlimited."""
+    consume_rate: int | None = None
+    storage_exhausted: bool = False
+    """Whether the node refuses produce because of the storage limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,16 +35,22 @@ class NodeUsage:
     node_epoch: int
     tick_ms: int
     instances: Mapping[InstanceId, InstanceUsage]
+    applied_generation: int = 0
+    """The allocations that the node goes by; 0 if its stream has brought none."""
 
     def produce_demand(self, instance: InstanceId) -> Demand | None:
-        """Produce as a rate; None if the node does not serve the instance."""
+        """Produce as a rate; None if the node led nothing of the instance, so that it says nothing."""
         usage = self.instances.get(instance)
-        return None if usage is None else self._rates(usage.produced, usage.held_produce)
+        if usage is None or not usage.leader_partitions:
+            return None
+        return self._rates(usage.produced, usage.held_produce)
 
     def consume_demand(self, instance: InstanceId) -> Demand | None:
-        """Consume as a rate; None if the node does not serve the instance."""
+        """Consume as a rate; None as for produce."""
         usage = self.instances.get(instance)
-        return None if usage is None else self._rates(usage.consumed, usage.held_consume)
+        if usage is None or not usage.leader_partitions:
+            return None
+        return self._rates(usage.consumed, usage.held_consume)
 
     def _rates(self, served: int, held: int) -> Demand:
         per_s = _MS_PER_S / self.tick_ms

@@ -23,6 +23,7 @@ def usage_from_pb(message: pb.UsageReport) -> NodeUsage:
         node_epoch=message.node_epoch,
         tick_ms=message.tick_ms,
         instances={InstanceId(one.instance): _instance(one) for one in message.instances},
+        applied_generation=message.applied_generation,
     )
 
 
@@ -34,9 +35,12 @@ def _instance(message: pb.InstanceUsage) -> InstanceUsage:
         held_consume=message.held_consume_bytes,
         leader_partitions=message.leader_partitions,
         stored=message.stored_bytes,
+        produce_rate=_optional(message, "produce_bytes_per_second"),
+        consume_rate=_optional(message, "consume_bytes_per_second"),
+        storage_exhausted=message.storage_exhausted,
     )
     counts = (usage.produced, usage.consumed, usage.held_produce, usage.held_consume, usage.stored)
-    if min(counts) < 0:
+    if min(*counts, usage.produce_rate or 0, usage.consume_rate or 0) < 0:
         raise InvalidRequestError(f"negative bytes reported for instance {message.instance}")
     return usage
 
@@ -58,7 +62,13 @@ def _allocation(allocation: Allocation) -> pb.Allocation:
         floor_produce_bytes_per_second=_floor(allocation.produce),
         floor_consume_bytes_per_second=_floor(allocation.consume),
         storage_exhausted=allocation.storage_exhausted,
+        storage_limit_bytes=allocation.storage_limit,
+        storage_left_bytes=allocation.storage_left,
     )
+
+
+def _optional(message: pb.InstanceUsage, name: str) -> int | None:
+    return int(getattr(message, name)) if message.HasField(name) else None
 
 
 def _rate(share: Share | None) -> int:

@@ -1,7 +1,7 @@
 """QuotaService.Report: usage up, allocations down, one stream per node.
 
-Once the limits are known, a node gets allocations in answer to each report, and whenever limits or
-leaders change. A stream that is silent for too long is closed, so that a hanging node is forgotten
+Once the limits are known, a node gets allocations in answer to each report, and whenever limits,
+leaders or shares change. A stream that is silent for too long is closed, so that a hanging node is forgotten
 like a dead one.
 """
 
@@ -46,11 +46,13 @@ class QuotaServicer(rpc.QuotaServiceServicer):
         self._log = log
         self._silence_s = _silence_s(tick_ms)
         self._changed: set[asyncio.Event] = set()
+        self._streams = 0
 
-    def notify(self) -> None:
-        """Makes every stream send its node the current allocations."""
+    def notify(self, but: asyncio.Event | None = None) -> None:
+        """Makes every stream send its node the current allocations, except that of `but`."""
         for event in self._changed:
-            event.set()
+            if event is not but:
+                event.set()
 
     async def Report(  # noqa: N802 - the name is the proto's.
         self, request_iterator: AsyncIterator[pb.UsageReport], context: Context
@@ -58,9 +60,11 @@ class QuotaServicer(rpc.QuotaServiceServicer):
         """See the module; aborts with INVALID_ARGUMENT or FAILED_PRECONDITION."""
         changed = asyncio.Event()
         self._changed.add(changed)
+        self._streams += 1
+        stream = self._streams
         self._metrics.streams.inc()
         tasks = TaskOwner(lambda _name, _error: None, tasks_max=2)  # Failures end the stream.
-        node: tuple[NodeId, int] | None = None
+        node: NodeId | None = None
         silence_s = self._silence_s
         try:
             reports = aiter(request_iterator)
@@ -73,36 +77,40 @@ class QuotaServicer(rpc.QuotaServiceServicer):
                     return_when=asyncio.FIRST_COMPLETED,
                 )
                 if not done:
-                    self._log.warning("report_stream_silent", node=node and node[0])
+                    self._log.warning("report_stream_silent", node=node)
                     return
                 if reading.done():
                     report = reading.result()
                     if report is None:
                         return
-                    node = await self._take(report, context)
+                    node, others_wait = await self._take(report, stream, context)
+                    if others_wait:
+                        self.notify(but=changed)
                     # The node has its own tick, which may be longer than ours.
                     silence_s = max(self._silence_s, _silence_s(report.tick_ms))
                     reading = tasks.start(_next(reports), name="quota-report-read")
                 if waiting.done():
                     changed.clear()
                     waiting = tasks.start(changed.wait(), name="quota-report-changed")
-                if node is not None and self._ledger.informed:
-                    yield self._answer(node[0])
+                if node in self._ledger.nodes and self._ledger.informed:
+                    yield self._answer(node)
         finally:
             self._changed.discard(changed)
             self._metrics.streams.dec()
             if node is not None:
-                self._ledger.forget(*node)
+                self._ledger.forget(node, stream, self._clock.monotonic_ms())
             await tasks.close(timeout_s=_CANCEL_TIMEOUT_S)
 
-    async def _take(self, report: pb.UsageReport, context: Context) -> tuple[NodeId, int]:
+    async def _take(
+        self, report: pb.UsageReport, stream: int, context: Context
+    ) -> tuple[NodeId, bool]:
         try:
             usage = usage_from_pb(report)
-            self._ledger.report(usage)
+            others_wait = self._ledger.report(usage, self._clock.monotonic_ms(), stream)
         except (InvalidRequestError, StaleNodeEpochError) as error:
             await self._refuse(error, context)
         self._metrics.reports.inc()
-        return usage.node_id, usage.node_epoch
+        return usage.node_id, others_wait
 
     async def _refuse(self, error: HighwaterError, context: Context) -> NoReturn:
         self._metrics.reports_refused.labels(reason=error.reason).inc()

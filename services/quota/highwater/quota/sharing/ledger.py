@@ -1,26 +1,36 @@
 """The one owner of limits, reports and allocations.
 
 Driven by events with the time as an argument; no I/O. A restart needs no recovery: limits come from
-the controller's watch, usage from the next reports, and nodes keep their leases meanwhile. Several
-quota services compute the same static shares.
+the controller's watch, usage and the shares in effect from the nodes' reports.
+
+Several quota services may run. Each divides only the shares of the nodes that report to it, and leaves
+the others their static ones, so no election is needed for the sum to stay within the limit (decision
+191). Nodes prefer the same one, because only a service that hears all nodes can divide all of it.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from highwater.model.errors import StaleNodeEpochError
 from highwater.model.ids import InstanceId, NodeId
-from highwater.quota.core.allocation import Allocation, NodeAllocations, Share, decreases_only
+from highwater.quota.core.allocation import Allocation, NodeAllocations, Share
 from highwater.quota.core.limits import Limits
 from highwater.quota.core.policies.port import Demand, Policy, Sharing
 from highwater.quota.core.policies.static import StaticPolicy
 from highwater.quota.core.usage import NodeUsage
-
-LEASE_TICKS: Final = 3
-"""Ticks that a node may miss before its shares decay."""
+from highwater.quota.sharing.grants import LEASE_TICKS, Grants, Rates
+from highwater.quota.sharing.storage_use import StorageUse
 
 _NO_SHARE: Final = Share(rate=0, floor=0)
+
+
+class Overcommit(NamedTuple):
+    """The sum of the shares of one instance and direction, as a ratio to its limit."""
+
+    instance: InstanceId
+    direction: str
+    ratio: float
 
 
 class Ledger:
@@ -37,8 +47,9 @@ class Ledger:
         """Whether the limits are known. Before that nothing is sent: nodes would take instances that
         are not listed for unlimited, and would lose the shares that they have."""
         self._usage: dict[NodeId, NodeUsage] = {}
-        self._sent: dict[NodeId, dict[InstanceId, Allocation]] = {}
-        self._increases_from_ms = 0
+        self._streams: dict[NodeId, int] = {}
+        self._grants = Grants(tick_ms)
+        self.storage = StorageUse(tick_ms)
         self._shared: dict[InstanceId, _Shared] = {}
         self._shared_until_ms = 0
 
@@ -58,79 +69,97 @@ class Ledger:
         if limits == self._limits:
             return False
         self._limits = limits
-        self._increases_from_ms = now_ms + self._tick_ms
+        self._grants.set_leaders(limits.leaders)
+        self.storage.set_limits(limits, now_ms)
         self._shared_until_ms = now_ms
         return True
 
-    def report(self, usage: NodeUsage) -> None:
-        """Takes a node's tick. Raises StaleNodeEpochError if a newer incarnation reports."""
-        last = self._usage.get(usage.node_id)
+    def report(self, usage: NodeUsage, now_ms: int, stream: int = 0) -> bool:
+        """Takes a node's tick; True if other nodes should get their allocations now.
+
+        `stream` tells the node's streams apart. Raises StaleNodeEpochError if a newer incarnation
+        reports.
+        """
+        node = usage.node_id
+        last = self._usage.get(node)
         if last is not None and usage.node_epoch < last.node_epoch:
             raise StaleNodeEpochError(
-                f"node {usage.node_id} reports as epoch {usage.node_epoch}, "
+                f"node {node} reports as epoch {usage.node_epoch}, "
                 f"but epoch {last.node_epoch} has reported"
             )
-        if last is not None and usage.node_epoch > last.node_epoch:
-            self._sent.pop(usage.node_id, None)
-        self._usage[usage.node_id] = usage
+        is_new = last is None or usage.node_epoch > last.node_epoch
+        if is_new or self._streams.get(node) != stream:
+            self._streams[node] = stream
+            self._grants.connected(node, _in_effect(usage), now_ms)
+        else:
+            self._grants.applied(node, usage.applied_generation)
+        self._usage[node] = usage
+        storage_changed = self.storage.report(usage, now_ms)
+        return self._refresh(now_ms) or storage_changed
 
-    def forget(self, node_id: NodeId, node_epoch: int) -> None:
-        """Forgets a node whose stream ended: its leaders and their bytes move to other nodes."""
-        usage = self._usage.get(node_id)
-        if usage is not None and usage.node_epoch == node_epoch:
-            del self._usage[node_id]
-            self._sent.pop(node_id, None)
+    def forget(self, node_id: NodeId, stream: int, now_ms: int) -> None:
+        """Forgets the usage of a node whose stream ended, unless it has another one. What it may be
+        using stays reserved until it has gone to its static share, or leads nothing.
+        """
+        if self._streams.get(node_id) == stream and node_id in self._usage:
+            del self._usage[node_id], self._streams[node_id]
+            self._grants.lost(node_id, now_ms)
+            self.storage.forget(node_id)
 
     def allocations_for(self, node_id: NodeId, now_ms: int) -> NodeAllocations:
-        """A node's allocations now: with decreases at once, increases a tick after a change."""
+        """The allocations of a node that reports: decreases at once, increases as far as others
+        have given up their shares.
+        """
+        assert node_id in self._usage
         self._refresh(now_ms)
-        wanted = {
-            instance: shared.on(node_id, instance) for instance, shared in self._shared.items()
-        }
-        present = self._sent.get(node_id)
-        if present is not None and now_ms < self._increases_from_ms:
-            wanted = decreases_only(present, wanted)
-        self._sent[node_id] = wanted
+        self._grants.settle(now_ms)
+        allocations = tuple(
+            self._granted(node_id, instance, shared, now_ms)
+            for instance, shared in self._shared.items()
+        )
         self._generation += 1
+        rates = {one.instance: _rates(one.produce, one.consume) for one in allocations}
+        self._grants.sent(node_id, self._generation, rates, now_ms)
         return NodeAllocations(
             generation=self._generation,
-            allocations=tuple(wanted.values()),
+            allocations=allocations,
             expires_in_ms=LEASE_TICKS * self._tick_ms,
         )
 
-    def stored_bytes(self, instance: InstanceId) -> int:
-        """Bytes of the instance at its leaders; other replicas do not count."""
-        return sum(
-            usage.instances[instance].stored
-            for usage in self._usage.values()
-            if instance in usage.instances
+    def overcommits(self) -> list[Overcommit]:
+        """How much of each limit is given out; above 1 only by a policy that does so on purpose."""
+        found = []
+        for instance, state in self._limits.instances.items():
+            taken = self._grants.taken(instance)
+            for direction, rate, limit in (
+                ("produce", taken.produce, state.produce_bytes_per_second),
+                ("consume", taken.consume, state.consume_bytes_per_second),
+            ):
+                if limit:
+                    found.append(Overcommit(instance, direction, rate / limit))
+        return found
+
+    def _granted(
+        self, node: NodeId, instance: InstanceId, shared: "_Shared", now_ms: int
+    ) -> Allocation:
+        bound = self._grants.bound(node, instance)
+        others = self._grants.taken_by_others(node, instance)
+        complete = self._grants.complete(instance, now_ms)
+        return Allocation(
+            instance=instance,
+            produce=_grant(shared.produce, node, bound.produce, others.produce, complete),
+            consume=_grant(shared.consume, node, bound.consume, others.consume, complete),
+            storage_exhausted=self.storage.exhausted(instance),
+            storage_limit=self._limits.instances[instance].storage_bytes,
+            storage_left=self.storage.left(instance, now_ms),
         )
 
-    def storage_exhausted(self, instance: InstanceId) -> bool:
-        """True while the instance has reached its storage limit."""
-        state = self._limits.instances.get(instance)
-        if state is None or state.storage_bytes is None:
-            return False
-        return self.stored_bytes(instance) >= state.storage_bytes
-
-    def overcommit_ratio(self) -> float:
-        """The largest ratio of an instance's sent shares to its limit; at most 1 if all is well."""
-        greatest = 0.0
-        for instance, state in self._limits.instances.items():
-            sent = [told[instance] for told in self._sent.values() if instance in told]
-            produce = sum(a.produce.rate for a in sent if a.produce is not None)
-            consume = sum(a.consume.rate for a in sent if a.consume is not None)
-            if state.produce_bytes_per_second:
-                greatest = max(greatest, produce / state.produce_bytes_per_second)
-            if state.consume_bytes_per_second:
-                greatest = max(greatest, consume / state.consume_bytes_per_second)
-        return greatest
-
-    def _refresh(self, now_ms: int) -> None:
-        """Computes all shares again: once a tick, not once for each report."""
+    def _refresh(self, now_ms: int) -> bool:
+        """Computes all shares again, once a tick; True if any is another one."""
         if now_ms < self._shared_until_ms:
-            return
+            return False
         self._shared_until_ms = now_ms + self._tick_ms
+        before = self._shared
         self._shared = {
             instance: _Shared(
                 produce=self._share(
@@ -143,17 +172,17 @@ class Ledger:
                     state.consume_bytes_per_second,
                     lambda usage, one: usage.consume_demand(one),
                 ),
-                storage_exhausted=self.storage_exhausted(instance),
             )
             for instance, state in self._limits.instances.items()
         }
+        return self._shared != before
 
     def _share(
         self,
         instance: InstanceId,
         limit: int | None,
         demand_of: Callable[[NodeUsage, InstanceId], Demand | None],
-    ) -> dict[NodeId, Share] | None:
+    ) -> "_Division | None":
         if limit is None:
             return None
         demands = {node: demand_of(usage, instance) for node, usage in self._usage.items()}
@@ -163,22 +192,53 @@ class Ledger:
             demands={node: demand for node, demand in demands.items() if demand is not None},
         )
         rates, floors = self._policy.share(sharing), self._floors.share(sharing)
-        return {node: Share(rate=rate, floor=floors[node]) for node, rate in rates.items()}
+        return _Division(
+            shares={node: Share(rate=rate, floor=floors[node]) for node, rate in rates.items()},
+            # A policy may give out more than the limit; then that much is meant.
+            total=max(limit, sum(rates.values())),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Division:
+    """One limit divided among nodes."""
+
+    shares: Mapping[NodeId, Share]
+    total: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shared:
     """One instance's limits divided among nodes; None is unlimited."""
 
-    produce: Mapping[NodeId, Share] | None
-    consume: Mapping[NodeId, Share] | None
-    storage_exhausted: bool
+    produce: _Division | None
+    consume: _Division | None
 
-    def on(self, node: NodeId, instance: InstanceId) -> Allocation:
-        """The node's allocation; a node that leads nothing gets no share."""
-        return Allocation(
-            instance=instance,
-            produce=None if self.produce is None else self.produce.get(node, _NO_SHARE),
-            consume=None if self.consume is None else self.consume.get(node, _NO_SHARE),
-            storage_exhausted=self.storage_exhausted,
-        )
+
+def _grant(
+    division: _Division | None, node: NodeId, bound: int, others: int, complete: bool
+) -> Share | None:
+    """The node's share now; `bound` is what it may be using, `others` what all others may."""
+    if division is None:
+        return None
+    share = division.shares.get(node, _NO_SHARE)
+    if share.rate <= bound:
+        return share
+    rate = min(share.rate, max(bound, division.total - others))
+    if not complete:
+        rate = min(rate, max(bound, share.floor))
+    return Share(rate=rate, floor=share.floor)
+
+
+def _rates(produce: Share | None, consume: Share | None) -> Rates:
+    return Rates(
+        0 if produce is None else produce.rate,
+        0 if consume is None else consume.rate,
+    )
+
+
+def _in_effect(usage: NodeUsage) -> dict[InstanceId, Rates]:
+    return {
+        instance: Rates(one.produce_rate or 0, one.consume_rate or 0)
+        for instance, one in usage.instances.items()
+    }

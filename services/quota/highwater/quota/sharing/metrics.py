@@ -1,8 +1,12 @@
-"""Metrics of the quota service. Nothing is labelled by instance: there may be thousands."""
+"""Metrics of the quota service. Only the overcommit ratio is labelled by instance, of those that have
+a limit: there may be thousands.
+"""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from highwater.quota.sharing.ledger import Ledger
 
@@ -36,14 +40,27 @@ class QuotaMetrics:
             registry,
             "highwater_quota_storage_exhausted_instances",
             "Instances at their storage limit.",
-            lambda: sum(ledger.storage_exhausted(one) for one in ledger.limits.instances),
+            lambda: sum(1 for _ in ledger.storage),
         )
-        _read(
-            registry,
+        registry.register(_Overcommits(ledger))
+
+
+class _Overcommits(Collector):
+    """Read from the ledger at a scrape."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def collect(self) -> Iterable[Metric]:
+        """One value for each limit."""
+        family = GaugeMetricFamily(
             "highwater_quota_overcommit_ratio",
-            "Largest ratio of the sum of an instance's shares to its limit.",
-            ledger.overcommit_ratio,
+            "Sum of the shares that nodes may be using, as a ratio to the limit.",
+            labels=("instance", "direction"),
         )
+        for one in self._ledger.overcommits():
+            family.add_metric((one.instance, one.direction), one.ratio)
+        yield family
 
 
 def _read(

@@ -108,6 +108,12 @@ def test_a_request_has_the_log_end_and_the_epoch_before_it(follower: Follower) -
     assert asked_of(follower.replica) is None
 
 
+def test_a_follower_whose_disk_is_full_asks_for_nothing(follower):
+    assert asked_of(follower.replica) is not None
+    follower.replica.fetches_nothing = True
+    assert asked_of(follower.replica) is None
+
+
 def test_records_are_taken_as_they_come(follower: Follower) -> None:
     batches = [
         make_batch(base_offset=0, epoch=1, timestamps=(5, 6, 7)),

@@ -209,3 +209,21 @@ def test_a_failed_late_append_fails_the_directory(tmp_path: Path) -> None:
     with pytest.raises(LogDirFailure):
         environment.finish()
     assert log.log_end_offset == 1
+
+
+def test_a_log_that_is_held_is_left_alone(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0")
+    append(log, make_batch(), make_batch(), epoch=0)
+    log.late_writer.hold()
+    with pytest.raises(AssertionError):
+        log.late_writer.hold()
+    with pytest.raises(AssertionError):
+        log.truncate_to(1)
+    with pytest.raises(AssertionError):
+        log.roll()
+    assert log.apply_retention() == 0
+    assert len(read_all(log)) == 2
+    log.late_writer.release()
+    assert log.truncate_to(1) == 1
+    with pytest.raises(AssertionError):
+        log.late_writer.release()

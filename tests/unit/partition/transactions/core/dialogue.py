@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.transactions.core import invariants
 from highwater.partition.transactions.core.config import TransactionConfig
 from highwater.partition.transactions.core.image import (
     TopicPartition,
     TransactionImage,
+    TransactionKey,
     TransactionRecord,
 )
 from highwater.partition.transactions.core.shard import TransactionShard
@@ -21,6 +23,10 @@ T1 = TopicPartition("t", 1)
 WALL_MS = 1_700_000_000_000
 LAST_EPOCH = 32_766
 """The last that a client gets."""
+
+
+def key(name: str = "tx", instance: InstanceId = DEFAULT_INSTANCE) -> TransactionKey:
+    return TransactionKey(instance, name)
 
 
 def image(**fields) -> TransactionImage:
@@ -79,11 +85,11 @@ class Dialogue:
 
     def put(self, known: TransactionImage, name: str = "tx") -> None:
         """Begins with this image of the transactional id."""
-        self.written.append(TransactionRecord(name, known))
+        self.written.append(TransactionRecord(key(name), known))
         self.reload()
 
     def init(self, *, expected=None, timeout_ms=60_000, name="tx") -> Decision:
-        decision = self.shard.initialize(name, timeout_ms, expected, self.now)
+        decision = self.shard.initialize(key(name), timeout_ms, expected, self.now)
         self.settle()
         return decision
 
@@ -94,21 +100,23 @@ class Dialogue:
         return decision.producer
 
     def add(self, producer, *partitions, version=2, name="tx") -> ErrorCode:
-        error = self.shard.add(name, producer, frozenset(partitions or {T0}), version, self.now)
+        error = self.shard.add(
+            key(name), producer, frozenset(partitions or {T0}), version, self.now
+        )
         self.settle()
         return error
 
     def end(self, producer, *, commit=True, version=2, name="tx") -> Decision:
         request = EndRequest(producer=producer, commit=commit, version=version)
-        decision = self.shard.end(name, request, self.now)
+        decision = self.shard.end(key(name), request, self.now)
         self.settle()
         return decision
 
     def complete(self, name="tx") -> None:
         """All markers are written."""
         for partition in self.image(name).partitions:
-            self.shard.marker_written(name, partition)
-        self.shard.complete(name, self.now)
+            self.shard.marker_written(key(name), partition)
+        self.shard.complete(key(name), self.now)
         self.settle()
 
     def pass_ms(self, ms: int) -> None:
@@ -121,4 +129,4 @@ class Dialogue:
         self.settle()
 
     def image(self, name="tx") -> TransactionImage:
-        return self.shard.images[name]
+        return self.shard.images[key(name)]

@@ -8,7 +8,7 @@ from highwater.partition.transactions.core.state import (
     ONGOING,
     PREPARE_ABORT,
 )
-from tests.unit.partition.transactions.core.dialogue import T0, Dialogue, image
+from tests.unit.partition.transactions.core.dialogue import T0, Dialogue, image, key
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,6 @@ def test_a_producer_id_has_one_transactional_id():
     d = Dialogue()
     d.put(image(), "a")
     check(d.shard)
-    d.shard.images["b"] = image()
+    d.shard.images[key("b")] = image()
     with pytest.raises(AssertionError):
         check(d.shard)

@@ -3,7 +3,9 @@
 import pytest
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.partition.transactions.core.config import TransactionConfig
+from highwater.partition.transactions.core.image import TransactionRecord
 from highwater.partition.transactions.core.state import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
@@ -20,6 +22,7 @@ from tests.unit.partition.transactions.core.dialogue import (
     WALL_MS,
     Dialogue,
     image,
+    key,
 )
 
 ALL = Filters(frozenset(), frozenset(), has_state_filter=False, duration_ms=-1)
@@ -32,9 +35,9 @@ def test_the_life_of_a_transaction():
     assert d.add(me, T1) == ErrorCode.NONE
     assert d.end(me).error == ErrorCode.NONE
     ((name, known, partitions),) = d.prepared
-    assert (name, known.state.value, partitions) == ("tx", "PrepareCommit", {T0, T1})
-    d.shard.marker_written("tx", T0)
-    assert d.shard.describe("tx").partitions == {T1}
+    assert (name, known.state.value, partitions) == (key(), "PrepareCommit", {T0, T1})
+    d.shard.marker_written(key(), T0)
+    assert d.shard.describe(key()).partitions == {T1}
     d.complete()
     assert [record.value.state.value for record in d.written] == [
         "Empty",
@@ -50,11 +53,11 @@ def test_a_prepared_transaction_is_completed_by_the_next_coordinator():
     me = d.begin()
     d.add(me, T0, T1)
     d.end(me, commit=False)
-    d.shard.marker_written("tx", T0)
+    d.shard.marker_written(key(), T0)
     d.reload()
     # Which partitions have the marker is not in the log: all get it again.
     ((name, known, partitions),) = d.prepared
-    assert (name, known.state, partitions) == ("tx", PREPARE_ABORT, {T0, T1})
+    assert (name, known.state, partitions) == (key(), PREPARE_ABORT, {T0, T1})
     d.complete()
     d.reload()
     assert d.prepared == []
@@ -67,17 +70,17 @@ def test_a_transaction_is_not_complete_before_its_markers():
     d.add(me)
     d.end(me)
     with pytest.raises(AssertionError):
-        d.shard.complete("tx", d.now)
+        d.shard.complete(key(), d.now)
 
 
 def test_a_marker_of_a_former_transaction_does_no_harm():
     d = Dialogue()
     me = d.begin()
     d.add(me)
-    d.shard.marker_written("tx", T0)
-    d.shard.marker_written("unknown", T0)
-    assert d.shard.unmarked("tx") == frozenset()
-    assert d.shard.describe("tx").partitions == {T0}
+    d.shard.marker_written(key(), T0)
+    d.shard.marker_written(key("unknown"), T0)
+    assert d.shard.unmarked(key()) == frozenset()
+    assert d.shard.describe(key()).partitions == {T0}
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -90,7 +93,7 @@ def test_an_open_transaction_times_out(version):
     d.pass_ms(10_000)
     assert d.image().state is PREPARE_ABORT
     assert d.image().producer_epoch == me.epoch + 1
-    assert [each.transactional_id for each in d.prepared] == ["tx"]
+    assert [each.key for each in d.prepared] == [key()]
     d.complete()
     # Its producer is fenced, whatever it does.
     assert d.add(me) == ErrorCode.PRODUCER_FENCED
@@ -143,13 +146,13 @@ def test_transactional_ids_expire_when_nothing_is_open():
     d.add(first, name="a")
     d.pass_ms(1000)
     d.pass_ms(500)
-    assert set(d.shard.images) == {"a"}
-    assert d.written[-1] == ("b", None)
+    assert set(d.shard.images) == {key("a")}
+    assert d.written[-1] == (key("b"), None)
     assert d.add(second, name="b") == ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert d.shard.describe("b") == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    assert d.shard.describe(key("b")) == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
     d.end(first, name="a")
     d.pass_ms(5000)
-    assert set(d.shard.images) == {"a"}, "prepared transactions do not expire"
+    assert set(d.shard.images) == {key("a")}, "prepared transactions do not expire"
     d.complete("a")
     d.pass_ms(2000)
     assert not d.shard.images
@@ -184,8 +187,8 @@ def test_an_empty_id_is_refused():
     assert d.init(name="").error == ErrorCode.INVALID_REQUEST
     assert d.add(me, name="") == ErrorCode.INVALID_REQUEST
     assert d.end(me, name="").error == ErrorCode.INVALID_REQUEST
-    assert d.shard.verify("", me, frozenset({T0})) == {T0: ErrorCode.INVALID_REQUEST}
-    assert d.shard.describe("") == ErrorCode.INVALID_REQUEST
+    assert d.shard.verify(key(""), me, frozenset({T0})) == {T0: ErrorCode.INVALID_REQUEST}
+    assert d.shard.describe(key("")) == ErrorCode.INVALID_REQUEST
 
 
 def test_listing_filters():
@@ -196,7 +199,9 @@ def test_listing_filters():
     d.pass_ms(5_000)
 
     def names(**fields):
-        return [name for name, _ in d.shard.matching(ALL._replace(**fields), d.now.wall_ms)]
+        filters = ALL._replace(**fields)
+        found = d.shard.matching(DEFAULT_INSTANCE, filters, d.now.wall_ms)
+        return [each.transactional_id for each, _ in found]
 
     assert names() == ["a", "b"]
     assert names(producer_ids=frozenset({first.producer_id})) == ["a"]
@@ -206,12 +211,34 @@ def test_listing_filters():
     assert names(duration_ms=5_000) == ["b"]
 
 
+def test_instances_have_their_own_transactions():
+    d = Dialogue()
+    team = InstanceId("team")
+    mine = d.begin()
+    theirs = d.shard.initialize(key(instance=team), 60_000, None, d.now).producer
+    d.settle()
+    assert theirs.producer_id != mine.producer_id
+    d.add(mine, T0)
+    assert d.shard.verify(key(instance=team), mine, frozenset({T0})) == {
+        T0: ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    }
+    assert d.shard.add(key(instance=team), theirs, frozenset({T1}), 2, d.now) == ErrorCode.NONE
+    d.settle()
+    d.reload()
+    assert d.shard.describe(key()).partitions == {T0}
+    assert d.shard.describe(key(instance=team)).partitions == {T1}
+    assert [each for each, _ in d.shard.matching(team, ALL, d.now.wall_ms)] == [key(instance=team)]
+    assert d.end(mine).error == ErrorCode.NONE
+    assert [each.key for each in d.prepared] == [key()]
+    assert d.shard.images[key(instance=team)].state is ONGOING
+
+
 def test_verification_writes_nothing():
     d = Dialogue()
     me = d.begin()
     d.add(me, T0)
     before = len(d.written)
-    assert d.shard.verify("tx", me, frozenset({T0})) == {T0: ErrorCode.NONE}
+    assert d.shard.verify(key(), me, frozenset({T0})) == {T0: ErrorCode.NONE}
     d.settle()
     assert len(d.written) == before
 
@@ -233,3 +260,59 @@ def test_states_of_the_durable_copy_are_those_of_the_shard():
     (record,) = d.shard.capture().records()
     assert record.value.state is COMPLETE_COMMIT is TransactionState("CompleteCommit")
     assert record.value.update_ms == WALL_MS
+
+
+class Purged(Dialogue):
+    """The default instance is purged, as if it could be."""
+
+    def begin_purge(self):
+        self.shard.forgetting.begin({DEFAULT_INSTANCE})
+
+    def step(self):
+        self.shard.forgetting.step(self.now)
+        self.settle()
+        return len(self.shard.forgetting)
+
+
+def test_the_ids_of_a_purged_instance_go():
+    talk = Purged()
+    talk.begin()
+    other = key(instance=InstanceId("other"))
+    talk.shard.initialize(other, 60_000, None, talk.now)
+    talk.settle()
+    talk.begin_purge()
+    assert talk.step() == 0
+    assert talk.written[-1] == TransactionRecord(key(), None)
+    talk.reload()
+    assert list(talk.shard.images) == [other]
+    first = talk.shard.images[other].producer_id
+    assert talk.begin().producer_id not in (first, 1000), "it begins with another producer id"
+
+
+@pytest.mark.parametrize("reloads", [False, True])
+def test_an_open_transaction_of_a_purged_instance_is_aborted_first(reloads):
+    talk = Purged()
+    talk.add(talk.begin(), T0, T1)
+    talk.begin_purge()
+    assert talk.step() == 1
+    assert talk.image().state is PREPARE_ABORT
+    if reloads:
+        talk.reload()
+        talk.begin_purge()
+    assert talk.step() == 1, "its markers are on the way"
+    talk.complete()
+    assert talk.step() == 0
+    assert not talk.shard.images
+    assert talk.written[-1] == TransactionRecord(key(), None)
+
+
+def test_without_another_producer_id_the_abort_is_tried_again():
+    talk = Purged()
+    talk.put(image(state=ONGOING, partitions=frozenset({T0}), producer_epoch=LAST_EPOCH))
+    talk.has_ids = False
+    talk.begin_purge()
+    assert talk.step() == 1
+    assert talk.image().state is ONGOING
+    talk.has_ids = True
+    assert talk.step() == 1
+    assert talk.image().state is PREPARE_ABORT

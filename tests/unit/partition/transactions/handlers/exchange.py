@@ -6,7 +6,7 @@ from typing import Any
 
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.registry import request_codec
-from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.partition.transactions.core.image import TopicPartition
 from tests.unit.partition.transactions.core.dialogue import Dialogue
 
@@ -14,8 +14,8 @@ KNOWN = {TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("__consu
 """The partitions that exist."""
 
 
-def exists(partition: TopicPartition) -> bool:
-    return partition in KNOWN
+def exists(instance: InstanceId, partition: TopicPartition) -> bool:
+    return instance == DEFAULT_INSTANCE and partition in KNOWN
 
 
 class Exchange:
@@ -26,11 +26,13 @@ class Exchange:
         self.codec = request_codec(api_key)
         self.api_key = api_key
 
-    def call(self, message: Any, version: int) -> CoordinatorCall:
+    def call(
+        self, message: Any, version: int, instance: InstanceId = DEFAULT_INSTANCE
+    ) -> CoordinatorCall:
         return CoordinatorCall(
             api_key=self.api_key,
             api_version=version,
-            instance=DEFAULT_INSTANCE,
+            instance=instance,
             client_id="app",
             client_host="10.0.0.1",
             body=self.codec.encode_request(message, version),

@@ -13,7 +13,7 @@ from tests.unit.partition.transactions.requests import offsets
 def ask(x, message, version=4, number=3):
     handle = partial(
         add_offsets_to_txn.handle,
-        partition_of=lambda _group: TopicPartition("__consumer_offsets", number),
+        partition_of=lambda _instance, _group: TopicPartition("__consumer_offsets", number),
         exists=exists,
     )
     return x.ask(handle, message, version).error_code

@@ -2,7 +2,7 @@ from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.describe_transactions import DescribeTransactionsRequest
 from highwater.partition.transactions.handlers import describe_transactions
-from tests.unit.partition.transactions.core.dialogue import T0, T1, WALL_MS
+from tests.unit.partition.transactions.core.dialogue import T0, T1, WALL_MS, key
 from tests.unit.partition.transactions.handlers.exchange import Exchange
 
 
@@ -28,7 +28,7 @@ def test_a_prepared_one_shows_what_has_no_marker():
     me = x.d.begin()
     x.d.add(me, T1, T0)
     x.d.end(me)
-    x.d.shard.marker_written("tx", T0)
+    x.d.shard.marker_written(key(), T0)
     (state,) = ask(x, "tx")
     assert state.transaction_state == "PrepareCommit"
     assert [(topic.topic, list(topic.partitions)) for topic in state.topics] == [("t", [1])]

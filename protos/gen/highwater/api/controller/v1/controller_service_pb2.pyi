@@ -510,10 +510,12 @@ class DecommissionNodeResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., replicas_left: _Optional[int] = ..., moving: _Optional[int] = ..., waiting: _Optional[int] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class RemoveNodeRequest(_message.Message):
-    __slots__ = ("node_id",)
+    __slots__ = ("node_id", "instance")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
     node_id: int
-    def __init__(self, node_id: _Optional[int] = ...) -> None: ...
+    instance: str
+    def __init__(self, node_id: _Optional[int] = ..., instance: _Optional[str] = ...) -> None: ...
 
 class RemoveNodeResponse(_message.Message):
     __slots__ = ("error", "revision")
@@ -523,13 +525,61 @@ class RemoveNodeResponse(_message.Message):
     revision: int
     def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., revision: _Optional[int] = ...) -> None: ...
 
-class SetInstanceRequest(_message.Message):
+class CreateInstanceRequest(_message.Message):
     __slots__ = ("instance",)
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     instance: _cluster_pb2.InstanceState
     def __init__(self, instance: _Optional[_Union[_cluster_pb2.InstanceState, _Mapping]] = ...) -> None: ...
 
+class CreateInstanceResponse(_message.Message):
+    __slots__ = ("error", "revision")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    error: ApiError
+    revision: int
+    def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class SetInstanceRequest(_message.Message):
+    __slots__ = ("instance", "previous")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_FIELD_NUMBER: _ClassVar[int]
+    instance: _cluster_pb2.InstanceState
+    previous: _cluster_pb2.InstanceState
+    def __init__(self, instance: _Optional[_Union[_cluster_pb2.InstanceState, _Mapping]] = ..., previous: _Optional[_Union[_cluster_pb2.InstanceState, _Mapping]] = ...) -> None: ...
+
 class SetInstanceResponse(_message.Message):
+    __slots__ = ("error", "revision")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    error: ApiError
+    revision: int
+    def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class DeleteInstanceRequest(_message.Message):
+    __slots__ = ("instance", "purge_after_ms")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    PURGE_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    purge_after_ms: int
+    def __init__(self, instance: _Optional[str] = ..., purge_after_ms: _Optional[int] = ...) -> None: ...
+
+class DeleteInstanceResponse(_message.Message):
+    __slots__ = ("error", "revision", "purge_at_ms")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    PURGE_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    error: ApiError
+    revision: int
+    purge_at_ms: int
+    def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., revision: _Optional[int] = ..., purge_at_ms: _Optional[int] = ...) -> None: ...
+
+class RestoreInstanceRequest(_message.Message):
+    __slots__ = ("instance",)
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    def __init__(self, instance: _Optional[str] = ...) -> None: ...
+
+class RestoreInstanceResponse(_message.Message):
     __slots__ = ("error", "revision")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]

@@ -102,10 +102,25 @@ class ControllerServiceStub:
                 request_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.RemoveNodeRequest.SerializeToString,
                 response_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.RemoveNodeResponse.FromString,
                 _registered_method=True)
+        self.CreateInstance = channel.unary_unary(
+                '/highwater.api.controller.v1.ControllerService/CreateInstance',
+                request_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.CreateInstanceRequest.SerializeToString,
+                response_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.CreateInstanceResponse.FromString,
+                _registered_method=True)
         self.SetInstance = channel.unary_unary(
                 '/highwater.api.controller.v1.ControllerService/SetInstance',
                 request_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.SetInstanceRequest.SerializeToString,
                 response_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.SetInstanceResponse.FromString,
+                _registered_method=True)
+        self.DeleteInstance = channel.unary_unary(
+                '/highwater.api.controller.v1.ControllerService/DeleteInstance',
+                request_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DeleteInstanceRequest.SerializeToString,
+                response_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DeleteInstanceResponse.FromString,
+                _registered_method=True)
+        self.RestoreInstance = channel.unary_unary(
+                '/highwater.api.controller.v1.ControllerService/RestoreInstance',
+                request_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.RestoreInstanceRequest.SerializeToString,
+                response_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.RestoreInstanceResponse.FromString,
                 _registered_method=True)
         self.AlterClientQuotas = channel.unary_unary(
                 '/highwater.api.controller.v1.ControllerService/AlterClientQuotas',
@@ -238,8 +253,29 @@ class ControllerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateInstance(self, request, context):
+        """CreateInstance makes a new instance (tenant).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def SetInstance(self, request, context):
-        """SetInstance creates an instance or changes its limits.
+        """SetInstance replaces everything of an instance that is there, or of the default one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteInstance(self, request, context):
+        """DeleteInstance closes an instance and says when all that is its own is removed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RestoreInstance(self, request, context):
+        """RestoreInstance takes back DeleteInstance, until the instance is purged.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -355,10 +391,25 @@ def add_ControllerServiceServicer_to_server(servicer, server):
                     request_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.RemoveNodeRequest.FromString,
                     response_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.RemoveNodeResponse.SerializeToString,
             ),
+            'CreateInstance': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateInstance,
+                    request_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.CreateInstanceRequest.FromString,
+                    response_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.CreateInstanceResponse.SerializeToString,
+            ),
             'SetInstance': grpc.unary_unary_rpc_method_handler(
                     servicer.SetInstance,
                     request_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.SetInstanceRequest.FromString,
                     response_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.SetInstanceResponse.SerializeToString,
+            ),
+            'DeleteInstance': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteInstance,
+                    request_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DeleteInstanceRequest.FromString,
+                    response_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DeleteInstanceResponse.SerializeToString,
+            ),
+            'RestoreInstance': grpc.unary_unary_rpc_method_handler(
+                    servicer.RestoreInstance,
+                    request_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.RestoreInstanceRequest.FromString,
+                    response_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.RestoreInstanceResponse.SerializeToString,
             ),
             'AlterClientQuotas': grpc.unary_unary_rpc_method_handler(
                     servicer.AlterClientQuotas,
@@ -755,6 +806,33 @@ class ControllerService:
             _registered_method=True)
 
     @staticmethod
+    def CreateInstance(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/highwater.api.controller.v1.ControllerService/CreateInstance',
+            highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.CreateInstanceRequest.SerializeToString,
+            highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.CreateInstanceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def SetInstance(request,
             target,
             options=(),
@@ -771,6 +849,60 @@ class ControllerService:
             '/highwater.api.controller.v1.ControllerService/SetInstance',
             highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.SetInstanceRequest.SerializeToString,
             highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.SetInstanceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteInstance(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/highwater.api.controller.v1.ControllerService/DeleteInstance',
+            highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DeleteInstanceRequest.SerializeToString,
+            highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DeleteInstanceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RestoreInstance(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/highwater.api.controller.v1.ControllerService/RestoreInstance',
+            highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.RestoreInstanceRequest.SerializeToString,
+            highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.RestoreInstanceResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -549,14 +549,18 @@ class LogDirDescription(_message.Message):
     def __init__(self, error_code: _Optional[int] = ..., path: _Optional[str] = ..., total_bytes: _Optional[int] = ..., usable_bytes: _Optional[int] = ..., replicas: _Optional[_Iterable[_Union[LogDirReplica, _Mapping]]] = ...) -> None: ...
 
 class LogDirReplica(_message.Message):
-    __slots__ = ("topic_id", "partition", "size_bytes")
+    __slots__ = ("topic_id", "partition", "size_bytes", "is_future", "offset_lag")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    IS_FUTURE_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_LAG_FIELD_NUMBER: _ClassVar[int]
     topic_id: bytes
     partition: int
     size_bytes: int
-    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., size_bytes: _Optional[int] = ...) -> None: ...
+    is_future: bool
+    offset_lag: int
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., size_bytes: _Optional[int] = ..., is_future: _Optional[bool] = ..., offset_lag: _Optional[int] = ...) -> None: ...
 
 class AlterLogDirsRequest(_message.Message):
     __slots__ = ("changes", "paths")

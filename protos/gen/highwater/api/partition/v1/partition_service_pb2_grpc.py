@@ -219,8 +219,9 @@ class PartitionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def AlterLogDirs(self, request, context):
-        """AlterLogDirs says in which of the node's log directories replicas are to be (KIP-113). The node
-        remembers a directory for a replica that it does not have yet, until it stops.
+        """AlterLogDirs says in which of the node's log directories replicas are to be (KIP-113). Those that
+        are in another one begin to move. The node remembers a directory for a replica that it does not
+        have yet, until it stops.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -24,21 +24,21 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*highwater/api/quota/v1/quota_service.proto\x12\x16highwater.api.quota.v1\"}\n\x0bUsageReport\x12\x0f\n\x07node_id\x18\x01 \x01(\x05\x12\x12\n\nnode_epoch\x18\x02 \x01(\x03\x12\x0f\n\x07tick_ms\x18\x03 \x01(\r\x12\x38\n\tinstances\x18\x04 \x03(\x0b\x32%.highwater.api.quota.v1.InstanceUsage\"\xba\x01\n\rInstanceUsage\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x16\n\x0eproduced_bytes\x18\x02 \x01(\x03\x12\x16\n\x0e\x63onsumed_bytes\x18\x03 \x01(\x03\x12\x1a\n\x12held_produce_bytes\x18\x04 \x01(\x03\x12\x1a\n\x12held_consume_bytes\x18\x05 \x01(\x03\x12\x19\n\x11leader_partitions\x18\x06 \x01(\r\x12\x14\n\x0cstored_bytes\x18\x07 \x01(\x03\"q\n\x0b\x41llocations\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x37\n\x0b\x61llocations\x18\x02 \x03(\x0b\x32\".highwater.api.quota.v1.Allocation\x12\x15\n\rexpires_in_ms\x18\x03 \x01(\r\"\xcd\x01\n\nAllocation\x12\x10\n\x08instance\x18\x01 \x01(\t\x12 \n\x18produce_bytes_per_second\x18\x02 \x01(\x12\x12 \n\x18\x63onsume_bytes_per_second\x18\x03 \x01(\x12\x12&\n\x1e\x66loor_produce_bytes_per_second\x18\x04 \x01(\x12\x12&\n\x1e\x66loor_consume_bytes_per_second\x18\x05 \x01(\x12\x12\x19\n\x11storage_exhausted\x18\x06 \x01(\x08\x32\x66\n\x0cQuotaService\x12V\n\x06Report\x12#.highwater.api.quota.v1.UsageReport\x1a#.highwater.api.quota.v1.Allocations(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*highwater/api/quota/v1/quota_service.proto\x12\x16highwater.api.quota.v1\"\x99\x01\n\x0bUsageReport\x12\x0f\n\x07node_id\x18\x01 \x01(\x05\x12\x12\n\nnode_epoch\x18\x02 \x01(\x03\x12\x0f\n\x07tick_ms\x18\x03 \x01(\r\x12\x38\n\tinstances\x18\x04 \x03(\x0b\x32%.highwater.api.quota.v1.InstanceUsage\x12\x1a\n\x12\x61pplied_generation\x18\x05 \x01(\x04\"\xdd\x02\n\rInstanceUsage\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x16\n\x0eproduced_bytes\x18\x02 \x01(\x03\x12\x16\n\x0e\x63onsumed_bytes\x18\x03 \x01(\x03\x12\x1a\n\x12held_produce_bytes\x18\x04 \x01(\x03\x12\x1a\n\x12held_consume_bytes\x18\x05 \x01(\x03\x12\x19\n\x11leader_partitions\x18\x06 \x01(\r\x12\x14\n\x0cstored_bytes\x18\x07 \x01(\x03\x12%\n\x18produce_bytes_per_second\x18\x08 \x01(\x03H\x00\x88\x01\x01\x12%\n\x18\x63onsume_bytes_per_second\x18\t \x01(\x03H\x01\x88\x01\x01\x12\x19\n\x11storage_exhausted\x18\n \x01(\x08\x42\x1b\n\x19_produce_bytes_per_secondB\x1b\n\x19_consume_bytes_per_second\"q\n\x0b\x41llocations\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x37\n\x0b\x61llocations\x18\x02 \x03(\x0b\x32\".highwater.api.quota.v1.Allocation\x12\x15\n\rexpires_in_ms\x18\x03 \x01(\r\"\xbf\x02\n\nAllocation\x12\x10\n\x08instance\x18\x01 \x01(\t\x12 \n\x18produce_bytes_per_second\x18\x02 \x01(\x12\x12 \n\x18\x63onsume_bytes_per_second\x18\x03 \x01(\x12\x12&\n\x1e\x66loor_produce_bytes_per_second\x18\x04 \x01(\x12\x12&\n\x1e\x66loor_consume_bytes_per_second\x18\x05 \x01(\x12\x12\x19\n\x11storage_exhausted\x18\x06 \x01(\x08\x12 \n\x13storage_limit_bytes\x18\x07 \x01(\x03H\x00\x88\x01\x01\x12\x1f\n\x12storage_left_bytes\x18\x08 \x01(\x03H\x01\x88\x01\x01\x42\x16\n\x14_storage_limit_bytesB\x15\n\x13_storage_left_bytes2f\n\x0cQuotaService\x12V\n\x06Report\x12#.highwater.api.quota.v1.UsageReport\x1a#.highwater.api.quota.v1.Allocations(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'highwater.api.quota.v1.quota_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_USAGEREPORT']._serialized_start=70
-  _globals['_USAGEREPORT']._serialized_end=195
-  _globals['_INSTANCEUSAGE']._serialized_start=198
-  _globals['_INSTANCEUSAGE']._serialized_end=384
-  _globals['_ALLOCATIONS']._serialized_start=386
-  _globals['_ALLOCATIONS']._serialized_end=499
-  _globals['_ALLOCATION']._serialized_start=502
-  _globals['_ALLOCATION']._serialized_end=707
-  _globals['_QUOTASERVICE']._serialized_start=709
-  _globals['_QUOTASERVICE']._serialized_end=811
+  _globals['_USAGEREPORT']._serialized_start=71
+  _globals['_USAGEREPORT']._serialized_end=224
+  _globals['_INSTANCEUSAGE']._serialized_start=227
+  _globals['_INSTANCEUSAGE']._serialized_end=576
+  _globals['_ALLOCATIONS']._serialized_start=578
+  _globals['_ALLOCATIONS']._serialized_end=691
+  _globals['_ALLOCATION']._serialized_start=694
+  _globals['_ALLOCATION']._serialized_end=1013
+  _globals['_QUOTASERVICE']._serialized_start=1015
+  _globals['_QUOTASERVICE']._serialized_end=1117
 # @@protoc_insertion_point(module_scope)

@@ -6,6 +6,7 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId, TopicId
 from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.consumer.assignors.types import Assignor
+from highwater.partition.groups.consumer.durable import tombstones_of
 from highwater.partition.groups.consumer.group import ConsumerGroup
 from highwater.partition.groups.consumer.group_configs import ConfigOf
 from highwater.partition.groups.consumer.requests import (
@@ -141,6 +142,14 @@ class ConsumerShard:
             )
         except Refusal as refusal:
             return refusal.code
+
+    def forget(self, key: GroupKey) -> None:
+        """See `ConsumerPort`. A look-up of its expressions comes to its end, and finds no group."""
+        group = self.groups[key].copy()
+        for record in tombstones_of(key, group):
+            self.state.apply(record)
+        for member_id in group.members:
+            self.state.timers.forget(key, member_id)
 
     def leave_group(
         self, key: GroupKey, group: ConsumerGroup, leaving: tuple[LeavingMember, ...], now: Moment

@@ -78,6 +78,10 @@ class ConsumerPort(Protocol):
         """Heartbeat of such a member; it writes nothing."""
         ...
 
+    def forget(self, key: GroupKey) -> None:
+        """Delete the group's records and its members, not its offsets."""
+        ...
+
     def leave_group(
         self, key: GroupKey, group: ConsumerGroup, leaving: tuple[LeavingMember, ...], now: Moment
     ) -> list[ErrorCode]:

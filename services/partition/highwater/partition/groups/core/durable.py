@@ -1,4 +1,4 @@
-"""The durable state of a shard: the records of its `__consumer_offsets` partition.
+"""The durable state of a shard: the records of its partition of a topic of groups.
 
 Only `DurableState.replay` changes it, both live and when the shard is loaded. So a shard that
 crashes after any prefix of its committed records comes back to exactly that prefix's state.

@@ -1,4 +1,4 @@
-"""The coordinator of one partition of `__consumer_offsets`, as pure state.
+"""The coordinator of one partition of a topic of groups, as pure state.
 
 Lifecycle: `replay` every committed record, `activate` once, then call the handlers. After each
 handler and each `expire` the owner takes `take_records` (to append, in order) and `take_replies`.
@@ -6,10 +6,12 @@ If an append fails, the owner discards the shard and loads it anew.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId
 from highwater.model.transactions import TransactionMarker
+from highwater.partition.coordinator.core.forgetting import Forgetting
 from highwater.partition.coordinator.core.values import Moment, Producer, Reply
 from highwater.partition.groups.consumer.requests import (
     DescribedConsumerGroup,
@@ -22,6 +24,7 @@ from highwater.partition.groups.core import (
     joining,
     membership,
     offsets,
+    purging,
     rebalance,
     restoring,
     syncing,
@@ -67,6 +70,12 @@ class GroupCoordinatorShard:
         self._state = ShardState(config, new_id)
         self._consumer_groups = self._state.durable.consumer_groups
         self._consumer = new_consumer(self._state)
+        self.forgetting: Forgetting[GroupKey] = Forgetting(
+            keys=lambda: (*self._state.groups, *self._consumer_groups),
+            forget=partial(purging.forget_group, self._state, self._consumer),
+            written=lambda: len(self._state.records),
+        )
+        """The groups of purged instances. No group is without a key in here: see `invariants`."""
         self._expiry: Iterator[GroupKey] | None = None
         self._expiry_timer = self._state.new_timer(self._expire_offsets)
         self._active = False

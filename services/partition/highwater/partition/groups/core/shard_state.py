@@ -19,7 +19,7 @@ from highwater.partition.groups.core.values import (
 
 
 class ShardState:
-    """The state of one partition of `__consumer_offsets`, owned by one shard.
+    """The state of one partition of a topic of groups, owned by one shard.
 
     Handlers put records into `records` (already replayed, to be appended in order) and answers
     into `replies`; the owner takes both after each call.

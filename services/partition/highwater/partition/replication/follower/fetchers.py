@@ -211,6 +211,10 @@ class ReplicaFetchers:
         if timer is not None:
             timer.cancel()
 
+    def resume(self, replica: PartitionReplica) -> None:
+        """Let a replica ask that did not for a while; harmless if it follows nobody."""
+        self._ask_again(replica)
+
     def _ask_again(self, replica: PartitionReplica) -> None:
         if replica in self._late:
             return  # `LateRows` calls again when the disk has caught up.

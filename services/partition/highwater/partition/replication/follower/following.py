@@ -51,10 +51,11 @@ class UnsoundAnswerError(Exception):
 def asked_of(replica: PartitionReplica) -> Asked | None:
     """What this follower has to ask next; None while it may not fetch, or its log is written to.
 
-    After a write of the writer thread, `LateRows` or the port's `follow` makes it ask again.
+    After a write of the writer thread, `LateRows` or the port's `follow` makes it ask again; with
+    space on a disk that was full, the node's guard of disks.
     """
     core = replica.core
-    if replica.log.late_writer.writing or not core.may_ask():
+    if replica.log.late_writer.writing or replica.fetches_nothing or not core.may_ask():
         return None
     return Asked(
         replica.topic_id,

@@ -21,6 +21,7 @@ from highwater.model.time import Clock
 from highwater.model.topic_config import EffectiveConfigs
 from highwater.partition.core.producer_budget import ProducerBudget, ProducerLimits
 from highwater.partition.storage.config import LogConfig
+from highwater.partition.storage.directory.assigned_logs import is_new, is_stray
 from highwater.partition.storage.directory.handle_limits import HandleLimits
 from highwater.partition.storage.directory.hosted_directory import (
     HostedDirectory,
@@ -34,6 +35,7 @@ from highwater.partition.storage.directory.log_directory import (
 from highwater.partition.storage.directory.node_lineage import NodeLineage
 from highwater.partition.storage.directory.preferred_directories import PreferredDirectories
 from highwater.partition.storage.directory.storage_stats import StorageStats
+from highwater.partition.storage.directory.unfinished_moves import UnfinishedMoves
 from highwater.partition.storage.errors import (
     CorruptCheckpointError,
     LogDirFailure,
@@ -81,6 +83,8 @@ class LogManager:
         self._broker_configs: Mapping[str, str] = {}
         self._configs = EffectiveConfigs()
         self.preferred = PreferredDirectories()
+        self.arriving: list[tuple[HostedLog, HostedDirectory]] = []
+        """Logs that are about to move to a directory, whose checkpoints have them, too."""
         self.unusable: dict[str, StorageError] = {}
         """Names of partitions' directories that could not be opened, and why."""
         share = (limits or HandleLimits.of_process()).split(len(dirs))
@@ -91,11 +95,13 @@ class LogManager:
                 clock=clock,
                 post=post,
                 on_failure=self.fail_dir,
-                entries=self._in,
+                entries=self._checkpointed,
                 limits=share,
             )
             for index, path in enumerate(dirs)
         ]
+        self.unfinished = UnfinishedMoves(self.dirs)
+        """Moves that an earlier process has left; settled by `open`."""
 
     # -- start and stop -------------------------------------------------------------------------
 
@@ -114,6 +120,7 @@ class LogManager:
                 self._lineage.begin(opened, unreadable=len(self.dirs) - len(opened))
                 for hosted in opened:
                     hosted.on_loss = partial(self._lineage.record_loss, hosted)
+            self.unfinished.settle()
             usable = [hosted for hosted in opened if hosted.failure is None]
             with ThreadPoolExecutor(max(len(usable), 1), "recovery") as pool:
                 found = list(pool.map(lambda h: h.open_logs(self._default_config), usable))
@@ -144,6 +151,8 @@ class LogManager:
         for hosted in self.dirs:
             if hosted.failure is None:
                 hosted.start()
+                if self.unfinished.found:
+                    hosted.checkpoint_soon()
         for hosted in self.dirs:
             if hosted.failure is not None:
                 self._note_failure_in_lineage(hosted)
@@ -235,7 +244,7 @@ class LogManager:
             self.rename_away(entry.log, entry.log.closing.set_aside)
             entry = self._take_double(name, topic)
         if entry is None:
-            entry = self._create(name, topic, is_new=_is_new(topic, partition), chosen=chosen)
+            entry = self._create(name, topic, is_new=is_new(topic, partition), chosen=chosen)
         self.reconfigure(entry.log, topic)
         return entry.log, entry.directory.index
 
@@ -245,7 +254,7 @@ class LogManager:
 
     def rename_away(self, log: PartitionLog, rename: Callable[[str], None]) -> None:
         """Takes a log out of use; `rename` is its method that renames the directory."""
-        entry = self._entry(log)
+        entry = self.entry_of(log)
         if entry is None:
             return
         self._remove(entry)
@@ -263,13 +272,26 @@ class LogManager:
         not assign is stray as well.
         """
         self._doubles, doubles = [], self._doubles
-        strays = [entry for entry in self._logs.values() if _is_stray(entry, image, node_id)]
+        strays = [e for e in self._logs.values() if _is_stray(e, image, node_id)]
         for entry in strays:
             self.rename_away(entry.log, entry.log.closing.set_aside)
         for entry in doubles:
             with self.guard(entry.directory):
                 entry.log.closing.set_aside(_token())
         return [entry.log.directory for entry in (*strays, *doubles)]
+
+    def rehost(self, entry: HostedLog, target: HostedDirectory) -> None:
+        """Notes that a log's files have moved to another directory (`moving.log_move`)."""
+        name, source = entry.name, entry.directory
+        assert self._logs[name] is entry
+        self._logs[name] = HostedLog(entry.log, target, entry.topic_id)
+        source.log_count -= 1
+        target.log_count += 1
+        if source.names is not None:
+            source.names.discard(name)
+        if target.names is not None:
+            target.names.add(name)
+        source.checkpoint_soon()
 
     def reconfigure(self, log: PartitionLog, topic: TopicState) -> None:
         """Applies a topic's changed configs, or changed broker configs."""
@@ -290,9 +312,14 @@ class LogManager:
         self._producer_limits = replace(self._producer_limits, expiration_ms=expiration_ms)
         self._default_config = LogConfig.default(self._producer_limits)
 
+    def entry_of(self, log: PartitionLog) -> HostedLog | None:
+        """A log and its directory; None if it is not among the usable ones."""
+        entry = self._logs.get(os.path.basename(log.directory))
+        return entry if entry is not None and entry.log is log else None
+
     def dir_index(self, log: PartitionLog) -> int:
         """The index of a log's directory."""
-        entry = self._entry(log)
+        entry = self.entry_of(log)
         assert entry is not None
         return entry.directory.index
 
@@ -302,7 +329,7 @@ class LogManager:
         Runs on the directory's worker; calls that come meanwhile share one sync. `done` is never
         called if the directory fails; `on_dir_failure` is called instead.
         """
-        entry = self._entry(log)
+        entry = self.entry_of(log)
         if entry is not None:
             with self.guard(entry.directory):
                 entry.directory.flush(entry, done)
@@ -335,7 +362,7 @@ class LogManager:
 
     def has_log(self, log: PartitionLog) -> bool:
         """Whether a log is among the usable ones."""
-        return self._entry(log) is not None
+        return self.entry_of(log) is not None
 
     @contextmanager
     def guard(self, hosted: HostedDirectory) -> Iterator[None]:
@@ -349,23 +376,23 @@ class LogManager:
         """Writes recovery points, high watermarks and log starts, on the workers."""
         for hosted in self.online():
             with self.guard(hosted):
-                hosted.checkpoint(self._in(hosted))
+                hosted.checkpoint(self._checkpointed(hosted))
 
     def checkpoint_high_watermarks(self, hosted: HostedDirectory) -> None:
         """Writes a directory's high watermarks, on its worker, if any has moved."""
-        hosted.checkpoint_high_watermarks(self._in(hosted))
+        hosted.checkpoint_high_watermarks(self._checkpointed(hosted))
 
     def keep_flushed(self, log: PartitionLog) -> None:
         """Makes a log and its recovery point durable up to the present end, on the worker, so
         that a start after kill -9 reads the log only from there.
         """
-        entry = self._entry(log)
+        entry = self.entry_of(log)
         if entry is not None:
             self.flush(log, entry.directory.checkpoint_soon)
 
     def checkpoint_cleaned(self, hosted: HostedDirectory) -> None:
         """Writes how far a directory's logs were compacted, on its worker."""
-        hosted.checkpoint_cleaned(self._in(hosted))
+        hosted.checkpoint_cleaned(self._checkpointed(hosted))
 
     def stats(self) -> StorageStats:
         """Sums for metrics; visits all logs."""
@@ -447,12 +474,11 @@ class LogManager:
         entry.directory.log_count -= 1
         self.producers.dismiss(entry.log.producers.states)
 
-    def _entry(self, log: PartitionLog) -> HostedLog | None:
-        entry = self._logs.get(os.path.basename(log.directory))
-        return entry if entry is not None and entry.log is log else None
-
     def _in(self, hosted: HostedDirectory) -> list[HostedLog]:
         return [entry for entry in self._logs.values() if entry.directory is hosted]
+
+    def _checkpointed(self, hosted: HostedDirectory) -> list[HostedLog]:
+        return self._in(hosted) + [entry for entry, to in self.arriving if to is hosted]
 
     def _common_identity(self, opened: Sequence[HostedDirectory]) -> DirectoryIdentity:
         identities = [hosted.directory.identity for hosted in opened]
@@ -463,22 +489,8 @@ class LogManager:
         return known[0] if known else DirectoryIdentity()
 
 
-def _is_new(topic: TopicState, partition: int) -> bool:
-    """Whether this partition's log cannot have existed before this start of the node.
-
-    A start fences the earlier incarnation, which changes the leader and so the epoch.
-    """
-    for state in topic.partitions[partition : partition + 1]:
-        return state.leader_epoch == 0 and state.partition_epoch == 0
-    return False
-
-
 def _is_stray(entry: HostedLog, image: ClusterImage, node_id: NodeId) -> bool:
-    topic = image.topics.get(entry.topic_id)
-    number = entry.log.partition
-    if topic is None or number >= len(topic.partitions):
-        return True
-    return node_id not in topic.partitions[number].replicas
+    return is_stray(entry.topic_id, entry.log.partition, image, node_id)
 
 
 def _token() -> str:

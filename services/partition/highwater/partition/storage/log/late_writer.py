@@ -46,7 +46,9 @@ class LateWriter:
         self._producers = producers
         self._writer = writer
         self.writing = False
-        """Whether the writer thread is writing; until it ends nothing else may change the log."""
+        """Whether the writer thread is writing, or the log is held; until that ends nothing else may
+        change the log.
+        """
 
     def append(
         self,
@@ -91,6 +93,18 @@ class LateWriter:
 
         self._write(segment, info, written, aborted)
         return True
+
+    def hold(self) -> None:
+        """Let nothing change this log until `release`, as if the thread were writing: its files are
+        about to move (`LogRelocation`).
+        """
+        assert not self.writing
+        self.writing = True
+
+    def release(self) -> None:
+        """End `hold`. The caller has queued appends taken up again."""
+        assert self.writing
+        self.writing = False
 
     def _index(self, aborted: AbortedTransaction) -> None:
         index = self._segments.active.transactions

@@ -15,7 +15,7 @@ several parts or none of them, such as the high watermark.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -26,7 +26,7 @@ from highwater.partition.storage.log.environment import InlineEnvironment, LogEn
 from highwater.partition.storage.log.log_parts import LogParts
 from highwater.partition.storage.log.place import LogPlace
 from highwater.partition.storage.recovery.loader import LoadedLog, LogLoader
-from highwater.partition.storage.segment.segment import SegmentFactory
+from highwater.partition.storage.segment.segment import Segment, SegmentFactory
 
 
 class PartitionLog:
@@ -54,6 +54,7 @@ class PartitionLog:
         "producers",
         "reader",
         "recovered_segments",
+        "relocation",
         "search",
         "stall",
         "stored_high_watermark",
@@ -99,6 +100,7 @@ class PartitionLog:
         self.cleaning = parts.cleaning
         self.deletion = parts.deletion
         self.closing = parts.closing
+        self.relocation = parts.relocation
         self._place = parts.place
         self._roll = parts.roll
         self._truncation = parts.truncation
@@ -169,7 +171,7 @@ class PartitionLog:
 
     @property
     def directory(self) -> str:
-        """The log's directory; its name changes when the log is deleted."""
+        """The log's directory; its name changes when the log is deleted, its parent when it moves."""
         return self._place.directory
 
     @property
@@ -282,6 +284,13 @@ class PartitionLog:
             return 0
         known = self.stored_high_watermark
         return self.deletion.apply_retention(high_watermark=known, roll=self.roll)
+
+    def move(
+        self, copy: str, environment: LogEnvironment, segments: Sequence[Segment], *, aside: str
+    ) -> None:
+        """Go on with the copy of all files in another log directory; see `LogRelocation.move`."""
+        self.relocation.move(copy, environment, segments, aside=aside)
+        self.stall = environment.stall
 
     def close(self, *, clean: bool) -> None:
         """Close all files. With `clean`, complete and sync the files first, so that the next `open`

@@ -133,6 +133,12 @@ class LogDurability:
         self.recovery_point = offset
         self.set_flush_offset()
 
+    def relocated(self) -> None:
+        """The log's files are in another log directory, and all of them are on disk there."""
+        self._names_changed = False
+        self.recovery_point = self._segments.end_offset
+        self.set_flush_offset()
+
     def set_flush_offset(self) -> None:
         """Set `flush_at_offset` after a change of the recovery point or of flush.messages."""
         messages = self._place.config.flush_messages

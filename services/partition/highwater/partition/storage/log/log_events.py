@@ -28,6 +28,16 @@ class FollowsStart(Protocol):
         ...
 
 
+class FollowsPlace(Protocol):
+    """A part that keeps something of the log's place (`LogPlace`): a path, or a directory's
+    environment.
+    """
+
+    def relocated(self) -> None:
+        """The log's files are in another log directory now; records and offsets are the same."""
+        ...
+
+
 class FollowsEnd(Protocol):
     """A part that keeps something about the log's last records, or about all of them."""
 

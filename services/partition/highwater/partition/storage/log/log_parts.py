@@ -1,8 +1,8 @@
 """Makes the parts of a log, and connects them.
 
 Each part knows only parts that are made before it; the first one has just the log's place. Parts
-that depend on a roll, a truncation or the log start offset (`log_events`) are listed here, in the
-order in which they are notified.
+that depend on a roll, a truncation, the log start offset or the place (`log_events`) are listed
+here, in the order in which they are notified.
 """
 
 from highwater.partition.storage.log.late_writer import LateWriter
@@ -13,6 +13,7 @@ from highwater.partition.storage.log.log_durability import LogDurability
 from highwater.partition.storage.log.log_epochs import LogEpochs
 from highwater.partition.storage.log.log_producers import LogProducers
 from highwater.partition.storage.log.log_reader import LogReader
+from highwater.partition.storage.log.log_relocation import LogRelocation
 from highwater.partition.storage.log.log_segments import LogSegments
 from highwater.partition.storage.log.log_transactions import LogTransactions
 from highwater.partition.storage.log.log_truncation import LogTruncation
@@ -58,8 +59,8 @@ class LogParts:
         self.producers = producers = LogProducers(
             place, segments, loaded.producers, files_created=files_created
         )
-        self.reader = LogReader(place, segments, lookup, lost)
-        self.search = TimestampSearch(place, segments, lookup, lost)
+        self.reader = reader = LogReader(place, segments, lookup, lost)
+        self.search = search = TimestampSearch(place, segments, lookup, lost)
         self.cleaning = cleaning = LogCleaning(
             place, segments, lookup, durability=durability, removal=removal,
             first_dirty=first_dirty,
@@ -70,7 +71,7 @@ class LogParts:
         self.writer = writer = LogWriter(
             place, segments, lookup, roll=roll, epochs=epochs, producers=producers
         )
-        self.late_writer = LateWriter(
+        self.late_writer = late_writer = LateWriter(
             place, segments, lookup, roll=roll, epochs=epochs, producers=producers, writer=writer
         )
         self.transactions = LogTransactions(place, segments, writer)
@@ -81,6 +82,11 @@ class LogParts:
             place, segments, lookup, epochs=epochs, durability=durability, producers=producers,
             roll=roll, removal=removal, cleaning=cleaning,
             listeners=(lost, cleaning, durability, epochs, producers),
+        )  # fmt: skip
+        self.relocation = LogRelocation(
+            place, segments, late_writer=late_writer, cleaning=cleaning, epochs=epochs,
+            producers=producers, lost=lost,
+            listeners=(reader, search, writer, roll, durability, producers),
         )  # fmt: skip
         self.closing = LogClosing(
             place, segments, durability=durability, producers=producers, cleaning=cleaning

@@ -44,14 +44,22 @@ class LogProducers:
         self._segments = segments
         self.states = states
         """The same object as long as the log lives: a truncation rebuilds it in place."""
-        active = segments.active
-        self.tail = ProducerTail(
+        self.tail = self._new_tail(0 if files_created else len(segments.active.index))
+        self._snapshot_due = False
+
+    def _new_tail(self, entries: int) -> ProducerTail:
+        place = self._place
+        return ProducerTail(
             place.environment,
             place.directory,
             place.life,
-            written=(active.base_offset, 0 if files_created else len(active.index)),
+            written=(self._segments.active.base_offset, entries),
         )
-        self._snapshot_due = False
+
+    def relocated(self) -> None:
+        """The log's files are in another log directory, where a snapshot tells of all its records."""
+        self.tail.close()
+        self.tail = self._new_tail(len(self._segments.active.index))
 
     def expire(self) -> Iterator[int]:
         """Remove producers that were silent for too long; see `ProducerStates.expire`."""

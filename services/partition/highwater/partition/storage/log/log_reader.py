@@ -60,6 +60,10 @@ class LogReader:
         self._lookup = lookup
         self._lost = lost
 
+    def relocated(self) -> None:
+        """The log's files are in another log directory."""
+        self._filesystem = self._place.filesystem
+
     def read(
         self,
         offset: int,

@@ -108,6 +108,14 @@ class LogSegments:
         self.count_sealed()
         self.positions.clear()
 
+    def move(self, new: Sequence[Segment]) -> list[Segment]:
+        """Take `new` in place of all segments, of which they are copies; return the old ones."""
+        old = list(self._segments)
+        assert [(s.base_offset, s.size) for s in old] == [(s.base_offset, s.size) for s in new]
+        self._segments[:] = new
+        self.active = new[-1]
+        return old
+
     def count_sealed(self) -> None:
         """Count `sealed_bytes` anew, after segments were removed."""
         self.sealed_bytes = sum(segment.size for segment in self._segments[:-1])

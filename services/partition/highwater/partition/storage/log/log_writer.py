@@ -34,6 +34,7 @@ class LogWriter:
         "_filesystem",
         "_index_interval",
         "_lookup",
+        "_place",
         "_producers",
         "_pwritev",
         "_roll",
@@ -52,6 +53,7 @@ class LogWriter:
         producers: LogProducers,
     ) -> None:
         """All belong to the log."""
+        self._place = place
         self._filesystem = place.filesystem
         self._stall = place.environment.stall
         self._segments = segments
@@ -65,6 +67,12 @@ class LogWriter:
     def reconfigured(self, index_interval: int) -> None:
         """Take a new index.interval.bytes."""
         self._index_interval = index_interval
+
+    def relocated(self) -> None:
+        """The log's files are in another log directory."""
+        self._filesystem = self._place.filesystem
+        self._stall = self._place.environment.stall
+        self._pwritev = self._filesystem.pwritev
 
     def append(self, info: LogAppendInfo) -> None:
         """Write one group of whole batches at the log end offset, in one writev.

@@ -7,7 +7,9 @@ from highwater.partition.storage.log_life import LogLife
 
 
 class LogPlace:
-    """Lives as long as its log. Only `PartitionLog` and `LogClosing` set its attributes."""
+    """Lives as long as its log. Only `PartitionLog`, `LogClosing` and `LogRelocation` set its
+    attributes; parts that keep one of them follow a relocation (`log_events.FollowsPlace`).
+    """
 
     __slots__ = ("clock", "config", "directory", "environment", "filesystem", "life")
 

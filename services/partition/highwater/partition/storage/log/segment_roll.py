@@ -88,6 +88,18 @@ class SegmentRoll:
         self._factory.index_bytes = self._place.config.segment_index_bytes
         self.set_limits()
 
+    def relocated(self) -> None:
+        """The log's files are in another log directory, and its next segments will be."""
+        place = self._place
+        self._factory = SegmentFactory(
+            place.directory,
+            index_bytes=place.config.segment_index_bytes,
+            filesystem=place.filesystem,
+            files=place.environment.files,
+            maps=place.environment.maps,
+        )
+        self.set_limits()
+
     def due(self, nbytes: int, max_timestamp: int, next_offset: int) -> bool:
         """Whether a batch of `nbytes` that ends before `next_offset` needs a new segment."""
         segment = self._segments.active

@@ -35,17 +35,24 @@ class TimestampSearch:
     known yet.
     """
 
-    __slots__ = ("_life", "_lookup", "_lost", "_pread", "_segments")
+    __slots__ = ("_life", "_lookup", "_lost", "_place", "_pread", "_segments")
 
     def __init__(
         self, place: LogPlace, segments: LogSegments, lookup: SegmentLookup, lost: LostRanges
     ) -> None:
         """All belong to the log."""
+        self._place = place
         self._life = place.life
         self._pread = place.filesystem.pread
         self._segments = segments
         self._lookup = lookup
         self._lost = lost
+
+    def relocated(self) -> None:
+        """The log's files are in another log directory. A search that is under way may have passed
+        over segments that are closed now; whoever runs it has to begin it again.
+        """
+        self._pread = self._place.filesystem.pread
 
     def first_at_or_after(self, timestamp: int) -> Search:
         """The first record with at least `timestamp`, None if all are older.

@@ -1,4 +1,4 @@
-"""The durable state of a shard: the records of its `__transaction_state` partition.
+"""The durable state of a shard: the records of its partition of a topic of transactions.
 
 Only `DurableState.replay` changes it, both live and when the shard is loaded. So a shard that
 crashes after any prefix of its committed records comes back to exactly that prefix's state, but for
@@ -8,6 +8,7 @@ crashes after any prefix of its committed records comes back to exactly that pre
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from highwater.model.ids import InstanceId
 from highwater.partition.transactions.core.state import EMPTY, TransactionState
 
 NO_PRODUCER_ID: Final = -1
@@ -16,8 +17,17 @@ EPOCH_MAX: Final = 32_767
 """Kept for the markers of the last transaction: no producer is given this epoch."""
 
 
+class TransactionKey(NamedTuple):
+    """A transactional id is unique within its instance."""
+
+    instance: InstanceId
+    transactional_id: str
+
+
 class TopicPartition(NamedTuple):
-    """A partition that a transaction has written to; names, as in Kafka's records."""
+    """A partition that a transaction has written to; names, as in Kafka's records. Topics are those of
+    the transaction's instance, and `__consumer_offsets` is the one that has its groups.
+    """
 
     topic: str
     partition: int
@@ -63,7 +73,7 @@ def is_exhausted(epoch: int) -> bool:
 class TransactionRecord(NamedTuple):
     """Sets or, with None, deletes a transactional id's image."""
 
-    transactional_id: str
+    key: TransactionKey
     value: TransactionImage | None
 
 
@@ -74,14 +84,14 @@ class DurableState:
 
     def __init__(self) -> None:
         """Start empty."""
-        self.images: dict[str, TransactionImage] = {}
+        self.images: dict[TransactionKey, TransactionImage] = {}
 
     def replay(self, record: TransactionRecord) -> None:
         """Apply one record; a record has a whole value, so replaying it twice changes nothing."""
         if record.value is None:
-            self.images.pop(record.transactional_id, None)
+            self.images.pop(record.key, None)
         else:
-            self.images[record.transactional_id] = record.value
+            self.images[record.key] = record.value
 
     def capture(self) -> "DurableState":
         """Copy the state, so that later records do not change the copy; values are immutable."""
@@ -91,5 +101,5 @@ class DurableState:
 
     def records(self) -> Iterator[TransactionRecord]:
         """The shortest list of records that leads to this state."""
-        for transactional_id, image in self.images.items():
-            yield TransactionRecord(transactional_id, image)
+        for key, image in self.images.items():
+            yield TransactionRecord(key, image)

@@ -4,6 +4,7 @@ from highwater.partition.transactions.core.image import (
     EPOCH_MAX,
     NO_PRODUCER_ID,
     TransactionImage,
+    TransactionKey,
 )
 from highwater.partition.transactions.core.shard import TransactionShard
 from highwater.partition.transactions.core.state import (
@@ -17,13 +18,13 @@ from highwater.partition.transactions.core.state import (
 
 def check(shard: TransactionShard) -> None:
     """Raise AssertionError if an invariant is broken."""
-    owners: dict[int, str] = {}
-    for transactional_id, image in shard.images.items():
-        assert transactional_id
+    owners: dict[int, TransactionKey] = {}
+    for key, image in shard.images.items():
+        assert key.transactional_id
         check_image(image)
-        other = owners.setdefault(image.producer_id, transactional_id)
-        assert other == transactional_id, "two transactional ids share a producer id"
-        left = shard.unmarked(transactional_id)
+        other = owners.setdefault(image.producer_id, key)
+        assert other == key, "two transactional ids share a producer id"
+        left = shard.unmarked(key)
         assert left <= image.partitions
 
 

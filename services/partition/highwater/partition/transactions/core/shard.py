@@ -1,4 +1,4 @@
-"""The coordinator of one partition of `__transaction_state`, as pure state.
+"""The coordinator of one partition of a topic of transactions, as pure state.
 
 Lifecycle: `replay` every committed record, `activate` once, then call the handlers. After each
 handler and each `expire` the owner takes `take_records` (to append, in order) and `take_prepared`
@@ -9,6 +9,8 @@ and loads it anew.
 from collections.abc import Callable, Iterator
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.ids import InstanceId
+from highwater.partition.coordinator.core.forgetting import Forgetting
 from highwater.partition.coordinator.core.timers import Timer, TimerHeap
 from highwater.partition.coordinator.core.values import Moment, Reply
 from highwater.partition.transactions.core import adding, ending, initializing, transitions
@@ -18,6 +20,7 @@ from highwater.partition.transactions.core.image import (
     DurableState,
     TopicPartition,
     TransactionImage,
+    TransactionKey,
     TransactionRecord,
 )
 from highwater.partition.transactions.core.state import AT_REST, DEAD, ONGOING, PREPARED
@@ -51,10 +54,10 @@ class TransactionShard:
         self._version = transaction_version
         self._state = DurableState()
         self._records: list[TransactionRecord] = []
-        self._prepared: list[str] = []
-        self._unmarked: dict[str, frozenset[TopicPartition]] = {}
+        self._prepared: list[TransactionKey] = []
+        self._unmarked: dict[TransactionKey, frozenset[TopicPartition]] = {}
         """By prepared transaction, the partitions without a marker."""
-        self._open: dict[str, None] = {}
+        self._open: dict[TransactionKey, None] = {}
         """The ids in ONGOING, in the order in which their transactions began."""
         self._timers = TimerHeap()
         self._abort_check = _SlicedCheck(
@@ -71,6 +74,12 @@ class TransactionShard:
             keys=lambda: self._state.images,
             look=self._expire_if_old,
         )
+        self.forgetting: Forgetting[TransactionKey] = Forgetting(
+            keys=lambda: self._state.images,
+            forget=self._forget,
+            written=lambda: len(self._records),
+        )
+        """The ids of purged instances."""
         self._active = False
 
     # -- loading ------------------------------------------------------------------------------
@@ -84,8 +93,8 @@ class TransactionShard:
         """Begin to serve: what was prepared is to be completed by this coordinator."""
         assert not self._active
         self._active = True
-        for transactional_id, image in self._state.images.items():
-            self._note(transactional_id, image)
+        for key, image in self._state.images.items():
+            self._note(key, image)
         self._abort_check.start(now)
         self._expiry_check.start(now)
 
@@ -93,21 +102,21 @@ class TransactionShard:
 
     def initialize(
         self,
-        transactional_id: str,
+        key: TransactionKey,
         timeout_ms: int,
         expected: ProducerIdAndEpoch | None,
         now: Moment,
     ) -> Decision:
         """InitProducerId; `expected` is the producer that wants to go on (KIP-360), if it says."""
-        if not transactional_id:
+        if not key.transactional_id:
             return refused(ErrorCode.INVALID_REQUEST)
         if not 0 < timeout_ms <= self._config.timeout_ms_max:
             return refused(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
-        image = self._state.images.get(transactional_id)
+        image = self._state.images.get(key)
         if image is None and len(self._state.images) >= self._config.ids_max:
             return refused(ErrorCode.POLICY_VIOLATION)
         return self._carry_out(
-            transactional_id,
+            key,
             initializing.initialize(
                 image,
                 timeout_ms=timeout_ms,
@@ -120,57 +129,61 @@ class TransactionShard:
 
     def add(
         self,
-        transactional_id: str,
+        key: TransactionKey,
         producer: ProducerIdAndEpoch,
         partitions: frozenset[TopicPartition],
         version: int,
         now: Moment,
     ) -> ErrorCode:
         """Partitions join the transaction; `version` is the client's transaction.version."""
-        if not transactional_id:
+        if not key.transactional_id:
             return ErrorCode.INVALID_REQUEST
         decision = adding.add(
-            self._state.images.get(transactional_id),
+            self._state.images.get(key),
             producer,
             partitions,
             version=version,
             bytes_max=self._config.partitions_bytes_max,
             wall_ms=now.wall_ms,
         )
-        return self._carry_out(transactional_id, decision).error
+        return self._carry_out(key, decision).error
 
     def verify(
         self,
-        transactional_id: str,
+        key: TransactionKey,
         producer: ProducerIdAndEpoch,
         partitions: frozenset[TopicPartition],
     ) -> dict[TopicPartition, ErrorCode]:
         """Whether each partition is in the producer's open transaction."""
-        if not transactional_id:
+        if not key.transactional_id:
             return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
-        return adding.verify(self._state.images.get(transactional_id), producer, partitions)
+        return adding.verify(self._state.images.get(key), producer, partitions)
 
-    def end(self, transactional_id: str, request: EndRequest, now: Moment) -> Decision:
+    def end(self, key: TransactionKey, request: EndRequest, now: Moment) -> Decision:
         """EndTxn."""
-        if not transactional_id:
+        if not key.transactional_id:
             return refused(ErrorCode.INVALID_REQUEST)
-        image = self._state.images.get(transactional_id)
+        image = self._state.images.get(key)
         decision = ending.end(image, request, self._new_id, now.wall_ms)
-        return self._carry_out(transactional_id, decision)
+        return self._carry_out(key, decision)
 
-    def describe(self, transactional_id: str) -> Prepared | ErrorCode:
+    def describe(self, key: TransactionKey) -> Prepared | ErrorCode:
         """DescribeTransactions: the image, and its partitions without a marker."""
-        if not transactional_id:
+        if not key.transactional_id:
             return ErrorCode.INVALID_REQUEST
-        image = self._state.images.get(transactional_id)
+        image = self._state.images.get(key)
         if image is None:
             return ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-        left = self._unmarked.get(transactional_id, image.partitions)
-        return Prepared(transactional_id, image, left)
+        left = self._unmarked.get(key, image.partitions)
+        return Prepared(key, image, left)
 
-    def matching(self, filters: Filters, wall_ms: int) -> Iterator[tuple[str, TransactionImage]]:
-        """ListTransactions: the ids that pass all filters."""
-        for transactional_id, image in self._state.images.items():
+    def matching(
+        self, instance: InstanceId, filters: Filters, wall_ms: int
+    ) -> Iterator[tuple[TransactionKey, TransactionImage]]:
+        """ListTransactions: the ids of the instance that pass all filters."""
+        for key, image in self._state.images.items():
+            if key.instance != instance:
+                continue
             if filters.producer_ids and image.producer_id not in filters.producer_ids:
                 continue
             if filters.has_state_filter and image.state not in filters.states:
@@ -178,22 +191,22 @@ class TransactionShard:
             # As in Kafka, an id that never had a transaction passes with its start of -1.
             if filters.duration_ms >= 0 and wall_ms - image.start_ms <= filters.duration_ms:
                 continue
-            yield transactional_id, image
+            yield key, image
 
     # -- markers ------------------------------------------------------------------------------
 
-    def marker_written(self, transactional_id: str, partition: TopicPartition) -> None:
+    def marker_written(self, key: TransactionKey, partition: TopicPartition) -> None:
         """A partition has the marker of the prepared transaction, or is no longer there."""
-        left = self._unmarked.get(transactional_id)
+        left = self._unmarked.get(key)
         if left is not None:
-            self._unmarked[transactional_id] = left - {partition}
+            self._unmarked[key] = left - {partition}
 
-    def complete(self, transactional_id: str, now: Moment) -> None:
+    def complete(self, key: TransactionKey, now: Moment) -> None:
         """All partitions of the prepared transaction have its marker."""
-        image = self._state.images.get(transactional_id)
+        image = self._state.images.get(key)
         assert image is not None, "a prepared transaction does not expire"
-        assert not self._unmarked[transactional_id], "a partition has no marker"
-        self._apply(transactional_id, transitions.completed(image, now.wall_ms))
+        assert not self._unmarked[key], "a partition has no marker"
+        self._apply(key, transitions.completed(image, now.wall_ms))
 
     # -- time ---------------------------------------------------------------------------------
 
@@ -205,22 +218,40 @@ class TransactionShard:
         """Run every timer that is due."""
         self._timers.expire(now)
 
-    def _abort_if_late(self, transactional_id: str, now: Moment) -> None:
-        image = self._state.images.get(transactional_id)
+    def _abort_if_late(self, key: TransactionKey, now: Moment) -> None:
+        image = self._state.images.get(key)
         if image is None or image.state is not ONGOING:
             return
         if image.start_ms + image.timeout_ms < now.wall_ms:
             # Without another producer id, the next check tries again.
             decision = ending.fence(image, self._version(), self._new_id, now.wall_ms)
-            self._carry_out(transactional_id, decision)
+            self._carry_out(key, decision)
 
-    def _expire_if_old(self, transactional_id: str, now: Moment) -> None:
-        image = self._state.images.get(transactional_id)
+    def _expire_if_old(self, key: TransactionKey, now: Moment) -> None:
+        image = self._state.images.get(key)
         if image is None or image.state not in AT_REST:
             return
         if image.update_ms <= now.wall_ms - self._config.id_expiration_ms:
             check_state(image.state, DEAD)
-            self._apply(transactional_id, None)
+            self._apply(key, None)
+
+    def _forget(self, key: TransactionKey, now: Moment) -> bool:
+        """Drop the id of a purged instance; False until its transaction has ended.
+
+        That is aborted. Its topics are gone and need no marker, but the topic of groups is there, and
+        would have an open transaction for ever.
+        """
+        image = self._state.images.get(key)
+        if image is None:
+            return True
+        if image.state is ONGOING:
+            self._carry_out(key, ending.fence(image, self._version(), self._new_id, now.wall_ms))
+            return False
+        if image.state in PREPARED:
+            return False
+        check_state(image.state, DEAD)
+        self._apply(key, None)
+        return True
 
     # -- for the owner ------------------------------------------------------------------------
 
@@ -257,40 +288,40 @@ class TransactionShard:
         return self._state.capture()
 
     @property
-    def images(self) -> dict[str, TransactionImage]:
+    def images(self) -> dict[TransactionKey, TransactionImage]:
         """The transactional ids; read only."""
         return self._state.images
 
-    def unmarked(self, transactional_id: str) -> frozenset[TopicPartition]:
+    def unmarked(self, key: TransactionKey) -> frozenset[TopicPartition]:
         """The partitions of a prepared transaction that have no marker yet."""
-        return self._unmarked.get(transactional_id, frozenset())
+        return self._unmarked.get(key, frozenset())
 
     # -- applying -----------------------------------------------------------------------------
 
-    def _carry_out(self, transactional_id: str, decision: Decision) -> Decision:
+    def _carry_out(self, key: TransactionKey, decision: Decision) -> Decision:
         if decision.image is not None:
-            self._apply(transactional_id, decision.image)
+            self._apply(key, decision.image)
         return decision
 
-    def _apply(self, transactional_id: str, image: TransactionImage | None) -> None:
+    def _apply(self, key: TransactionKey, image: TransactionImage | None) -> None:
         """Replay a record now and queue it for the append."""
         assert image is None or image.producer_epoch > NO_EPOCH
-        record = TransactionRecord(transactional_id, image)
+        record = TransactionRecord(key, image)
         self._state.replay(record)
         self._records.append(record)
-        self._note(transactional_id, image)
+        self._note(key, image)
 
-    def _note(self, transactional_id: str, image: TransactionImage | None) -> None:
+    def _note(self, key: TransactionKey, image: TransactionImage | None) -> None:
         """Keep up what follows from the image."""
         if image is not None and image.state is ONGOING:
-            self._open[transactional_id] = None
+            self._open[key] = None
         else:
-            self._open.pop(transactional_id, None)
+            self._open.pop(key, None)
         if image is not None and image.state in PREPARED:
-            self._unmarked[transactional_id] = image.partitions
-            self._prepared.append(transactional_id)
+            self._unmarked[key] = image.partitions
+            self._prepared.append(key)
         else:
-            self._unmarked.pop(transactional_id, None)
+            self._unmarked.pop(key, None)
 
 
 class _SlicedCheck:
@@ -304,15 +335,15 @@ class _SlicedCheck:
         *,
         every_ms: int,
         per_slice: int,
-        keys: Callable[[], dict[str, TransactionImage] | dict[str, None]],
-        look: Callable[[str, Moment], None],
+        keys: Callable[[], dict[TransactionKey, TransactionImage] | dict[TransactionKey, None]],
+        look: Callable[[TransactionKey, Moment], None],
     ) -> None:
         self._timers = timers
         self._every_ms = every_ms
         self._per_slice = per_slice
         self._keys = keys
         self._look = look
-        self._round: Iterator[str] | None = None
+        self._round: Iterator[TransactionKey] | None = None
         self._timer = Timer(self._slice)
 
     def start(self, now: Moment) -> None:

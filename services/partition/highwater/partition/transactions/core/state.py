@@ -17,7 +17,8 @@ class TransactionState(enum.Enum):
     PREPARE_COMMIT -> COMPLETE_COMMIT, PREPARE_ABORT -> COMPLETE_ABORT: all markers are written.
     COMPLETE_* -> ONGOING: the next transaction.
     EMPTY, COMPLETE_* -> EMPTY: InitProducerId.
-    EMPTY, COMPLETE_* -> DEAD: the transactional id has expired; DEAD is never written.
+    EMPTY, COMPLETE_* -> DEAD: the transactional id has expired, or its instance was purged; DEAD is never
+        written.
     """
 
     EMPTY = "Empty"

@@ -14,6 +14,7 @@ from highwater.partition.transactions.core.image import (
     NO_PRODUCER_ID,
     TopicPartition,
     TransactionImage,
+    TransactionKey,
 )
 from highwater.partition.transactions.core.state import TransactionState
 
@@ -69,7 +70,7 @@ class Filters(NamedTuple):
 class Prepared(NamedTuple):
     """A transaction whose end is decided and not yet told to its partitions."""
 
-    transactional_id: str
+    key: TransactionKey
     image: TransactionImage
     partitions: frozenset[TopicPartition]
     """Those without a marker."""

@@ -14,10 +14,12 @@ from highwater.kafka.messages.add_offsets_to_txn import (
     decode_request,
     encode_response,
 )
+from highwater.model.ids import InstanceId
 from highwater.partition.coordinator.core.values import Moment
-from highwater.partition.transactions.core.image import TopicPartition
+from highwater.partition.transactions.core.image import TopicPartition, TransactionKey
 from highwater.partition.transactions.core.shard import TransactionShard
 from highwater.partition.transactions.core.values import ProducerIdAndEpoch
+from highwater.partition.transactions.handlers.add_partitions_to_txn import Exists
 from highwater.partition.transactions.handlers.fencing import fenced_for
 
 _KNOWS_PRODUCER_FENCED_FROM = 2
@@ -28,16 +30,16 @@ def handle(
     call: CoordinatorCall,
     now: Moment,
     *,
-    partition_of: Callable[[str], TopicPartition],
-    exists: Callable[[TopicPartition], bool],
+    partition_of: Callable[[InstanceId, str], TopicPartition],
+    exists: Exists,
 ) -> bytes:
     """`partition_of` finds the partition that has a group's offsets."""
     version = call.api_version
     body = decode_request(call.body, 0, version)
-    partition = partition_of(body.group_id)
-    if exists(partition):
+    partition = partition_of(call.instance, body.group_id)
+    if exists(call.instance, partition):
         error = shard.add(
-            body.transactional_id,
+            TransactionKey(call.instance, body.transactional_id),
             ProducerIdAndEpoch(body.producer_id, body.producer_epoch),
             frozenset({partition}),
             0,

@@ -33,9 +33,10 @@ from highwater.kafka.messages.add_partitions_to_txn import (
 from highwater.kafka.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResponseAddPartitionsToTxnTopicResult as TopicResult,
 )
+from highwater.model.ids import InstanceId
 from highwater.partition.coordinator.calls import ShardOf
 from highwater.partition.coordinator.core.values import Moment
-from highwater.partition.transactions.core.image import TopicPartition
+from highwater.partition.transactions.core.image import TopicPartition, TransactionKey
 from highwater.partition.transactions.core.shard import TransactionShard
 from highwater.partition.transactions.core.transitions import TV2
 from highwater.partition.transactions.core.values import ProducerIdAndEpoch
@@ -44,8 +45,8 @@ from highwater.partition.transactions.handlers.fencing import fenced_for
 BATCHED_FROM = 4
 _KNOWS_PRODUCER_FENCED_FROM = 2
 
-Exists = Callable[[TopicPartition], bool]
-"""Whether the node's image has the partition."""
+Exists = Callable[[InstanceId, TopicPartition], bool]
+"""Whether the node's image has the partition of a topic of that instance."""
 
 
 def handle(shard: TransactionShard, call: CoordinatorCall, now: Moment, *, exists: Exists) -> bytes:
@@ -62,7 +63,7 @@ def handle(shard: TransactionShard, call: CoordinatorCall, now: Moment, *, exist
         partition: fenced_for(code, version, knows_from=_KNOWS_PRODUCER_FENCED_FROM)
         for partition, code in verify_or_add(
             shard,
-            transaction.transactional_id,
+            TransactionKey(call.instance, transaction.transactional_id),
             _producer(transaction),
             _partitions(transaction),
             0,
@@ -91,7 +92,7 @@ def handle_batch(
         else:
             codes = verify_or_add(
                 shard,
-                transaction.transactional_id,
+                TransactionKey(call.instance, transaction.transactional_id),
                 _producer(transaction),
                 partitions,
                 None if transaction.verify_only else TV2,
@@ -109,7 +110,7 @@ def handle_batch(
 
 def verify_or_add(
     shard: TransactionShard,
-    transactional_id: str,
+    key: TransactionKey,
     producer: ProducerIdAndEpoch,
     partitions: frozenset[TopicPartition],
     add_as: int | None,
@@ -121,13 +122,13 @@ def verify_or_add(
     None it is asked whether they have.
     """
     if add_as is None:
-        return shard.verify(transactional_id, producer, partitions)
-    missing = [partition for partition in partitions if not exists(partition)]
+        return shard.verify(key, producer, partitions)
+    missing = [partition for partition in partitions if not exists(key.instance, partition)]
     if missing:
         codes = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
         codes.update(dict.fromkeys(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         return codes
-    error = shard.add(transactional_id, producer, partitions, add_as, now)
+    error = shard.add(key, producer, partitions, add_as, now)
     return dict.fromkeys(partitions, error)
 
 

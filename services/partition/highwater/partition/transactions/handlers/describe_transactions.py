@@ -12,7 +12,9 @@ from highwater.kafka.messages.describe_transactions import (
     decode_request,
     encode_response,
 )
+from highwater.model.ids import InstanceId
 from highwater.partition.coordinator.calls import ShardOf
+from highwater.partition.transactions.core.image import TransactionKey
 from highwater.partition.transactions.core.shard import TransactionShard
 
 
@@ -20,15 +22,16 @@ def handle(shard_of: ShardOf[TransactionShard], call: CoordinatorCall) -> bytes:
     """In the order of the request."""
     version = call.api_version
     body = decode_request(call.body, 0, version)
-    states = [_describe(shard_of, each) for each in body.transactional_ids]
+    states = [_describe(shard_of, call.instance, each) for each in body.transactional_ids]
     return encode_response(DescribeTransactionsResponse(transaction_states=states), version)
 
 
 def _describe(
-    shard_of: ShardOf[TransactionShard], transactional_id: str
+    shard_of: ShardOf[TransactionShard], instance: InstanceId, transactional_id: str
 ) -> DescribeTransactionsResponseTransactionState:
     shard = shard_of(transactional_id)
-    found = shard if isinstance(shard, ErrorCode) else shard.describe(transactional_id)
+    key = TransactionKey(instance, transactional_id)
+    found = shard if isinstance(shard, ErrorCode) else shard.describe(key)
     if isinstance(found, ErrorCode):
         return DescribeTransactionsResponseTransactionState(
             error_code=found, transactional_id=transactional_id

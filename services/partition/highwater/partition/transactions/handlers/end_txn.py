@@ -7,6 +7,7 @@
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.messages.end_txn import EndTxnResponse, decode_request, encode_response
 from highwater.partition.coordinator.core.values import Moment
+from highwater.partition.transactions.core.image import TransactionKey
 from highwater.partition.transactions.core.shard import TransactionShard
 from highwater.partition.transactions.core.transitions import TV2
 from highwater.partition.transactions.core.values import (
@@ -29,7 +30,7 @@ def handle(shard: TransactionShard, call: CoordinatorCall, now: Moment) -> bytes
         commit=body.committed,
         version=TV2 if version >= _BUMPS_FROM else 0,
     )
-    decision = shard.end(body.transactional_id, request, now)
+    decision = shard.end(TransactionKey(call.instance, body.transactional_id), request, now)
     error = fenced_for(decision.error, version, knows_from=_KNOWS_PRODUCER_FENCED_FROM)
     producer = NO_PRODUCER if error else decision.producer
     return encode_response(

@@ -12,7 +12,9 @@ from highwater.kafka.messages.init_producer_id import (
     decode_request,
     encode_response,
 )
+from highwater.model.ids import InstanceId
 from highwater.partition.coordinator.core.values import Moment
+from highwater.partition.transactions.core.image import TransactionKey
 from highwater.partition.transactions.core.shard import TransactionShard
 from highwater.partition.transactions.core.values import (
     NO_PRODUCER,
@@ -29,7 +31,7 @@ def handle(shard: TransactionShard, call: CoordinatorCall, now: Moment) -> bytes
     """The producer's id and epoch, once they are in the log."""
     version = call.api_version
     body = decode_request(call.body, 0, version)
-    decision = _decide(shard, body, now)
+    decision = _decide(shard, call.instance, body, now)
     error = fenced_for(decision.error, version, knows_from=_KNOWS_PRODUCER_FENCED_FROM)
     producer = NO_PRODUCER if error else decision.producer
     return encode_response(
@@ -40,9 +42,12 @@ def handle(shard: TransactionShard, call: CoordinatorCall, now: Moment) -> bytes
     )
 
 
-def _decide(shard: TransactionShard, body: InitProducerIdRequest, now: Moment) -> Decision:
+def _decide(
+    shard: TransactionShard, instance: InstanceId, body: InitProducerIdRequest, now: Moment
+) -> Decision:
     named = ProducerIdAndEpoch(body.producer_id, body.producer_epoch)
     expected = None if named == NO_PRODUCER else named
     if expected is not None and -1 in expected:
         return refused(ErrorCode.INVALID_REQUEST)
-    return shard.initialize(body.transactional_id or "", body.transaction_timeout_ms, expected, now)
+    key = TransactionKey(instance, body.transactional_id or "")
+    return shard.initialize(key, body.transaction_timeout_ms, expected, now)

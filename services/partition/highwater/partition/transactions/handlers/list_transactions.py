@@ -1,4 +1,5 @@
-"""ListTransactions v0-2 (key 66, KIP-664): the transactional ids of all shards of this node.
+"""ListTransactions v0-2 (key 66, KIP-664): the transactional ids of the instance in all
+shards of this node.
 
 * Filters: states and producer ids, v1 how long a transaction has been running (KIP-994).
 * While a shard is being loaded, nothing is told but COORDINATOR_LOAD_IN_PROGRESS, as in Kafka.
@@ -41,12 +42,12 @@ def handle(
     )
     found = [
         ListTransactionsResponseTransactionState(
-            transactional_id=transactional_id,
+            transactional_id=key.transactional_id,
             producer_id=image.producer_id,
             transaction_state=image.state.value,
         )
         for shard in shards
-        for transactional_id, image in shard.matching(filters, wall_ms)
+        for key, image in shard.matching(call.instance, filters, wall_ms)
     ]
     unknown = [name for name in body.state_filters if name not in _STATES]
     return encode_response(

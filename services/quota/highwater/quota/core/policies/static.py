@@ -7,6 +7,7 @@ replicas as nodes, all nodes would weigh the same.
 
 from highwater.model.ids import NodeId
 from highwater.quota.core.policies.port import Sharing
+from highwater.quota.core.policies.whole_bytes import divide
 
 
 class StaticPolicy:
@@ -15,18 +16,5 @@ class StaticPolicy:
     name = "static"
 
     def share(self, sharing: Sharing) -> dict[NodeId, int]:
-        """Whole bytes that add up to the limit exactly (largest remainders first)."""
-        total = sum(sharing.leaders.values())
-        if total == 0:
-            return {}
-        shares: dict[NodeId, int] = {}
-        remainders: list[tuple[int, NodeId]] = []
-        for node, count in sharing.leaders.items():
-            shares[node], remainder = divmod(sharing.limit * count, total)
-            remainders.append((-remainder, node))
-        left = sharing.limit - sum(shares.values())
-        assert 0 <= left < len(shares)
-        # Ties are broken by node id, so that all quota services get the same result.
-        for _, node in sorted(remainders)[:left]:
-            shares[node] += 1
-        return shares
+        """Whole bytes that add up to the limit exactly."""
+        return divide(sharing.limit, sharing.leaders)

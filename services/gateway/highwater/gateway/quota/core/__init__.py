@@ -1,0 +1,1 @@
+"""Decides on client quotas, without I/O: precedence, rates and delays."""

@@ -1,0 +1,1 @@
+"""Moves of logs between the log directories of a node (KIP-113)."""

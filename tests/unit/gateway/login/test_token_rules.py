@@ -1,0 +1,129 @@
+import hmac
+import json
+from dataclasses import replace
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from jwt.utils import base64url_encode
+
+from highwater.gateway.login.scram_server import LoginRefused
+from highwater.gateway.login.token_rules import TokenRules, check_token, key_id, parse_keys
+from tests.support.tokens import Issuer
+
+NOW_S = 1_000_000.0
+ANY = TokenRules(issuer="", audiences=(), user_claim="sub", skew_s=30)
+ISSUER = Issuer("k1")
+STRANGER = Issuer("k1")
+
+
+def key_of(issuer):
+    return parse_keys(json.loads(issuer.document()))["k1"]
+
+
+KEY = key_of(ISSUER)
+
+
+def token(**claims):
+    return ISSUER.token(now_s=NOW_S, **claims)
+
+
+def test_a_token_names_its_owner_and_its_end():
+    assert check_token(token(), KEY, ANY, NOW_S) == ("alice", NOW_S + 300)
+
+
+def test_elliptic_curves_sign_too():
+    issuer = Issuer("k1", kind="EC")
+    assert check_token(issuer.token(now_s=NOW_S), key_of(issuer), ANY, NOW_S).user == "alice"
+
+
+@pytest.mark.parametrize(
+    ("claims", "rules", "now_s", "why"),
+    [
+        ({}, ANY, NOW_S + 330, "expired"),
+        ({"nbf": NOW_S + 31}, ANY, NOW_S, "not valid yet"),
+        ({"exp": None}, ANY, NOW_S, "no claim exp"),
+        ({"exp": "soon"}, ANY, NOW_S, "times"),
+        ({"exp": True}, ANY, NOW_S, "times"),
+        ({"exp": -1}, ANY, NOW_S, "times"),
+        ({"sub": None}, ANY, NOW_S, "no claim sub"),
+        ({"sub": ""}, ANY, NOW_S, "names nobody"),
+        ({}, replace(ANY, user_claim="email"), NOW_S, "no claim email"),
+        ({"email": 7}, replace(ANY, user_claim="email"), NOW_S, "names nobody"),
+        ({}, replace(ANY, issuer="us"), NOW_S, "no claim iss|another issuer"),
+        ({"iss": "them"}, replace(ANY, issuer="us"), NOW_S, "another issuer"),
+        ({}, replace(ANY, audiences=("kafka",)), NOW_S, "no claim aud|another audience"),
+        ({"aud": ["web", "mail"]}, replace(ANY, audiences=("kafka",)), NOW_S, "another audience"),
+    ],
+)
+def test_tokens_that_do_not_fit(claims, rules, now_s, why):
+    with pytest.raises(LoginRefused, match=why):
+        check_token(token(**claims), KEY, rules, now_s)
+
+
+@pytest.mark.parametrize(
+    ("claims", "rules", "now_s"),
+    [
+        ({}, ANY, NOW_S + 329),
+        ({"nbf": NOW_S + 29}, ANY, NOW_S),
+        ({"iat": NOW_S + 500}, ANY, NOW_S),
+        ({"iss": "us"}, replace(ANY, issuer="us"), NOW_S),
+        ({"aud": ["web", "kafka"]}, replace(ANY, audiences=("x", "kafka")), NOW_S),
+        ({"aud": "anybody"}, ANY, NOW_S),
+        ({"email": "alice"}, replace(ANY, user_claim="email"), NOW_S),
+    ],
+)
+def test_tokens_that_fit(claims, rules, now_s):
+    assert check_token(token(**claims), KEY, rules, now_s).user == "alice"
+
+
+def test_another_signature_is_refused():
+    with pytest.raises(LoginRefused, match="InvalidSignatureError"):
+        check_token(STRANGER.token(now_s=NOW_S), KEY, ANY, NOW_S)
+    cut = token()[:-8]
+    with pytest.raises(LoginRefused, match="not valid") as error:
+        check_token(cut, KEY, ANY, NOW_S)
+    assert cut not in str(error.value)
+
+
+def test_nobody_signs_with_what_is_public():
+    """Neither without a signature, nor with the public key as a shared secret."""
+    claims = {"sub": "mallory", "exp": int(NOW_S + 60)}
+    unsigned = jwt.encode(claims, "", algorithm="none")
+    pem = ISSUER.key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    text = b".".join(
+        base64url_encode(json.dumps(one).encode()) for one in ({"alg": "HS256"}, claims)
+    )
+    mac = base64url_encode(hmac.digest(pem, text, "sha256"))
+    shared = f"{text.decode()}.{mac.decode()}"
+    for forged in (unsigned, shared):
+        with pytest.raises(LoginRefused, match="InvalidAlgorithmError"):
+            check_token(forged, KEY, ANY, NOW_S)
+
+
+def test_a_key_that_names_its_algorithm_is_for_no_other():
+    found = parse_keys({"keys": [{**ISSUER.public, "alg": "RS512"}]})["k1"]
+    assert found.algorithms == ("RS512",)
+    with pytest.raises(LoginRefused, match="InvalidAlgorithmError"):
+        check_token(token(), found, ANY, NOW_S)
+
+
+def test_keys_of_other_uses_are_left_out():
+    entries = [
+        ISSUER.public,
+        {**ISSUER.public, "kid": "encryption", "use": "enc"},
+        {"kty": "oct", "kid": "secret", "k": "c2VjcmV0"},
+        {"kty": "EC", "kid": "odd", "crv": "P-999", "x": "AA", "y": "AA"},
+        {"kty": "RSA", "kid": "half"},
+        "no key",
+    ]
+    assert list(parse_keys({"keys": entries})) == ["k1"]
+    with pytest.raises(ValueError, match="list of keys"):
+        parse_keys({"error": "not found"})
+
+
+def test_which_key():
+    assert key_id(token()) == "k1"
+    assert key_id(ISSUER.token(headers={})) == ""
+    with pytest.raises(LoginRefused, match="no JSON Web Token"):
+        key_id("abc")
