@@ -13,6 +13,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import grpc
 import psutil
@@ -52,18 +53,16 @@ class Guarded:
     strangers: dict[str, InnerSettings] = field(default_factory=dict)
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        ("secret", "nodes3"),
-        ("certificates", "nodes3"),
-        pytest.param(("secret", "combined3"), marks=pytest.mark.full),
-        pytest.param(("certificates", "combined3"), marks=pytest.mark.full),
-        pytest.param(("secret", "grpcio3"), marks=pytest.mark.full),
-        pytest.param(("certificates", "grpcio3"), marks=pytest.mark.full),
-    ],
-    ids="-".join,
-)
+def in_modes(kind: str) -> list[Any]:
+    """A cluster of each form with this."""
+    full = [pytest.param((kind, mode), marks=pytest.mark.full) for mode in ("combined3", "grpcio3")]
+    return [(kind, "nodes3"), *full]
+
+
+CERTIFICATES = in_modes("certificates")
+
+
+@pytest.fixture(scope="module", params=[*in_modes("secret"), *CERTIFICATES], ids="-".join)
 def guarded(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Guarded]:
@@ -158,9 +157,8 @@ def test_every_inner_port_refuses_strangers_and_serves_the_cluster(guarded: Guar
             assert ask(port, shown) in REFUSED[guarded.kind], (name, stranger)
 
 
+@pytest.mark.parametrize("guarded", CERTIFICATES, indirect=True, ids="-".join)
 def test_a_name_that_is_not_allowed(guarded: Guarded) -> None:
-    if guarded.kind != "certificates":
-        pytest.skip("secrets have no names")
     cert, key = guarded.authority.issue("somebody.else")
     shown = guarded.own.model_copy(update={"cert_file": cert, "key_file": key})
     refused = {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.UNAVAILABLE}

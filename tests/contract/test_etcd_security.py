@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from highwater.controller.store.etcd_security import PLAIN, EtcdSecurity
 from highwater.controller.store.factory import etcd_store
 from highwater.controller.store.port import CompactedError, MetadataStore, Put
 from highwater.model.errors import UsageError
+from tests.support.certificates import make_certificate
 from tests.support.etcd import VERSIONS, EtcdMemberProcess, EtcdTls, etcd_missing, etcd_server
 
 pytestmark = [pytest.mark.etcd, pytest.mark.slow]
@@ -23,21 +23,10 @@ _USER, _PASSWORD = "controller", "open sesame"
 _PREFIX = "/secured/"
 
 
-def _openssl(directory: Path, *arguments: str) -> None:
-    subprocess.run(
-        ["openssl", *arguments], cwd=directory, check=True, capture_output=True, timeout=30
-    )
-
-
 def _certificates(directory: Path) -> EtcdTls:
     """A self-signed certificate for 127.0.0.1, which is also the authority."""
-    _openssl(
-        directory,
-        *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=etcd"),
-        *("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"),
-    )
-    cert = directory / "cert.pem"
-    return EtcdTls(ca=cert, cert=cert, key=directory / "key.pem")
+    cert, key = make_certificate(directory)
+    return EtcdTls(ca=cert, cert=cert, key=key)
 
 
 @pytest.fixture(scope="module", params=list(VERSIONS))

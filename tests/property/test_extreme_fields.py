@@ -18,9 +18,8 @@ from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.registry import request_codec
 from highwater.partition.transactions.runtime import TRANSACTION_APIS
 from tests.property.extreme_fields import extreme_requests, request_cases
-from tests.unit.gateway.handlers.fakes import (
-    Client,
-    FakeBackend,
+from tests.unit.gateway.handlers.fakes import Client, FakeBackend
+from tests.unit.gateway.handlers.images import (
     group_topic,
     image_of,
     topic,

@@ -39,6 +39,7 @@ CASES = [
 ]
 
 
+@pytest.mark.anywhere(table_format="delta", moment="files")
 @pytest.mark.parametrize(("table_format", "moment"), CASES)
 def test_killed_and_started_again(
     cluster: Cluster, spark: SparkSession, tmp_path: Path, table_format: str, moment: str

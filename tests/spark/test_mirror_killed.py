@@ -43,6 +43,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster
         made.stop()
 
 
+@pytest.mark.anywhere(percent=60)
 @pytest.mark.parametrize("percent", MOMENTS)
 def test_killed_and_started_again(
     cluster: Cluster, target: EmbeddedCluster, spark: SparkSession, tmp_path: Path, percent: int

@@ -12,13 +12,17 @@ from prometheus_client import CollectorRegistry
 from highwater.balancer.config import BalancerConfig
 from highwater.balancer.service import BalancerService
 from highwater.metadata.controller_client import ControllerClient
+from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.model.errors import PortInUseError
 from highwater.model.ids import InstanceId
 from highwater.model.instances import InstanceListener, InstanceState
+from highwater.rpc.inner import Inner
+from highwater.runtime.inner_settings import InnerSettings
 from highwater.runtime.logging import silent_logger
 from highwater.runtime.proxy_protocol import ProxiedClient
+from highwater.runtime.shared_secret import make_secret
 from tests.support import instances
-from tests.support.controller import endpoints_of, started
+from tests.support.controller import started
 from tests.unit.balancer.gateways import FakeGateway, free_block
 
 PORTS = 3
@@ -283,14 +287,18 @@ def test_relaying_on_the_balancers_own_event_loop():
     assert uvloop.run(scenario())
 
 
-async def test_ports_of_instances_are_published_while_it_runs(world):
-    controller = await started(serve_grpc=True)
-    endpoints = endpoints_of(controller)
-    first = free_block(4)
-    block = InstanceListener(port=world.port + 1, advertised_port=first)
-    tenant = InstanceState(instance=InstanceId("tenant"), listeners=(block,))
+@pytest.mark.parametrize("has_secret", [False, True], ids=["open", "secret"])
+async def test_ports_of_instances_are_published_while_it_runs(world, tmp_path, has_secret):
+    file = tmp_path / "secret"
+    make_secret(file)
+    inner = InnerSettings(secret_file=file) if has_secret else InnerSettings()
+    controller = await started(serve_grpc=True, inner=inner)
+    endpoints = ControllerEndpoints([controller.address], inner=Inner(inner))
     try:
-        await world.start(controllers=(controller.address,))
+        await world.start(controllers=(controller.address,), inner=inner)
+        first = free_block(4)  # Of those that the balancer has not taken just now.
+        block = InstanceListener(port=world.port + 1, advertised_port=first)
+        tenant = InstanceState(instance=InstanceId("tenant"), listeners=(block,))
         client = ControllerClient(endpoints)
         await instances.create(client, tenant)
         await until(lambda: world.metric("instance_ports") == 1)  # There is no node.

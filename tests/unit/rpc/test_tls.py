@@ -1,5 +1,4 @@
 import ssl
-import subprocess
 
 import pytest
 
@@ -8,7 +7,7 @@ from highwater.rpc.channel import Channel
 from highwater.rpc.errors import RpcError
 from highwater.rpc.tls import CertificateFiles, ClientTls, ServerTls
 from highwater.runtime import reloaded_files
-from tests.support.certificates import make_authority, make_certificate
+from tests.support.certificates import lock_key, make_authority, make_certificate
 from tests.support.rpc_demo import Demo, start_demo, unary
 
 
@@ -67,18 +66,7 @@ def test_files_that_are_not_what_they_should_be(files, tmp_path):
 
 def test_the_password_of_a_key_is_not_asked_for(files, tmp_path):
     locked = tmp_path / "locked.pem"
-    command = [
-        "openssl",
-        "ec",
-        "-in",
-        files.key,
-        "-out",
-        locked,
-        "-aes256",
-        "-passout",
-        "pass:abcd",
-    ]
-    subprocess.run(command, check=True, capture_output=True, timeout=30)
+    lock_key(files.key, locked, b"abcd")
     with pytest.raises(UsageError, match="are no certificate and its key"):
         ServerTls(shown=CertificateFiles(certificate=files.certificate, key=locked))
 

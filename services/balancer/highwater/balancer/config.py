@@ -5,6 +5,7 @@ from typing import ClassVar, Final
 from pydantic import Field, model_validator
 
 from highwater.model.listener_names import DEFAULT_LISTENER
+from highwater.runtime.inner_settings import InnerSettings
 from highwater.runtime.logging import LogSettings
 from highwater.runtime.metrics import MetricsSettings
 from highwater.runtime.settings import ServiceSettings
@@ -48,6 +49,7 @@ class BalancerConfig(ServiceSettings):
         description="host:port of every controller, to publish the ports of instances as well; none: "
         "only the block",
     )
+    inner: InnerSettings = InnerSettings()
     listener: str = Field(
         default=DEFAULT_LISTENER,
         description="the gateways' listener that instances' ports are published of",

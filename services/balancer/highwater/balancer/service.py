@@ -22,6 +22,7 @@ from highwater.balancer.sockets.relay import Relay
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.watch import ClusterWatch
 from highwater.model.errors import BindError, PortInUseError
+from highwater.rpc.inner import Inner
 from highwater.runtime.health import Readiness
 from highwater.runtime.listening import start_listening
 from highwater.runtime.log_limit import LogLimit
@@ -134,7 +135,8 @@ class BalancerService:
             gauge.set_function(value)
 
     def _publish_instances(self) -> None:
-        endpoints = ControllerEndpoints(self._config.controllers)
+        inner = Inner(self._config.inner, self._log)
+        endpoints = ControllerEndpoints(self._config.controllers, inner=inner)
         self._stack.push_async_callback(endpoints.close)
         watch = ClusterWatch(endpoints, log=self._log)
         self._stack.push_async_callback(watch.stop)

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
@@ -16,7 +16,21 @@ Value = TypeVar("Value")
 OnFailure = Callable[[UsageError], None]
 """Gets what is wrong with changed files, once for each change; from any thread."""
 
-_Stamp = tuple[int, int, int] | None
+Stamp = tuple[int, int, int] | None
+"""What tells a file that was replaced or rewritten; None if it is not there."""
+
+
+def file_stamps(paths: Iterable[Path]) -> tuple[Stamp, ...]:
+    """One for each file, as it is now."""
+    stamps: list[Stamp] = []
+    for path in paths:
+        try:
+            found = path.stat()
+        except OSError:
+            stamps.append(None)
+        else:
+            stamps.append((found.st_mtime_ns, found.st_ino, found.st_size))
+    return tuple(stamps)
 
 
 class ReloadedFiles(Generic[Value]):
@@ -38,7 +52,7 @@ class ReloadedFiles(Generic[Value]):
         self._lock = threading.Lock()
         self._look_at_s = monotonic_s() + LOOK_S
         # Before the files are read: a change in between shows at the next look.
-        self._stamps = self._look()
+        self._stamps = file_stamps(self._paths)
         self._value = make()
         self.generation = 0
         """Grows with each change of the value."""
@@ -52,7 +66,7 @@ class ReloadedFiles(Generic[Value]):
     def _refresh(self) -> None:
         with self._lock:
             self._look_at_s = self._monotonic_s() + LOOK_S
-            stamps = self._look()
+            stamps = file_stamps(self._paths)
             if stamps == self._stamps:
                 return
             self._stamps = stamps
@@ -62,15 +76,3 @@ class ReloadedFiles(Generic[Value]):
                 self._on_failure(error)  # Perhaps a certificate whose key is still to come.
             else:
                 self.generation += 1
-
-    def _look(self) -> tuple[_Stamp, ...]:
-        """What tells a file that was replaced or rewritten; None if it is not there."""
-        stamps: list[_Stamp] = []
-        for path in self._paths:
-            try:
-                found = path.stat()
-            except OSError:
-                stamps.append(None)
-            else:
-                stamps.append((found.st_mtime_ns, found.st_ino, found.st_size))
-        return tuple(stamps)

@@ -12,10 +12,12 @@ from tests.unit.gateway.handlers.fakes import (
     a_group,
     a_transaction,
     echo,
-    group_topic,
-    image_of,
     refuse,
     request_of,
+)
+from tests.unit.gateway.handlers.images import (
+    group_topic,
+    image_of,
     transaction_topic,
 )
 

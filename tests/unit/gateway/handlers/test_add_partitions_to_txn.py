@@ -9,10 +9,12 @@ from tests.unit.gateway.handlers.fakes import (
     FakeBackend,
     a_topic,
     a_transaction,
-    group_topic,
-    image_of,
     refuse,
     request_of,
+)
+from tests.unit.gateway.handlers.images import (
+    group_topic,
+    image_of,
     topic,
     transaction_topic,
 )

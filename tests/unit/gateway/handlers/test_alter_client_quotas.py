@@ -17,7 +17,12 @@ from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import THE_CLUSTER
 from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.errors import UnreachableError
-from tests.unit.gateway.handlers.fakes import OTHER, Client, DenySome, FakeBackend
+from tests.unit.gateway.handlers.fakes import (
+    Client,
+    DenySome,
+    FakeBackend,
+)
+from tests.unit.gateway.handlers.images import OTHER
 
 SET = Operation("producer_byte_rate", 5.0)
 REMOVE = Operation("request_percentage", 7.0, remove=True)

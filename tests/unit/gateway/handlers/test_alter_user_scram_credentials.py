@@ -12,7 +12,12 @@ from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import THE_CLUSTER
 from highwater.model.errors import UnreachableError
 from highwater.model.scram import ScramMechanism, scram_credential
-from tests.unit.gateway.handlers.fakes import OTHER, Client, DenySome, FakeBackend
+from tests.unit.gateway.handlers.fakes import (
+    Client,
+    DenySome,
+    FakeBackend,
+)
+from tests.unit.gateway.handlers.images import OTHER
 
 SALT, PASSWORD = b"the-salt", b"the-salted-password"
 REQUEST = AlterUserScramCredentialsRequest(

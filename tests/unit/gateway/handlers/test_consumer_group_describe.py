@@ -8,10 +8,9 @@ from tests.unit.gateway.handlers.fakes import (
     FakeBackend,
     a_group,
     a_topic,
-    group_topic,
-    image_of,
     request_of,
 )
+from tests.unit.gateway.handlers.images import group_topic, image_of
 
 VERSIONS = range(2)
 GROUP = codec.ConsumerGroupDescribeResponseDescribedGroup

@@ -8,7 +8,12 @@ from highwater.kafka.messages.create_acls import (
 from highwater.model.acl_operations import AclOperation
 from highwater.model.acls import Acl
 from highwater.model.authorization import THE_CLUSTER
-from tests.unit.gateway.handlers.fakes import OTHER, Client, DenySome, FakeBackend
+from tests.unit.gateway.handlers.fakes import (
+    Client,
+    DenySome,
+    FakeBackend,
+)
+from tests.unit.gateway.handlers.images import OTHER
 
 
 def request(*names: str) -> CreateAclsRequest:

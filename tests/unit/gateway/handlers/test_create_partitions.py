@@ -12,6 +12,8 @@ from tests.unit.gateway.handlers.fakes import (
     Client,
     FakeBackend,
     a_topic,
+)
+from tests.unit.gateway.handlers.images import (
     group_topic,
     image_of,
     topic,

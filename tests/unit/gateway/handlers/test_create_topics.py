@@ -11,7 +11,12 @@ from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import THE_CLUSTER, ResourceType
 from highwater.model.errors import UnreachableError
 from highwater.model.topic_config_table import TOPIC_CONFIGS
-from tests.unit.gateway.handlers.fakes import OTHER, Client, FakeBackend, a_topic, topic_id
+from tests.unit.gateway.handlers.fakes import (
+    Client,
+    FakeBackend,
+    a_topic,
+)
+from tests.unit.gateway.handlers.images import OTHER, topic_id
 from tests.unit.gateway.quota.fake_quota import Owing
 
 VERSIONS = range(2, 8)

@@ -7,10 +7,9 @@ from tests.unit.gateway.handlers.fakes import (
     Client,
     FakeBackend,
     a_group,
-    group_topic,
-    image_of,
     request_of,
 )
+from tests.unit.gateway.handlers.images import group_topic, image_of
 
 VERSIONS = range(3)
 CODES = {"a": 0, "b": ErrorCode.NON_EMPTY_GROUP, "c": ErrorCode.GROUP_ID_NOT_FOUND}

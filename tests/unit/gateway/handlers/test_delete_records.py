@@ -15,6 +15,8 @@ from tests.unit.gateway.handlers.fakes import (
     Client,
     DenySome,
     FakeBackend,
+)
+from tests.unit.gateway.handlers.images import (
     image_of,
     topic,
     topic_id,

@@ -9,10 +9,12 @@ from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import THE_CLUSTER, ResourceType
 from highwater.model.errors import UnreachableError
 from tests.unit.gateway.handlers.fakes import (
-    OTHER,
     Client,
     FakeBackend,
     a_topic,
+)
+from tests.unit.gateway.handlers.images import (
+    OTHER,
     group_topic,
     image_of,
     topic,

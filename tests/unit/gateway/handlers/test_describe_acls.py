@@ -6,7 +6,12 @@ from highwater.model.acl_operations import AclOperation
 from highwater.model.acls import Acl
 from highwater.model.authorization import THE_CLUSTER
 from highwater.model.ids import DEFAULT_INSTANCE
-from tests.unit.gateway.handlers.fakes import OTHER, Client, DenySome, FakeBackend
+from tests.unit.gateway.handlers.fakes import (
+    Client,
+    DenySome,
+    FakeBackend,
+)
+from tests.unit.gateway.handlers.images import OTHER
 
 VERSIONS = [1, 2, 3]
 

@@ -11,7 +11,12 @@ from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import THE_CLUSTER
 from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.ids import DEFAULT_INSTANCE
-from tests.unit.gateway.handlers.fakes import OTHER, Client, DenySome, FakeBackend, image_of
+from tests.unit.gateway.handlers.fakes import (
+    Client,
+    DenySome,
+    FakeBackend,
+)
+from tests.unit.gateway.handlers.images import OTHER, image_of
 
 ENTITY = (("client-id", None), ("user", "a"))
 QUOTAS = {

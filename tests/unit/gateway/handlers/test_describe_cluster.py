@@ -4,7 +4,12 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.describe_cluster import DescribeClusterRequest
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import THE_CLUSTER
-from tests.unit.gateway.handlers.fakes import Client, FakeBackend, image_of, node, with_listener
+from tests.unit.gateway.handlers.fakes import Client, FakeBackend
+from tests.unit.gateway.handlers.images import (
+    image_of,
+    node,
+    with_listener,
+)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])

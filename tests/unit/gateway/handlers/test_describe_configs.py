@@ -17,10 +17,12 @@ from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.model.topic_config_table import TOPIC_CONFIGS
 from tests.unit.gateway.handlers.fakes import (
-    OTHER,
     Client,
     FakeBackend,
     a_topic,
+)
+from tests.unit.gateway.handlers.images import (
+    OTHER,
     group_topic,
     image_of,
     node,

@@ -8,10 +8,9 @@ from tests.unit.gateway.handlers.fakes import (
     FakeBackend,
     a_group,
     echo,
-    group_topic,
-    image_of,
     request_of,
 )
+from tests.unit.gateway.handlers.images import group_topic, image_of
 
 VERSIONS = range(7)
 GROUP = codec.DescribeGroupsResponseDescribedGroup

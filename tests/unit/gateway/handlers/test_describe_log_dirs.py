@@ -6,7 +6,12 @@ from highwater.kafka.messages import describe_log_dirs as codec
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import THE_CLUSTER
 from highwater.model.errors import UnreachableError
-from tests.unit.gateway.handlers.fakes import OTHER, Client, FakeBackend, image_of, topic
+from tests.unit.gateway.handlers.fakes import Client, FakeBackend
+from tests.unit.gateway.handlers.images import (
+    OTHER,
+    image_of,
+    topic,
+)
 
 VERSIONS = range(1, 6)
 ORDERS = topic("orders", (1, 2))

@@ -10,10 +10,12 @@ from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import ResourceType
 from highwater.model.ids import DEFAULT_INSTANCE, NodeId
 from tests.unit.gateway.handlers.fakes import (
-    OTHER,
     Client,
     FakeBackend,
     a_topic,
+)
+from tests.unit.gateway.handlers.images import (
+    OTHER,
     image_of,
     node,
     partition,

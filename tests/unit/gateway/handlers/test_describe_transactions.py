@@ -6,11 +6,10 @@ from tests.unit.gateway.handlers.fakes import (
     FakeBackend,
     a_topic,
     a_transaction,
-    image_of,
     refuse,
     request_of,
-    transaction_topic,
 )
+from tests.unit.gateway.handlers.images import image_of, transaction_topic
 
 NOT_AVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
 

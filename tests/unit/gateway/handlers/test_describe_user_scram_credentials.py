@@ -9,7 +9,12 @@ from highwater.kafka.messages.describe_user_scram_credentials import (
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import THE_CLUSTER
 from highwater.model.errors import UnreachableError
-from tests.unit.gateway.handlers.fakes import OTHER, Client, DenySome, FakeBackend
+from tests.unit.gateway.handlers.fakes import (
+    Client,
+    DenySome,
+    FakeBackend,
+)
+from tests.unit.gateway.handlers.images import OTHER
 
 
 def outcomes(response):

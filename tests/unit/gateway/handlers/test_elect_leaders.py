@@ -10,10 +10,9 @@ from highwater.kafka.messages.elect_leaders import (
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import THE_CLUSTER
 from highwater.model.errors import UnreachableError
-from tests.unit.gateway.handlers.fakes import (
+from tests.unit.gateway.handlers.fakes import Client, FakeBackend
+from tests.unit.gateway.handlers.images import (
     OTHER,
-    Client,
-    FakeBackend,
     image_of,
     topic,
     topic_id,

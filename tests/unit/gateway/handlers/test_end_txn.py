@@ -8,11 +8,10 @@ from tests.unit.gateway.handlers.fakes import (
     FakeBackend,
     a_transaction,
     echo,
-    image_of,
     refuse,
     request_of,
-    transaction_topic,
 )
+from tests.unit.gateway.handlers.images import image_of, transaction_topic
 
 VERSIONS = range(6)
 

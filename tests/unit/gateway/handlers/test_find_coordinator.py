@@ -9,10 +9,12 @@ from highwater.model.errors import UnreachableError
 from highwater.model.ids import SYSTEM_INSTANCE
 from highwater.model.instances import InstanceListener, InstanceState
 from tests.unit.gateway.handlers.fakes import (
-    OTHER,
     Client,
     FakeBackend,
     a_group,
+)
+from tests.unit.gateway.handlers.images import (
+    OTHER,
     group_topic,
     image_of,
     node,

@@ -8,11 +8,10 @@ from tests.unit.gateway.handlers.fakes import (
     FakeBackend,
     a_group,
     echo,
-    group_topic,
-    image_of,
     refuse,
     request_of,
 )
+from tests.unit.gateway.handlers.images import group_topic, image_of
 
 VERSIONS = range(5)
 BEAT = HeartbeatRequest("readers", 4, "m-1")

@@ -7,7 +7,12 @@ from highwater.model.authorization import THE_CLUSTER
 from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import DEFAULT_INSTANCE
-from tests.unit.gateway.handlers.fakes import OTHER, Client, FakeBackend, image_of, topic
+from tests.unit.gateway.handlers.fakes import Client, FakeBackend
+from tests.unit.gateway.handlers.images import (
+    OTHER,
+    image_of,
+    topic,
+)
 
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 TOPICS = [(TOPIC, "orders")]

@@ -8,11 +8,10 @@ from tests.unit.gateway.handlers.fakes import (
     Client,
     FakeBackend,
     a_group,
-    group_topic,
-    image_of,
     refuse,
     request_of,
 )
+from tests.unit.gateway.handlers.images import group_topic, image_of
 
 VERSIONS = range(6)
 

@@ -13,6 +13,8 @@ from tests.unit.gateway.handlers.fakes import (
     Client,
     FakeBackend,
     a_topic,
+)
+from tests.unit.gateway.handlers.images import (
     image_of,
     topic,
     topic_id,

@@ -8,10 +8,9 @@ from highwater.kafka.messages.list_partition_reassignments import (
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import THE_CLUSTER
 from highwater.model.ids import NodeId
-from tests.unit.gateway.handlers.fakes import (
+from tests.unit.gateway.handlers.fakes import Client, FakeBackend
+from tests.unit.gateway.handlers.images import (
     OTHER,
-    Client,
-    FakeBackend,
     image_of,
     partition,
     topic,

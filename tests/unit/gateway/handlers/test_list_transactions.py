@@ -7,11 +7,10 @@ from tests.unit.gateway.handlers.fakes import (
     Client,
     FakeBackend,
     a_transaction,
-    image_of,
     refuse,
     request_of,
-    transaction_topic,
 )
+from tests.unit.gateway.handlers.images import image_of, transaction_topic
 
 VERSIONS = range(3)
 

@@ -11,11 +11,13 @@ from highwater.model.cluster import GatewayState
 from highwater.model.errors import UnreachableError
 from highwater.model.ids import DEFAULT_INSTANCE, NO_TOPIC_ID, GatewayId, NodeId
 from tests.unit.gateway.handlers.fakes import (
-    GATEWAY,
-    OTHER,
     Client,
     FakeBackend,
     a_topic,
+)
+from tests.unit.gateway.handlers.images import (
+    GATEWAY,
+    OTHER,
     group_topic,
     image_of,
     node,

@@ -14,10 +14,12 @@ from tests.unit.gateway.handlers.fakes import (
     a_group,
     a_topic,
     echo,
-    group_topic,
-    image_of,
     refuse,
     request_of,
+)
+from tests.unit.gateway.handlers.images import (
+    group_topic,
+    image_of,
     topic,
 )
 

@@ -6,7 +6,11 @@ from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import THE_CLUSTER
 from highwater.model.errors import UnreachableError
 from highwater.model.ids import InstanceId
-from tests.unit.gateway.handlers.fakes import Client, DenySome, FakeBackend
+from tests.unit.gateway.handlers.fakes import (
+    Client,
+    DenySome,
+    FakeBackend,
+)
 
 
 async def test_the_node_is_gone_once_it_is_answered():

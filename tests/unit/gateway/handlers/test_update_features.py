@@ -4,7 +4,11 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import update_features as codec
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import THE_CLUSTER
-from tests.unit.gateway.handlers.fakes import Client, DenySome, FakeBackend
+from tests.unit.gateway.handlers.fakes import (
+    Client,
+    DenySome,
+    FakeBackend,
+)
 
 VERSIONS = range(3)
 UPGRADE, SAFE, UNSAFE = 1, 2, 3

@@ -6,7 +6,12 @@ from highwater.kafka.messages import write_txn_markers as codec
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import THE_CLUSTER
 from highwater.model.errors import UnreachableError
-from tests.unit.gateway.handlers.fakes import Client, FakeBackend, image_of, topic, topic_id
+from tests.unit.gateway.handlers.fakes import Client, FakeBackend
+from tests.unit.gateway.handlers.images import (
+    image_of,
+    topic,
+    topic_id,
+)
 
 VERSIONS = (1, 2)
 

@@ -4,7 +4,8 @@ from highwater.gateway.handling.acl_messages import acl_filter
 from highwater.kafka.messages.delete_acls import DeleteAclsRequestDeleteAclsFilter
 from highwater.kafka.messages.describe_acls import DescribeAclsRequest
 from highwater.model.acls import AclFilter
-from tests.unit.gateway.handlers.fakes import OTHER, Client, FakeBackend
+from tests.unit.gateway.handlers.fakes import Client, FakeBackend
+from tests.unit.gateway.handlers.images import OTHER
 
 
 @pytest.mark.parametrize("message", [DescribeAclsRequest, DeleteAclsRequestDeleteAclsFilter])

@@ -29,6 +29,8 @@ from tests.unit.gateway.handlers.fakes import (
     a_group,
     a_topic,
     a_transaction,
+)
+from tests.unit.gateway.handlers.images import (
     group_topic,
     image_of,
     topic,

@@ -41,9 +41,8 @@ from highwater.model.config_type import ConfigResourceType
 from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId, NodeId
 from highwater.model.instances import InstanceListener, InstanceState
-from tests.unit.gateway.handlers.fakes import (
-    Client,
-    FakeBackend,
+from tests.unit.gateway.handlers.fakes import Client, FakeBackend
+from tests.unit.gateway.handlers.images import (
     group_topic,
     image_of,
     partition,

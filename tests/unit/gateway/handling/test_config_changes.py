@@ -10,7 +10,13 @@ from highwater.gateway.handling.config_changes import (
     check_names,
 )
 from highwater.kafka.error_codes import ErrorCode
-from tests.unit.gateway.handlers.fakes import OTHER, Client, FakeBackend, image_of, topic, topic_id
+from tests.unit.gateway.handlers.fakes import Client, FakeBackend
+from tests.unit.gateway.handlers.images import (
+    OTHER,
+    image_of,
+    topic,
+    topic_id,
+)
 
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 

@@ -19,7 +19,11 @@ from highwater.model.ids import DEFAULT_INSTANCE, NodeId
 from highwater.model.instances import InstanceState
 from highwater.model.topic_config import effective, parse
 from highwater.model.topic_config_table import TOPIC_CONFIGS
-from tests.unit.gateway.handlers.fakes import image_of, node, topic
+from tests.unit.gateway.handlers.images import (
+    image_of,
+    node,
+    topic,
+)
 
 
 def entry(entries, name):

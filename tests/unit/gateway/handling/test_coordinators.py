@@ -14,10 +14,9 @@ from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.coordinator_topics import coordinator_place
 from highwater.model.ids import GROUP_METADATA_TOPIC, NodeId
-from tests.unit.gateway.handlers.fakes import (
+from tests.unit.gateway.handlers.fakes import Client, FakeBackend
+from tests.unit.gateway.handlers.images import (
     OTHER,
-    Client,
-    FakeBackend,
     group_topic,
     image_of,
     shared_topic,

@@ -6,7 +6,13 @@ from highwater.gateway.handling.fan_out import Routed, ask_leaders, route_of
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.errors import HighwaterError, UnreachableError
-from tests.unit.gateway.handlers.fakes import OTHER, Client, FakeBackend, image_of, topic, topic_id
+from tests.unit.gateway.handlers.fakes import Client, FakeBackend
+from tests.unit.gateway.handlers.images import (
+    OTHER,
+    image_of,
+    topic,
+    topic_id,
+)
 
 
 def context_of(backend, **kwargs):

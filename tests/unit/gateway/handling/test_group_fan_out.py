@@ -2,7 +2,8 @@ import pytest
 
 from highwater.gateway.handling.group_fan_out import ask_coordinators
 from highwater.kafka.api_keys import ApiKey
-from tests.unit.gateway.handlers.fakes import Client, FakeBackend, group_topic, image_of
+from tests.unit.gateway.handlers.fakes import Client, FakeBackend
+from tests.unit.gateway.handlers.images import group_topic, image_of
 
 
 async def ask(backend, ids):

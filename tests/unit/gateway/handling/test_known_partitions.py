@@ -2,7 +2,8 @@ import pytest
 
 from highwater.gateway.handling.known_partitions import split_partitions
 from highwater.kafka.messages.offset_delete import OffsetDeleteRequestOffsetDeleteRequestPartition
-from tests.unit.gateway.handlers.fakes import Client, FakeBackend, image_of, topic
+from tests.unit.gateway.handlers.fakes import Client, FakeBackend
+from tests.unit.gateway.handlers.images import image_of, topic
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from highwater.kafka.messages.list_offsets import (
     ListOffsetsRequestListOffsetsPartition,
     ListOffsetsRequestListOffsetsTopic,
 )
-from tests.unit.gateway.handlers.fakes import Client, FakeBackend, image_of, topic
+from tests.unit.gateway.handlers.fakes import Client, FakeBackend
+from tests.unit.gateway.handlers.images import image_of, topic
 
 START, END = 5, 40
 OFFSETS = {-1: END, -2: START, 99: 17}

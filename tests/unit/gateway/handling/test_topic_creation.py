@@ -18,7 +18,12 @@ from highwater.model.ids import (
     TRANSACTION_STATE_TOPIC,
     InstanceId,
 )
-from tests.unit.gateway.handlers.fakes import OTHER, Client, FakeBackend, group_topic, image_of
+from tests.unit.gateway.handlers.fakes import Client, FakeBackend
+from tests.unit.gateway.handlers.images import (
+    OTHER,
+    group_topic,
+    image_of,
+)
 from tests.unit.gateway.quota.fake_quota import Owing
 
 

@@ -2,7 +2,12 @@
 
 from highwater.gateway.handling.topics_by_id import topic_by_id
 from highwater.model.ids import NO_TOPIC_ID, InstanceId
-from tests.unit.gateway.handlers.fakes import Client, FakeBackend, image_of, topic, topic_id
+from tests.unit.gateway.handlers.fakes import Client, FakeBackend
+from tests.unit.gateway.handlers.images import (
+    image_of,
+    topic,
+    topic_id,
+)
 
 
 def test_a_topic_by_id():

@@ -8,9 +8,8 @@ from tests.unit.gateway.handlers.fakes import (
     Client,
     FakeBackend,
     a_transaction,
-    image_of,
-    transaction_topic,
 )
+from tests.unit.gateway.handlers.images import image_of, transaction_topic
 
 
 def test_operations_on_a_transactional_id():

@@ -10,7 +10,8 @@ from highwater.kafka.messages.metadata import MetadataRequest, MetadataRequestMe
 from highwater.kafka.registry import request_codec
 from highwater.model.errors import NotControllerError, UnreachableError
 from highwater.runtime.log_limit import LINES_PER_WINDOW, VALUE_CHARS_MAX
-from tests.unit.gateway.handlers.fakes import Client, FakeBackend, group_topic, image_of
+from tests.unit.gateway.handlers.fakes import Client, FakeBackend
+from tests.unit.gateway.handlers.images import group_topic, image_of
 from tests.unit.gateway.handlers.samples import error_codes, sample_request
 
 SERVED = [

@@ -8,7 +8,8 @@ from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import heartbeat
 from highwater.kafka.registry import request_codec
-from tests.unit.gateway.handlers.fakes import Client, FakeBackend, group_topic, image_of
+from tests.unit.gateway.handlers.fakes import Client, FakeBackend
+from tests.unit.gateway.handlers.images import group_topic, image_of
 from tests.unit.gateway.handlers.samples import sample_request
 from tests.unit.gateway.quota.fake_quota import FakeQuota
 

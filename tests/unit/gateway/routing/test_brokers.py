@@ -16,7 +16,12 @@ from highwater.model.cluster import GatewayState
 from highwater.model.ids import DEFAULT_INSTANCE, GatewayId, InstanceId, NodeId
 from highwater.model.instances import InstanceListener, InstanceState
 from highwater.model.listener_names import DEFAULT_LISTENER
-from tests.unit.gateway.handlers.fakes import GATEWAY, image_of, node, with_listener
+from tests.unit.gateway.handlers.images import (
+    GATEWAY,
+    image_of,
+    node,
+    with_listener,
+)
 
 
 def test_each_node_has_the_port_of_its_gateway():

@@ -9,7 +9,12 @@ from highwater.gateway.routing.current_leader import current_leader
 from highwater.gateway.routing.table import RoutingTable
 from highwater.model.ids import DEFAULT_INSTANCE, NodeId
 from highwater.model.listener_names import DEFAULT_LISTENER
-from tests.unit.gateway.handlers.fakes import image_of, topic, topic_id, with_listener
+from tests.unit.gateway.handlers.images import (
+    image_of,
+    topic,
+    topic_id,
+    with_listener,
+)
 
 ORDERS = topic_id("orders")
 EPOCH = 5

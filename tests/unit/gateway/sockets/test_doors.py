@@ -99,3 +99,12 @@ def test_a_list_that_is_not_understood_is_logged(doors, log):
     ((event, values),) = log.lines
     assert event == "allowed_networks_not_understood"
     assert "'x'" in values["error"]
+
+
+def test_the_door_that_a_port_of_the_default_instance_has_stays_in_force(doors):
+    """Its port has the door from the start on, and nobody may be connected when an instance comes."""
+    held = doors.of(DEFAULT_INSTANCE)
+    doors.follow(instances(InstanceState(instance=A)))
+    assert doors.of(DEFAULT_INSTANCE) is held
+    doors.follow(instances(InstanceState(instance=DEFAULT_INSTANCE, allowed_networks=())))
+    assert not held.lets_in(HERE)

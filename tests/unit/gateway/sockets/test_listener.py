@@ -16,7 +16,7 @@ from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.model.listener_names import DEFAULT_LISTENER
 from tests.unit.gateway.clients.partition_node import until
 from tests.unit.gateway.core.session_world import PRODUCE, request
-from tests.unit.gateway.handlers.fakes import image_of
+from tests.unit.gateway.handlers.images import image_of
 from tests.unit.gateway.sockets.listener_world import closed
 from tests.unit.gateway.wires import open_descriptors
 

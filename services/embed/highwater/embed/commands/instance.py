@@ -53,7 +53,11 @@ Storage = Annotated[
 Connections = Annotated[str | None, typer.Option(metavar="N|none", help="At each gateway.")]
 Partitions = Annotated[str | None, typer.Option(metavar="N|none", help="Of all its topics.")]
 Groups = Annotated[
-    str | None, typer.Option(metavar="N|none", help="Groups with members or offsets.")
+    str | None,
+    typer.Option(
+        metavar="N|none",
+        help="Groups with members or offsets; kept and shown, and not enforced yet.",
+    ),
 ]
 MessageBytes = Annotated[
     str | None, typer.Option(metavar="N|none", help="Bound of its topics' max.message.bytes.")

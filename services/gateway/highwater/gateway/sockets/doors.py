@@ -45,8 +45,10 @@ class Doors:
         self._instances = instances
         for door in list(self._doors.values()):
             self._apply(door)
-            if door.instance not in instances and not door.connections:
-                del self._doors[door.instance]  # Whoever still holds it finds it shut.
+            # A port that still holds a removed door finds it shut. That of the default instance is
+            # open without being in the image, and its ports hold it as long as the gateway runs.
+            if door.is_shut and door.instance not in instances and not door.connections:
+                del self._doors[door.instance]
 
     def _apply(self, door: Door) -> None:
         state = self._instances.get(door.instance)

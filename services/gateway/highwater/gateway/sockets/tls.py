@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from highwater.model.errors import ConfigError
+from highwater.runtime.reloaded_files import Stamp, file_stamps
 
 HANDSHAKE_S: Final = 10.0
 """A handshake that takes longer ends its connection."""
@@ -47,7 +48,9 @@ class TlsContext:
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         self.context.verify_mode = _VERIFY[files.client_auth]
-        self._seen = self._stamps()
+        named = (files.cert_file, files.key_file, files.client_ca_file)
+        self._paths = [Path(name) for name in named if name]
+        self._seen = self._look()
         self._load()
 
     def reload(self) -> bool:
@@ -55,24 +58,19 @@ class TlsContext:
 
         Raises ConfigError if they cannot be used: then the former certificate stays.
         """
-        stamps = self._stamps()
+        stamps = self._look()
         if stamps == self._seen:
             return False
         self._seen = stamps
         self._load()
         return True
 
-    def _stamps(self) -> tuple[tuple[int, int], ...]:
-        """What tells a file that was replaced or rewritten."""
-        files = self._files
-        stamps = []
-        for path in filter(None, (files.cert_file, files.key_file, files.client_ca_file)):
-            try:
-                found = Path(path).stat()
-            except OSError as error:
-                raise ConfigError(f"{path}: {error.strerror}") from error
-            stamps.append((found.st_mtime_ns, found.st_ino))
-        return tuple(stamps)
+    def _look(self) -> tuple[Stamp, ...]:
+        stamps = file_stamps(self._paths)
+        for path, stamp in zip(self._paths, stamps, strict=True):
+            if stamp is None:
+                raise ConfigError(f"{path}: No such file, or its directory cannot be read")
+        return stamps
 
     def _load(self) -> None:
         files = self._files
