@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-OFFSETS_PER_BATCH = {1: 3000, 20: 300}
+OFFSETS_PER_BATCH = {1: 3000, 20: 250}
 """By kills: more of them need more batches."""
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from highwater.spark.checkpoint import STREAM
@@ -50,8 +51,8 @@ def kill_moments(
     counts: dict[str, Callable[[], int]] = {
         "offsets": lambda: _entries(checkpoint / STREAM / "offsets"),
         "files": lambda: len(list(table.glob("*.parquet"))),
-        "table": lambda: commits(table),
-        **{f"other {other.name}": lambda other=other: commits(other) for other in others},
+        "table": partial(commits, table),
+        **{f"other {other.name}": partial(commits, other) for other in others},
         "commits": lambda: _entries(checkpoint / STREAM / "commits"),
     }
     return [
