@@ -6,7 +6,7 @@ import json
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -31,12 +31,17 @@ Metrics = Counter[tuple[str, ...]]
 """(name without the prefix, values of its labels) -> sum over the cluster's processes."""
 
 
+def pages(up: Up) -> Iterator[str]:
+    """What each process shows."""
+    for address in json.loads((up.data_dir / "metrics.json").read_text()).values():
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as reply:
+            yield reply.read().decode()
+
+
 def scrape(up: Up) -> Metrics:
     """All metrics of all processes of the cluster."""
     found: Metrics = Counter()
-    for address in json.loads((up.data_dir / "metrics.json").read_text()).values():
-        with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as reply:
-            page = reply.read().decode()
+    for page in pages(up):
         for family in text_string_to_metric_families(page):
             for one in family.samples:
                 name = one.name.removeprefix("highwater_").removesuffix("_total")
@@ -95,6 +100,19 @@ def since_told(before: dict[str, int], after: dict[str, int]) -> Counter[str]:
     told = Counter(after)
     told.subtract(before)
     return told
+
+
+@BOTH_MODES
+def test_no_process_shows_a_metric_twice(up: Up) -> None:
+    """Prometheus refuses a page with a sample that is there twice."""
+    for page in pages(up):
+        samples = Counter(
+            (one.name, tuple(sorted(one.labels.items())))
+            for family in text_string_to_metric_families(page)
+            for one in family.samples
+        )
+        assert samples
+        assert [name for name, count in samples.items() if count > 1] == []
 
 
 @BOTH_MODES

@@ -56,11 +56,11 @@ class SmallDisk:
         self.path.mkdir(parents=True, exist_ok=True)
         _run("mount", "-t", "tmpfs", "-o", f"size={self._size_bytes}", "tmpfs", str(self.path))
 
-    def fill(self) -> None:
-        """Fills the disk to the last byte."""
+    def fill(self, *, leave_bytes: int = 0) -> None:
+        """Fills the disk to the last byte, or until so many are left."""
         with self._filler.open("ab", buffering=0) as file:
             try:
-                while True:
+                while not leave_bytes or shutil.disk_usage(self.path).free > leave_bytes:
                     file.write(bytes(4096))
             except OSError:
                 return

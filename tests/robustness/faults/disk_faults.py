@@ -23,6 +23,7 @@ HUNG_S_MAX = LOOP_SILENT_MS_MAX / 1000 + SESSION_S + 1
 """A hanging node sends heartbeats until the limit, and is fenced after its session."""
 
 _SMALL_BYTES = 96 << 20
+_MARK_BYTES = 32 << 20
 _SLOW_SYNCS_MIN = 20
 """A fifth of those that take 0.2 s each in the time, if they come one after the other."""
 _OFFLINE = (
@@ -56,11 +57,13 @@ class DiskFault(Fault):
 
 
 class FullDisk(DiskFault):
-    """A leader's disk is full: others lead, and the leader's files are not damaged."""
+    """A leader's disk is full to the last byte: others lead, and the leader's files are not damaged."""
 
     id = "F20"
     title = "a leader's disk is full"
     pause_s_max = FAILOVER_S_MAX
+    # Else the node would notice before the file system does.
+    shape = Shape(settings={"partition": {"storage.disk_free_min": "0"}})
 
     def probe(self) -> str | None:
         return mounted_disk.missing()
@@ -83,6 +86,35 @@ class FullDisk(DiskFault):
 
     def clean_up(self) -> None:
         self._disk.unmount()
+
+
+class NearlyFullDisk(FullDisk):
+    """A leader's disk is nearly full: it refuses clients until there is space, and goes on by itself."""
+
+    id = "F20-nearly"
+    title = "a leader's disk is nearly full"
+    pause_s_max = None
+    shape = Shape(settings={"partition": {"storage.disk_free_min": str(_MARK_BYTES)}})
+    complaints = ("disk_nearly_full",)
+
+    def inject(self, scene: Scene) -> None:
+        self.lead(scene)
+        # Enough for what replicas write until the node looks, and more than half of the mark.
+        self._disk.fill(leave_bytes=_MARK_BYTES * 3 // 4)
+        self._wait_told(scene, "disk_nearly_full")
+        scene.note("disk nearly full, clients of its leader wait")
+
+    def heal(self, scene: Scene) -> None:
+        node = scene.cluster.process(f"node-{NODE}")
+        self._disk.free()
+        self._wait_told(scene, "disk_has_space_again")
+        scene.progress()
+        assert node.running
+        assert not any(node.lines_with(word) for word in _OFFLINE)
+
+    def _wait_told(self, scene: Scene, event: str) -> None:
+        node = scene.cluster.process(f"node-{NODE}")
+        wait_until(lambda: bool(node.lines_with(event)), timeout_s=10, what=event)
 
 
 class FrozenDisk(DiskFault):

@@ -299,7 +299,6 @@ class GatewayService:
         self._registry.register(GatewayCollector(self.meters, readings))
         self._registry.register(QuotaCollector(self._quotas.rates, lambda: listener.held.refused))
         self._registry.register(InstanceCollector(listener.doors, self._missing_ports))
-        self._registry.register(QuotaCollector(self._quotas.rates, lambda: listener.held.refused))
         self._registry.register(HopCollector(PREFIX, {"client": self._channels.statistics}))
 
     def _make_paths(self, authorizer: Authorizer) -> tuple[FramePath, FetchFramePath]:
