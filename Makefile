@@ -3,6 +3,9 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
+# Where it is set, each of the hundreds of processes that tests start compiles a thousand modules anew: 2.7 s
+# of processor time for a node instead of 1.1.
+unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest

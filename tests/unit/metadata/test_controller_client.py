@@ -105,7 +105,9 @@ async def test_isr_proposals_are_sent_once_and_the_next_goes_to_the_active_contr
     assert len(fakes["a:1"].calls) == len(fakes["b:1"].calls) == 1
 
 
-@pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.ABORTED])
+@pytest.mark.parametrize(
+    "code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.ABORTED, grpc.StatusCode.CANCELLED]
+)
 @pytest.mark.parametrize("method", REQUESTS)
 async def test_a_lost_call(method: str, code: grpc.StatusCode) -> None:
     endpoints, fakes = fake_cluster("a:1", "b:1")

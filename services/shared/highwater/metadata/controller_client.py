@@ -30,6 +30,7 @@ _AGAIN_ELSEWHERE: Final = (
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.DEADLINE_EXCEEDED,
     grpc.StatusCode.ABORTED,  # The controller does not know whether the call had an effect.
+    grpc.StatusCode.CANCELLED,  # It stops, and gives up what is not answered; nobody cancels here.
 )
 
 _R = TypeVar("_R", bound=Message)
