@@ -170,7 +170,7 @@ test: ready ## some 35 minutes: at least one case of everything
 	$(PYTEST) $(OTHERS) -n 2 --dist loadgroup -q -m "not full and not bench" --fuzz-frames $(FUZZ_FRAMES) --flood-seconds $(FLOOD_SECONDS) $(ARGS) $(OR_NOTHING)
 
 .PHONY: test-docker
-test-docker: engine ## the compose stack in a real Docker engine; starts one if none runs and we are root
+test-docker: engine $(STAMPS)/spark ## the compose stack in a real Docker engine; starts one if none runs and we are root
 	$(PYTEST) tests/docker -q $(ARGS)
 
 .PHONY: compat-kafka-python

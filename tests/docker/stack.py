@@ -14,7 +14,7 @@ from docker.models.containers import Container
 
 from highwater.embed.up.ports import free_ports
 from tests.docker.engine import Engine, NoEngineError
-from tests.docker.images import ETCD, ROOT, SERVICES
+from tests.docker.images import ETCD, ROOT, SERVICES, SPARK
 
 PORTS = 17
 INTERNAL_PORT = 19092
@@ -48,10 +48,20 @@ def compose_command(environment: Mapping[str, str]) -> list[str]:
 
 
 class Stack:
-    """One project. `up` may be called again, with other scales or files."""
+    """One project. `up` may be called again, with other scales or files.
 
-    def __init__(self, engine: Engine, command: list[str], *, file: str = "compose.yaml") -> None:
-        self._file = file
+    `overlays` are files of deploy/ that belong to it in every call.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        command: list[str],
+        *,
+        file: str = "compose.yaml",
+        overlays: tuple[str, ...] = (),
+    ) -> None:
+        self._files = (file, *overlays)
         self.gateways = GATEWAYS[file]
         self.client = engine.client
         self.project = f"hwtest{uuid.uuid4().hex[:8]}"
@@ -62,7 +72,8 @@ class Stack:
         self.network = f"{self.project}_default"
         self.client_address = engine.client_address
         self._command = command
-        self._environment = engine.environment | {
+        pages = free_ports("127.0.0.1", 2, apart=range(self.port, self.port + PORTS))
+        self.environment = engine.environment | {
             "HIGHWATER_IMAGE": SERVICES,
             "HIGHWATER_ETCD_IMAGE": ETCD,
             "HIGHWATER_HOST": self.host,
@@ -70,6 +81,9 @@ class Stack:
             "HIGHWATER_PORT": str(self.port),
             "HIGHWATER_PORT_LAST": str(self.port + PORTS - 1),
             "HIGHWATER_INTERNAL_PORT": str(INTERNAL_PORT),
+            "HIGHWATER_SPARK_IMAGE": SPARK,
+            "HIGHWATER_SPARK_PORT": str(pages),
+            "HIGHWATER_SPARK_HISTORY_PORT": str(pages + 1),
         }
 
     def up(self, *, overlays: tuple[str, ...] = (), **scales: int) -> None:
@@ -130,13 +144,16 @@ class Stack:
     def _all_healthy(self) -> bool:
         return all(health_of(one) == "healthy" or _passes(one) for one in self.containers())
 
-    def _compose(self, *words: str, overlays: tuple[str, ...] = ()) -> None:
-        paths = [ROOT / "deploy" / self._file, OFTEN]
-        paths += [ROOT / "deploy" / name for name in overlays]
+    def command(self, *words: str, overlays: tuple[str, ...] = ()) -> list[str]:
+        """The command line of compose for this project, to be run in `environment`."""
+        paths = [ROOT / "deploy" / name for name in (*self._files, *overlays)] + [OFTEN]
         files = [word for path in paths for word in ("--file", str(path))]
+        return [*self._command, "--project-name", self.project, *files, *words]
+
+    def _compose(self, *words: str, overlays: tuple[str, ...] = ()) -> None:
         done = subprocess.run(
-            [*self._command, "--project-name", self.project, *files, *words],
-            env=self._environment,
+            self.command(*words, overlays=overlays),
+            env=self.environment,
             capture_output=True,
             text=True,
             timeout=COMPOSE_S,

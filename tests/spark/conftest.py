@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.conformance.topics import make_topic, unique_name
 from tests.support.cluster import Cluster
 from tests.support.maven import REPOSITORY
+from tests.support.sample_topic import send_sample
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,21 +65,4 @@ def spark(connector: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 @pytest.fixture(scope="session")
 def sample_topic(cluster: Cluster) -> str:
     """A topic with the sample log, each record with its line's time, keyed by client."""
-    from highwater.spark.jobs.replay import SAMPLE
-    from highwater.spark.replay.pace import Pace
-    from highwater.spark.replay.sample import read_sample
-    from highwater.spark.replay.sender import Sender
-
-    topic = make_topic(
-        cluster.bootstrap,
-        unique_name("sample-stream"),
-        partitions=3,
-        # Retention counts from the records' own times, which are of 2015.
-        configs={"retention.ms": "-1"},
-    )
-    lines = read_sample(SAMPLE.read_text(encoding="utf-8").splitlines(), "sample")
-    sent = Sender(cluster.bootstrap, topic, compression="lz4", keyed=True).send_all(
-        lines, Pace(first_ms=0, speed=None), stopping=lambda: False, tell=lambda _: None
-    )
-    assert sent.records == len(lines) == 10_000
-    return topic
+    return send_sample(cluster.bootstrap)

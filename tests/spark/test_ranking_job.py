@@ -18,15 +18,14 @@ from highwater.spark.ranking.windows import RankingOptions
 from highwater.spark.tables import open_table
 from tests.conformance.topics import make_topic, unique_name
 from tests.support.cluster import Cluster
+from tests.support.kill_moments import DELAYS_S, kill_moments, third_commit
 from tests.support.stream_jobs import (
     command,
-    commits,
     finish,
     latest,
     make_job,
     read_all,
     sample_events,
-    start_and_kill,
 )
 
 if TYPE_CHECKING:
@@ -34,9 +33,14 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+OFFSETS_PER_BATCH = {1: 3000, 20: 250}
+"""By kills: more of them need more batches."""
+
 HOUR_S = 3600
 LATE_S = 24 * HOUR_S
 TOP = 5
+MORE_DELAY_S = 0.6
+"""A ranking has one table, and so one moment less than `watch` for each delay."""
 SITES = ("semicomplete.com", "www.semicomplete.com")
 OPTIONS = RankingOptions(
     window_s=6 * HOUR_S, slide_s=2 * HOUR_S, late_s=LATE_S, top=TOP, items="^/[a-z]+/", sites=SITES
@@ -124,8 +128,11 @@ def test_ranks_of_the_sample(
 
 
 @pytest.mark.full
-def test_killed_in_a_batch_every_row_is_there_once(
-    cluster: Cluster, spark: SparkSession, sample_topic: str, tmp_path: Path
+@pytest.mark.timeout(3600)
+@pytest.mark.anywhere(kills=1)
+@pytest.mark.parametrize("kills", OFFSETS_PER_BATCH)
+def test_killed_in_batches_every_row_is_there_once(
+    cluster: Cluster, spark: SparkSession, sample_topic: str, tmp_path: Path, kills: int
 ) -> None:
     board = make_topic(cluster.bootstrap, unique_name("board"))
     arguments = command(
@@ -133,9 +140,16 @@ def test_killed_in_a_batch_every_row_is_there_once(
         "--checkpoint", str(tmp_path / "state"), "--table", str(tmp_path / "ranking"),
         "--board-topic", board, "--window", "6 hours", "--slide", "2 hours", "--top", str(TOP),
         "--items", OPTIONS.items, "--site", SITES[0], "--site", SITES[1],
-        "--max-offsets-per-batch", "3000", "--every", "0",
+        "--max-offsets-per-batch", str(OFFSETS_PER_BATCH[kills]), "--every", "0",
     )  # fmt: skip
-    start_and_kill(arguments, lambda: commits(tmp_path / "ranking") >= 3, tmp_path / "log")
+    moments = kill_moments(
+        tmp_path / "state", tmp_path / "ranking", delays_s=(*DELAYS_S, MORE_DELAY_S)
+    )
+    if kills == 1:
+        moments = [third_commit(tmp_path / "ranking")]
+    assert len(moments) == kills
+    for moment in moments:
+        moment.kill(arguments, tmp_path / "log")
     done = finish([*arguments, "--once"])
     assert done.returncode == 0, done.stderr[-3000:]
     assert_right(spark, cluster.bootstrap, board, tmp_path)

@@ -11,74 +11,33 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the spark extra")
 
-from pyspark.sql import functions as f
 
 from highwater.spark.jobs.watch import watch
 from highwater.spark.tables import open_table
-from highwater.spark.watch.alarms import AlarmState, advance
 from highwater.spark.watch.minute import Minute
 from highwater.spark.watch.rules import parse_rules
-from highwater.spark.watch.state_text import to_value
 from highwater.spark.watch.traffic import collect
 from tests.conformance.topics import make_topic, unique_name
+from tests.support import watched_sample
 from tests.support.cluster import Cluster
+from tests.support.kill_moments import kill_moments, third_commit
 from tests.support.stream_jobs import (
     command,
-    commits,
     finish,
     make_job,
     minutes_of,
     read_all,
     sample_events,
-    start_and_kill,
 )
+from tests.support.watched_sample import LATE_S, RULES, assert_right, assert_told
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
-LATE_S = 24 * 3600
-RULES = """
-[[rule]]
-name = "busy"
-kind = "threshold"
-metric = "requests"
-above = 125
-
-[[rule]]
-name = "missing pages"
-kind = "threshold"
-metric = "client_error_rate"
-above = 0.03
-for_minutes = 2
-clear_minutes = 2
-
-[[rule]]
-name = "silence"
-kind = "absence"
-minutes = 59
-"""
-
-
-def assert_right(spark: SparkSession, tmp_path: Path) -> list[str]:
-    """Compares both tables with the file, to the row; returns the changes of alarms."""
-    minutes = minutes_of(sample_events(), late_s=LATE_S)
-    assert len(minutes) > 40
-    table = open_table(spark, "delta", str(tmp_path / "minutes"))
-    assert collect(table.read()) == minutes
-    _, changes = advance(parse_rules(RULES), AlarmState(), minutes)
-    rows = (
-        open_table(spark, "delta", str(tmp_path / "alarms"))
-        .read()
-        .select("rule", "state", f.unix_seconds("at").alias("at"), "value")
-        .collect()
-    )
-    assert sorted(map(tuple, rows)) == sorted(
-        (each.rule, "begin" if each.begins else "end", each.at_s, each.value) for each in changes
-    )
-    assert {each.rule for each in changes} == {"busy", "missing pages", "silence"}
-    return [to_value(each) for each in changes]
+OFFSETS_PER_BATCH = {1: 3000, 20: 250}
+"""By kills: more of them need more batches."""
 
 
 def test_minutes_and_alarms_of_the_sample(
@@ -147,23 +106,27 @@ def test_latency_of_json_records_and_late_ones(
 
 
 @pytest.mark.full
-def test_killed_in_a_batch_every_row_is_there_once(
-    cluster: Cluster, spark: SparkSession, sample_topic: str, tmp_path: Path
+@pytest.mark.timeout(3600)
+@pytest.mark.anywhere(kills=1)
+@pytest.mark.parametrize("kills", OFFSETS_PER_BATCH)
+def test_killed_in_batches_every_row_is_there_once(
+    cluster: Cluster, spark: SparkSession, sample_topic: str, tmp_path: Path, kills: int
 ) -> None:
-    rules = tmp_path / "rules.toml"
-    rules.write_text(RULES)
     alarm_topic = make_topic(cluster.bootstrap, unique_name("alarms"))
     arguments = command(
-        "watch", "--bootstrap", cluster.bootstrap, "--topic", sample_topic, "--late", "1 day",
-        "--checkpoint", str(tmp_path / "state"), "--minutes", str(tmp_path / "minutes"),
-        "--alarms", str(tmp_path / "alarms"), "--rules", str(rules), "--alarm-topic", alarm_topic,
-        "--max-offsets-per-batch", "3000", "--every", "0",
+        *watched_sample.arguments(
+            cluster.bootstrap, sample_topic, alarm_topic, tmp_path,
+            offsets_per_batch=OFFSETS_PER_BATCH[kills],
+        )
     )  # fmt: skip
-    # The minutes of the third batch are committed, its alarms are on their way.
-    start_and_kill(arguments, lambda: commits(tmp_path / "minutes") >= 3, tmp_path / "log")
+    moments = kill_moments(tmp_path / "state", tmp_path / "minutes", tmp_path / "alarms")
+    if kills == 1:
+        # The minutes of the third batch are committed, its alarms are on their way.
+        moments = [third_commit(tmp_path / "minutes")]
+    assert len(moments) == kills
+    for moment in moments:
+        moment.kill(arguments, tmp_path / "log")
     done = finish([*arguments, "--once"])
     assert done.returncode == 0, done.stderr[-3000:]
     changes = assert_right(spark, tmp_path)
-    # Changes of the batch that was killed may have come twice.
-    values = [value for _, value in read_all(cluster.bootstrap, alarm_topic)]
-    assert list(dict.fromkeys(values)) == changes
+    assert_told(cluster.bootstrap, alarm_topic, changes)

@@ -24,6 +24,7 @@ from tests.support.process import ManagedProcess, free_port_block, wait_until
 
 _HOST = "127.0.0.1"
 _PIDS_FILE = "pids.json"
+_GATEWAY = "gateway"
 _KILL_TIMEOUT_S = 10.0
 _RESTART_TIMEOUT_S = 60.0
 
@@ -148,8 +149,8 @@ class NodesCluster:
         return self.process.log_tail()
 
     def node_pid(self, node_id: int) -> int:
-        """The pid of the partition node, from the list that the supervisor keeps."""
-        pids: dict[str, int] = json.loads((self._data_dir / _PIDS_FILE).read_text())
+        """The pid of the partition node."""
+        pids = self._pids()
         for name in (f"node-{node_id}", f"partition-{node_id}"):
             if name in pids:
                 return pids[name]
@@ -162,17 +163,35 @@ class NodesCluster:
         assert len(tokens) >= self._node_count
         for token in tokens:
             token.write_text("another host's")
-        pids: dict[str, int] = json.loads((self._data_dir / _PIDS_FILE).read_text())
-        old = {name: pid for name, pid in pids.items() if name.startswith("gateway")}
-        for pid in old.values():
+        self._kill_gateways([name for name in self._pids() if name.startswith(_GATEWAY)])
+
+    def kill_gateway_of(self, node_id: int) -> None:
+        """Ends the gateway that serves a node's port with SIGKILL; returns when another one serves it.
+
+        Only where gateways are processes of their own.
+        """
+        (node,) = (each for each in self._nodes if each.node_id == node_id)
+        number = self._gateway_of(node)
+        assert number is not None, node
+        self._kill_gateways([f"{_GATEWAY}-{number + 1}"])
+        wait_for_port(self.process, _HOST, node.port)
+
+    def _kill_gateways(self, names: list[str]) -> None:
+        old = [self._pids()[name] for name in names]
+        for pid in old:
             os.kill(pid, signal.SIGKILL)
-        for pid in old.values():
+        for pid in old:
             wait_until(
                 partial(_is_gone, pid), timeout_s=_KILL_TIMEOUT_S, what=f"end of gateway {pid}"
             )
         wait_until(
             self._is_complete, timeout_s=_RESTART_TIMEOUT_S, what="the gateways that come instead"
         )
+
+    def _pids(self) -> dict[str, int]:
+        """The processes' pids by name, from the list that the supervisor keeps."""
+        found: dict[str, int] = json.loads((self._data_dir / _PIDS_FILE).read_text())
+        return found
 
     def _times_admitted(self, node_id: int) -> int:
         """How many incarnations of the node the controller has unfenced, by its log."""

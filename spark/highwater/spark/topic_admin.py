@@ -10,6 +10,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from highwater.model.errors import HighwaterError, RetriableError, UsageError
 
 TIMEOUT_S: Final = 30.0
+ANSWER_S: Final = TIMEOUT_S + 15
+"""How long to wait for a request's future: the client, which ends it after TIMEOUT_S, says why; we would not."""
 LOG_LEVEL: Final = 0
 """The client logs nothing: what matters becomes an error here."""
 
@@ -55,9 +57,11 @@ class TopicAdmin:
             futures = self._client.describe_topics(
                 TopicCollection([topic]), request_timeout=TIMEOUT_S
             )
-            described = futures[topic].result(TIMEOUT_S)
+            described = futures[topic].result(ANSWER_S)
         except KafkaException as error:
             raise self._translated(error, topic) from error
+        except TimeoutError as error:
+            raise self._silent(topic) from error
         return TopicIdentity(cluster_id=str(cluster), topic=topic, topic_id=str(described.topic_id))
 
     def ensure(self, topic: str, *, partitions: int, configs: Mapping[str, str]) -> bool:
@@ -68,12 +72,17 @@ class TopicAdmin:
         new = NewTopic(topic, num_partitions=partitions, config=dict(configs))
         try:
             futures = self._client.create_topics([new], request_timeout=TIMEOUT_S)
-            futures[topic].result(TIMEOUT_S)
+            futures[topic].result(ANSWER_S)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 return False
             raise self._translated(error, topic) from error
+        except TimeoutError as error:
+            raise self._silent(topic) from error
         return True
+
+    def _silent(self, topic: str) -> ClusterAway:
+        return ClusterAway(f"the cluster at {self._bootstrap}, topic {topic}: no answer")
 
     def _translated(self, error: KafkaException, topic: str) -> HighwaterError:
         cause = error.args[0]

@@ -19,6 +19,9 @@ from highwater.spark.topic_admin import (
     TopicIdentity,
 )
 
+SILENT = -1
+"""Not a code: the request is never answered."""
+
 
 class Future:
     def __init__(self, value=None, code: int | None = None) -> None:
@@ -26,6 +29,8 @@ class Future:
         self._code = code
 
     def result(self, timeout_s):
+        if self._code == SILENT:
+            raise TimeoutError
         if self._code is not None:
             raise KafkaException(KafkaError(self._code))
         return self._value
@@ -81,3 +86,18 @@ def test_a_topic_that_may_not_be_made(admin: TopicAdmin):
     admin._client.answer = Future(code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
     with pytest.raises(ClusterAway):
         admin.ensure("t", partitions=1, configs={})
+
+
+def test_a_request_without_an_end(admin: TopicAdmin):
+    admin._client.answer = Future(code=SILENT)
+    for asked in (
+        lambda: admin.identify("t"),
+        lambda: admin.ensure("t", partitions=1, configs={}),
+    ):
+        with pytest.raises(ClusterAway, match="the cluster at b:1, topic t: no answer"):
+            asked()
+
+
+def test_the_client_gives_up_before_we_do():
+    """Its error says why; the end of our patience says nothing."""
+    assert module.ANSWER_S > module.TIMEOUT_S

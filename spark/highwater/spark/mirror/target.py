@@ -26,8 +26,8 @@ from highwater.spark.mirror.clients import (
     error_of,
     failure,
 )
+from highwater.spark.topic_admin import ANSWER_S, TIMEOUT_S
 
-TIMEOUT_S: Final = 30.0
 _LOOK_S: Final = 0.1
 
 COPIED_CONFIGS: Final = (
@@ -111,7 +111,7 @@ class TargetCluster:
         found = {}
         for name, future in futures.items():
             try:
-                described = future.result(TIMEOUT_S)
+                described = future.result(ANSWER_S)
             except KafkaException as error:
                 if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                     continue
@@ -131,7 +131,7 @@ class TargetCluster:
         futures = self._admin.describe_configs(asked, request_timeout=TIMEOUT_S)
         for resource, future in futures.items():
             try:
-                entries = future.result(TIMEOUT_S)
+                entries = future.result(ANSWER_S)
             except KafkaException as error:
                 raise self._error(error, f"topic {resource.name}") from error
             found[str(resource.name)] = {
@@ -146,7 +146,7 @@ class TargetCluster:
         places = {TopicPartition(name, number): OffsetSpec.latest() for number in range(partitions)}
         try:
             futures = self._admin.list_offsets(places, request_timeout=TIMEOUT_S)
-            return any(future.result(TIMEOUT_S).offset > 0 for future in futures.values())
+            return any(future.result(ANSWER_S).offset > 0 for future in futures.values())
         except KafkaException as error:
             raise self._error(error, f"topic {name}") from error
 
@@ -157,7 +157,7 @@ class TargetCluster:
         """
         new = NewTopic(name, num_partitions=partitions, config=dict(configs))
         try:
-            self._admin.create_topics([new], request_timeout=TIMEOUT_S)[name].result(TIMEOUT_S)
+            self._admin.create_topics([new], request_timeout=TIMEOUT_S)[name].result(ANSWER_S)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise self._error(error, f"topic {name}") from error
@@ -171,7 +171,7 @@ class TargetCluster:
             futures = self._admin.create_partitions(
                 [NewPartitions(name, partitions)], request_timeout=TIMEOUT_S
             )
-            futures[name].result(TIMEOUT_S)
+            futures[name].result(ANSWER_S)
         except KafkaException as error:
             raise self._error(error, f"topic {name}") from error
         self._wait(name, partitions)

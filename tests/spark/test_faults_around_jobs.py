@@ -1,0 +1,188 @@
+"""Something dies under a job that goes on: an executor, a gateway, the node that leads what it reads.
+
+Driver, executors and cluster are processes of this machine; whatever is killed comes back. Each table
+has every record once then. Jobs whose driver dies: `test_load_killed.py` and the tests of the streams.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the spark extra")
+
+from confluent_kafka.admin import AdminClient
+
+from highwater.spark.jobs.replay import SAMPLE
+from tests.conformance.topics import make_topic, unique_name
+from tests.support import watched_sample
+from tests.support.nodes_cluster import NodesCluster
+from tests.support.process import ManagedProcess
+from tests.support.sample_topic import LINES, PARTITIONS, send_sample
+from tests.support.spark_loads import rows
+from tests.support.spark_workers import SparkWorkers
+from tests.support.stream_jobs import commits
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.full, pytest.mark.timeout(1200)]
+
+JOB_S = 400.0
+POLL_S = 0.02
+AGAIN = frozenset({4, 75})
+"""Exit codes that promise that the job goes on when it is started again."""
+STARTS_MAX = 3
+OFFSETS_PER_TASK = 100
+TASKS = LINES // OFFSETS_PER_TASK
+"""At least so many, since no task reads two partitions."""
+OFFSETS_PER_BATCH = 700
+
+FAULTS = pytest.mark.parametrize("fault", ["executor", "gateway", "leader"])
+
+
+@pytest.fixture(scope="module")
+def workers(connector: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkWorkers]:
+    made = SparkWorkers(tmp_path_factory.mktemp("workers"), connector)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture(scope="module")
+def combined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodesCluster]:
+    """Three nodes, each of which is its own gateway."""
+    yield from _started(tmp_path_factory.mktemp("combined"), "combined3", None)
+
+
+@pytest.fixture(scope="module")
+def two_gateways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodesCluster]:
+    """Three nodes behind two gateways."""
+    yield from _started(tmp_path_factory.mktemp("gateways"), "gateways2", 2)
+
+
+def _started(directory: Path, mode: str, gateways: int | None) -> Iterator[NodesCluster]:
+    made = NodesCluster(directory, mode=mode, node_count=3, gateway_count=gateways)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture
+def cluster_under_fault(fault: str, request: pytest.FixtureRequest) -> NodesCluster:
+    """The one whose processes are such that the fault meets nothing else."""
+    found: NodesCluster = request.getfixturevalue(
+        "two_gateways" if fault == "gateway" else "combined"
+    )
+    return found
+
+
+def strike(fault: str, cluster: NodesCluster, workers: SparkWorkers, topic: str) -> None:
+    """Kills something that the job needs now; returns when it is there again."""
+    if fault == "executor":
+        workers.kill_executor()
+        return
+    leader = _leader(cluster.bootstrap, topic)
+    if fault == "gateway":
+        cluster.kill_gateway_of(leader)
+    else:
+        cluster.kill_node(leader)
+        cluster.restart_node(leader)
+
+
+def _leader(bootstrap: str, topic: str) -> int:
+    described = AdminClient({"bootstrap.servers": bootstrap}).list_topics(topic, timeout=30)
+    return int(described.topics[topic].partitions[0].leader)
+
+
+def wait_for(job: ManagedProcess, reached: Callable[[], bool]) -> None:
+    """Returns when a job has come to a point."""
+    deadline = time.monotonic() + JOB_S
+    while not reached():
+        assert job.running, job.log_tail()
+        assert time.monotonic() < deadline, job.log_tail()
+        time.sleep(POLL_S)
+
+
+def finish(job: ManagedProcess) -> None:
+    """Lets a job end, and starts it again where its exit code says that this is what to do."""
+    for _ in range(STARTS_MAX):
+        code = job.wait(timeout_s=JOB_S)
+        if code == 0:
+            return
+        assert code in AGAIN, job.log_tail()
+        job.start()
+    job.stop()
+    pytest.fail(f"not done after {STARTS_MAX} starts\n{job.log_tail()}")
+
+
+@FAULTS
+def test_a_load_has_every_record_once(
+    cluster_under_fault: NodesCluster,
+    workers: SparkWorkers,
+    spark: SparkSession,
+    tmp_path: Path,
+    fault: str,
+) -> None:
+    cluster = cluster_under_fault
+    topic = send_sample(cluster.bootstrap, replication=3)
+    table = tmp_path / "table"
+    job = workers.job(
+        "load", "--bootstrap", cluster.bootstrap, "--topic", topic, "--table", str(table),
+        "--max-offsets-per-task", str(OFFSETS_PER_TASK),
+    )  # fmt: skip
+
+    def files() -> int:
+        return len(list(table.rglob("*.parquet")))
+
+    job.start()
+    try:
+        wait_for(job, lambda: files() >= 5)
+        assert files() < TASKS * 0.8, "too late: the fault is to meet tasks"
+        strike(fault, cluster, workers, topic)
+        finish(job)
+    finally:
+        job.stop()
+    found = rows(spark, table)
+    assert Counter(each.value for each in found) == Counter(SAMPLE.read_bytes().splitlines())
+    places = {(each.partition, each.offset) for each in found}
+    assert len(places) == len(found) == LINES
+    assert {partition for partition, _ in places} == set(range(PARTITIONS))
+
+
+@FAULTS
+def test_a_stream_has_every_row_once(
+    cluster_under_fault: NodesCluster,
+    workers: SparkWorkers,
+    spark: SparkSession,
+    tmp_path: Path,
+    fault: str,
+) -> None:
+    cluster = cluster_under_fault
+    topic = send_sample(cluster.bootstrap, replication=3)
+    alarm_topic = make_topic(cluster.bootstrap, unique_name("alarms"), replication=3)
+    arguments = watched_sample.arguments(
+        cluster.bootstrap, topic, alarm_topic, tmp_path, offsets_per_batch=OFFSETS_PER_BATCH
+    )
+    job = workers.job(*arguments, "--once")
+    minutes = tmp_path / "minutes"
+    job.start()
+    try:
+        wait_for(job, lambda: commits(minutes) >= 3)
+        before = commits(minutes)
+        strike(fault, cluster, workers, topic)
+        finish(job)
+    finally:
+        job.stop()
+    assert commits(minutes) > before, "too late: the fault is to meet batches"
+    changes = watched_sample.assert_right(spark, tmp_path)
+    watched_sample.assert_told(cluster.bootstrap, alarm_topic, changes)
