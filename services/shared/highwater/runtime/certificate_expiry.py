@@ -103,5 +103,8 @@ def watch_certificates(
         timer = loop.call_later(LOOK_S, look)
         watched.warn()
 
+    def end() -> None:
+        timer.cancel()
+
     look()
-    stack.callback(timer.cancel)
+    stack.callback(end)

@@ -241,7 +241,8 @@ async def test_bytes_that_are_not_tls_end_the_connection(world, tls, connect):
     await until(lambda: world.listener.connections)
     (connection,) = world.listener.connections
     client.write(b"\x17\x03\x03\x00\x20" + bytes(32))
-    assert await client.read(1) == b""
+    with pytest.raises(ssl.SSLError, match=r"(?i)bad.record.mac"):
+        await client.read(1)  # It is told by an alert.
     await until(lambda: not world.listener.connections)
     assert "SSL" in connection.close_reason
 
