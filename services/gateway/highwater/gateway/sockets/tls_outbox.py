@@ -19,8 +19,8 @@ from highwater.gateway.sockets.tls_piece import Sent, Source, Span, send_encrypt
 from highwater.hop.fetch import BUFFERS, FileRange
 
 THREAD_BYTES_MIN: Final = 64 * 1024
-"""From so many bytes on a thread encrypts: 64 KiB take the loop 30 us, and sending them as much; a
-thread costs it 15 us (tests/bench/tls.py)."""
+"""From so many bytes on a thread encrypts. Of the loop's time, 32 KiB take 41 us there and 65 by a thread,
+64 KiB 69 and 52, 256 KiB 370 and 110, on a busy machine (tests/bench/tls_costs.py)."""
 THREAD_BYTES_MAX: Final = 1 << 20
 """Bytes that go to a thread at a time; then it is another connection's turn."""
 SCARCE_BYTES: Final = 16 * 1024
