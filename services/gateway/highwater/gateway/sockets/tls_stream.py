@@ -198,7 +198,7 @@ class TlsStream(asyncio.BufferedProtocol):
 
     def _advance(self) -> None:
         """Goes on with all that has come: the engine is free, or the connection reads again."""
-        if self._closing or not self._loan.free:
+        if not self._has_engine():
             return
         if self._kept:
             kept, self._kept = self._kept, b""
@@ -209,8 +209,12 @@ class TlsStream(asyncio.BufferedProtocol):
         elif self._engine.unread:
             self._failure = "the client has gone"
             self._loan.lend(self._shared.handshakes, self._engine.handshake, self._shook_hands)
-        if self._outbox is not None and self._loan.free and not self.is_closing():
+        if self._outbox is not None and self._has_engine():
             self._outbox.pump()
+
+    def _has_engine(self) -> bool:
+        """True if the loop may use the engine, and still needs it."""
+        return self._loan.free and not self._closing
 
     def _shook_hands(self, result: bool | Exception) -> None:
         """Takes a step of the handshake, done by a thread."""
@@ -227,7 +231,7 @@ class TlsStream(asyncio.BufferedProtocol):
     def _decrypt(self) -> None:
         """Fills the connection's buffers, until it has enough, nothing is left or a thread does it."""
         connection, engine = self._connection, self._engine
-        while self._wanted and not self._over and not self._closing and self._loan.free:
+        while self._wanted and not self._over and self._has_engine():
             view = connection.get_buffer(-1)
             if (
                 connection.input.in_large_frame  # So nobody else has the buffer.
@@ -249,7 +253,7 @@ class TlsStream(asyncio.BufferedProtocol):
                 if (self._eof or engine.ended) and not self.is_closing():
                     self._input_over()
                 break
-        if self._loan.free and not self.is_closing():
+        if self._has_engine():
             self._flush()
 
     def _decrypted(self, result: int | Exception) -> None:
