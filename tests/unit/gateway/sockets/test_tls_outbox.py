@@ -188,6 +188,21 @@ def test_a_client_that_goes_away(w, segment):
     w.theirs = w.ours
 
 
+def test_a_client_that_goes_away_while_its_socket_is_full(w, segment):
+    large, second = segment.range(0, LARGE), segment.range(0, LARGE)
+    w.outbox.send([large])
+    while w.threads.waiting:
+        w.threads.work()
+    w.outbox.send([second])
+    w.theirs.close()
+    w.loop.writable()
+    assert len(w.errors) == 1
+    assert w.threads.waiting == [], "nothing is lent any more"
+    w.outbox.close()
+    assert (large.released, second.released) == (1, 1)
+    w.theirs = w.ours
+
+
 def test_a_key_update_while_a_thread_encrypts(w, segment):
     w.outbox.send([segment.range(0, LARGE)])
     w.receive(w.peer.update_keys())

@@ -275,14 +275,10 @@ class Listener:
                 on_made=made,
             )
 
-        def settled(stream: TlsStream, failure: str | None) -> None:
-            self._handshakes.discard(stream)
-            if failure is not None:
-                self.failed_handshakes += 1
-                tell = self._log.info
-                self._handshake_lines.write(
-                    tell, "handshake_failed", listener=listener, error=failure
-                )
+        def failed(error: str) -> None:
+            self.failed_handshakes += 1
+            tell = self._log.info
+            self._handshake_lines.write(tell, "handshake_failed", listener=listener, error=error)
 
         def accept() -> asyncio.BaseProtocol:
             connection = connect(None)
@@ -290,7 +286,7 @@ class Listener:
                 return _Refusal()
             if address.tls is None:
                 return connection
-            stream = TlsStream(
+            return TlsStream(
                 connection,
                 address.tls.context,
                 shared=self._tls,
@@ -298,10 +294,9 @@ class Listener:
                 pool=self._pool,
                 lets_in=door.lets_in,
                 on_shortage=self._descriptors_short,
-                on_settled=settled,
+                begun=self._handshakes,
+                on_failed=failed,
             )
-            self._handshakes.add(stream)
-            return stream
 
         def accept_proxied() -> asyncio.BaseProtocol:
             if self._is_full:

@@ -288,12 +288,11 @@ class Outbox:
             self._drain()
 
     def lend_socket(self) -> socket.socket:
-        """Gives the socket to a thread that sends without waiting. Only while idle.
+        """Gives the socket to a thread that sends without waiting. Only while `is_free`.
 
         Parts that come meanwhile wait until `take_back`.
         """
-        assert self.idle
-        assert not self._closed
+        assert self.is_free
         self._threaded = True
         return self._sock
 
@@ -327,6 +326,11 @@ class Outbox:
     def idle(self) -> bool:
         """True if all data was handed to the kernel."""
         return not self._queue and not self._threaded
+
+    @property
+    def is_free(self) -> bool:
+        """True if nothing waits before what would be sent now."""
+        return not self._closed and self.idle
 
     def _fail(self, reason: str) -> None:
         self.close()

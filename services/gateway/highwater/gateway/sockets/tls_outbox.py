@@ -122,7 +122,7 @@ class TlsOutbox:
 
     def pump(self) -> None:
         """Encrypts until the queue is empty, the socket is full, or a thread has the engine."""
-        while self._queue and self._loan.free and self._lower.idle and not self._closed:
+        while self._queue and self._loan.free and self._lower.is_free and not self._closed:
             plain = self._read_here() if self._is_small else None
             if plain is None:
                 self._hand_over()

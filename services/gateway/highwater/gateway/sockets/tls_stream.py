@@ -47,10 +47,11 @@ class TlsStream(asyncio.BufferedProtocol):
         pool: SenderPool,
         lets_in: Callable[[str], bool],
         on_shortage: Callable[[OSError], None],
-        on_settled: "Callable[[TlsStream, str | None], None]",
+        begun: "set[TlsStream]",
+        on_failed: Callable[[str], None],
     ) -> None:
-        """`lets_in` is asked before the handshake, with the client's address. `on_settled` is called once:
-        with None after the handshake, or with what was wrong, unless that was told before.
+        """`lets_in` is asked before the handshake, with the client's address. `begun` are the streams whose
+        handshake is not complete; `on_failed` gets what was wrong with one.
         """
         self._connection = connection
         self._shared = shared
@@ -58,7 +59,8 @@ class TlsStream(asyncio.BufferedProtocol):
         self._pool = pool
         self._lets_in = lets_in
         self._on_shortage = on_shortage
-        self._on_settled = on_settled
+        self._begun = begun
+        self._on_failed = on_failed
         self._engine = TlsEngine(context)
         self._loan = TlsLoan(self._advance)
         self._raw: asyncio.Transport
@@ -86,6 +88,7 @@ class TlsStream(asyncio.BufferedProtocol):
         """Takes the socket."""
         # uvloop's transports do not derive from asyncio's classes.
         raw = self._raw = cast("asyncio.Transport", transport)
+        self._begun.add(self)
         name = raw.get_extra_info("peername")
         host = str(name[0]) if isinstance(name, tuple) else ""
         if not self._lets_in(host):
@@ -190,7 +193,7 @@ class TlsStream(asyncio.BufferedProtocol):
         self._closing = True
         self._failure = None
         lower = self._lower
-        if self._open and lower is not None and self._loan.free and lower.idle:
+        if self._open and lower is not None and self._loan.free and lower.is_free:
             lower.send([self._engine.farewell()])
         self._raw.abort()
 
@@ -319,4 +322,6 @@ class TlsStream(asyncio.BufferedProtocol):
         self._settled = True
         if self._timer is not None:
             self._timer.cancel()
-        self._on_settled(self, failure)
+        self._begun.discard(self)
+        if failure is not None:
+            self._on_failed(failure)
