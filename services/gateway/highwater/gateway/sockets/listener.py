@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, TypeAlias, cast
 
 from highwater.gateway.config import share_ports
@@ -275,11 +276,6 @@ class Listener:
                 on_made=made,
             )
 
-        def failed(error: str) -> None:
-            self.failed_handshakes += 1
-            tell = self._log.info
-            self._handshake_lines.write(tell, "handshake_failed", listener=listener, error=error)
-
         def accept() -> asyncio.BaseProtocol:
             connection = connect(None)
             if connection is None:
@@ -295,7 +291,7 @@ class Listener:
                 lets_in=door.lets_in,
                 on_shortage=self._descriptors_short,
                 begun=self._handshakes,
-                on_failed=failed,
+                on_failed=partial(self._handshake_failed, listener),
             )
 
         def accept_proxied() -> asyncio.BaseProtocol:
@@ -330,6 +326,12 @@ class Listener:
             return
         client = connection.client
         client.requester = client.requester._replace(principal=Principal(USER, name))
+
+    def _handshake_failed(self, listener: str, error: str) -> None:
+        """A client broke it off, or has no TLS."""
+        self.failed_handshakes += 1
+        tell = self._log.info
+        self._handshake_lines.write(tell, "handshake_failed", listener=listener, error=error)
 
     def _no_header(self, reason: str) -> None:
         """A client bypassed the balancer, or the balancer sends no headers."""
