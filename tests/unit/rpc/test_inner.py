@@ -1,9 +1,13 @@
+from contextlib import AsyncExitStack
+
 import pytest
 import structlog
+from prometheus_client import CollectorRegistry
 
 from highwater.model.errors import ConfigError, UsageError
 from highwater.rpc.inner import Inner
 from highwater.runtime import reloaded_files
+from highwater.runtime.certificate_expiry import expires_s
 from highwater.runtime.inner_settings import InnerSettings
 from tests.support.certificates import make_authority
 
@@ -73,3 +77,14 @@ def test_changed_files_that_cannot_be_used_are_told(secret_file, monkeypatch):
         secret_file.write_text("short")
         assert inner.proof == (("authorization", f"Bearer {SECRET}"),)
     assert [one["event"] for one in logs] == ["inner_files_not_loaded"]
+
+
+async def test_when_its_certificate_ends_is_a_metric(files):
+    registry = CollectorRegistry()
+    name = "highwater_quota_certificate_expiry_timestamp_seconds"
+    other = files["cert_file"].read_bytes()
+    async with AsyncExitStack() as stack:
+        inner = Inner(InnerSettings(**files))
+        inner.watch_certificates(stack, registry, "quota", lambda: {"etcd": other})
+        for certificate in ("inner", "etcd"):
+            assert registry.get_sample_value(name, {"certificate": certificate}) == expires_s(other)

@@ -136,6 +136,7 @@ class BalancerService:
 
     def _publish_instances(self) -> None:
         inner = Inner(self._config.inner, self._log)
+        inner.watch_certificates(self._stack, self._registry, "balancer")
         endpoints = ControllerEndpoints(self._config.controllers, inner=inner)
         self._stack.push_async_callback(endpoints.close)
         watch = ClusterWatch(endpoints, log=self._log)

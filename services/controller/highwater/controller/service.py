@@ -113,6 +113,9 @@ class ControllerService:
         """Opens the store and the server and stands for election. Raises UsageError."""
         await self._store.start()
         self._stack.push_async_callback(self._store.close)
+        self._inner.watch_certificates(
+            self._stack, self._registry, "controller", lambda: _etcd_certificates(self._config)
+        )
         if self._serve_grpc:
             await self._start_server()
         if self._config.metrics.port is not None:
@@ -217,6 +220,10 @@ def open_store(config: ControllerConfig) -> MetadataStore:
         call_timeout_ms=config.etcd.call_timeout_ms,
         security=_security(config.etcd),
     )
+
+
+def _etcd_certificates(config: ControllerConfig) -> dict[str, bytes]:
+    return _security(config.etcd).certificates if config.store == "etcd" else {}
 
 
 def _security(etcd: EtcdSettings) -> EtcdSecurity:

@@ -54,6 +54,7 @@ from highwater.gateway.sockets.instance_ports import BlockKey
 from highwater.gateway.sockets.listener import Listener
 from highwater.gateway.sockets.port_blocks import PortBlocks
 from highwater.gateway.sockets.sender_threads import SenderThreads
+from highwater.gateway.sockets.tls_shared import shared_tls
 from highwater.hop.channels import hop_channels
 from highwater.hop.metrics import HopCollector
 from highwater.hop.ports import NodeLink
@@ -111,7 +112,8 @@ class GatewayService:
         self._loop = loop
         self.failed: asyncio.Future[None] = loop.create_future()
         self.turn = Turn(loop.call_soon, time.monotonic_ns)
-        self._channels = hop_channels(config.hop, self._task_failed, Inner(config.inner, log))
+        self._inner = Inner(config.inner, log)
+        self._channels = hop_channels(config.hop, self._task_failed, self._inner)
         self.links = NodeLinks(self._open_link, self._task_failed)
         self.held = HeldProduce(
             config.held_produce_bytes_max,
@@ -243,8 +245,6 @@ class GatewayService:
         config = self._config
         pool = SenderThreads(config.sender_threads, self._loop.call_soon_threadsafe)
         self._stack.callback(pool.stop)
-        readers = ThreadPoolExecutor(config.sender_threads, thread_name_prefix="tls-reader")
-        self._stack.callback(readers.shutdown, cancel_futures=True)
         backend = GatewayBackend(
             routing=self.routing,
             links=self.links,
@@ -283,7 +283,7 @@ class GatewayService:
             quotas=self._quotas,
             routing=self.routing,
             pool=pool,
-            tls_readers=readers,
+            tls=shared_tls(self._stack, self._loop, config.sender_threads, self._budget),
             log=self._log,
             connections_max=config.connections_max,
             idle_s_max=config.idle_s_max,
@@ -299,6 +299,9 @@ class GatewayService:
         self._registry.register(GatewayCollector(self.meters, readings))
         self._registry.register(QuotaCollector(self._quotas.rates, lambda: listener.held.refused))
         self._registry.register(InstanceCollector(listener.doors, self._missing_ports))
+        self._inner.watch_certificates(
+            self._stack, self._registry, "gateway", lambda: listener.certificates
+        )
         self._registry.register(HopCollector(PREFIX, {"client": self._channels.statistics}))
 
     def _make_paths(self, authorizer: Authorizer) -> tuple[FramePath, FetchFramePath]:

@@ -350,6 +350,7 @@ class PartitionService:
             server=self._server,
         ):
             self._registry.register(collector)
+        self._inner.watch_certificates(self._stack, self._registry, "partition")
 
     async def stop(self) -> None:
         """See the module."""

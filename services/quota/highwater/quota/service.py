@@ -81,6 +81,7 @@ class QuotaService:
             log,
             tick_ms=config.tick_ms,
         )
+        self._inner = Inner(config.inner, log)
         self.grpc = self._make_server() if serve_grpc else None
         self._health = GrpcHealth((SERVICE_NAME,))
         self._serving = False
@@ -91,6 +92,7 @@ class QuotaService:
     async def start(self) -> None:
         """Returns when it listens; ready (see `readiness`) once the watch has an image."""
         stack = self._stack
+        self._inner.watch_certificates(stack, self._registry, "quota")
         if self._config.metrics.port is not None:
             metrics = MetricsServer(
                 self._registry,
@@ -120,14 +122,13 @@ class QuotaService:
             self.failed.set_exception(error)
 
     def _make_server(self) -> GrpcServer:
-        inner = Inner(self._config.inner, self._log)
-        guard = inner.guard()
+        guard = self._inner.guard()
         return GrpcServer(
             self._config.host,
             self._config.port,
             interceptors=() if guard is None else (GuardInterceptor(guard),),
             idle_ms_max=None if guard is None else IDLE_MS_MAX,
-            credentials=server_credentials(inner.server_tls),
+            credentials=server_credentials(self._inner.server_tls),
         )
 
     async def _serve(self, server: GrpcServer) -> None:

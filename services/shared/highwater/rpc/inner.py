@@ -1,9 +1,15 @@
 """How the services of one process prove to others of the cluster who they are, and ask for the same."""
 
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+from prometheus_client import CollectorRegistry
+
 from highwater.model.errors import UsageError
 from highwater.rpc.guard import Guard
 from highwater.rpc.metadata import Metadata
 from highwater.rpc.tls import CertificateFiles, ClientTls, ServerTls
+from highwater.runtime.certificate_expiry import Certificates, watch_certificates
 from highwater.runtime.clock import SystemClock
 from highwater.runtime.inner_settings import InnerSettings
 from highwater.runtime.logging import Logger, silent_logger
@@ -43,6 +49,22 @@ class Inner:
     def proof(self) -> Metadata:
         """What each call has to carry."""
         return () if self.secret is None else ((METADATA_KEY, self.secret.proof),)
+
+    def watch_certificates(
+        self,
+        stack: AsyncExitStack,
+        registry: CollectorRegistry,
+        service: str,
+        others: Callable[[], Certificates] = dict,
+    ) -> None:
+        """Shows when the certificate in use ends, and `others` of the service, until the stack closes."""
+
+        def read() -> Certificates:
+            shown = None if self.server_tls is None else self.server_tls.shown
+            inner = {} if shown is None else {"inner": shown.certificate}
+            return {**inner, **others()}
+
+        watch_certificates(stack, registry, service, read, self._log)
 
     @property
     def generation(self) -> int:

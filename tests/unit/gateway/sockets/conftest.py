@@ -13,5 +13,6 @@ async def world(monkeypatch):
     yield made
     for each in made.listeners:
         await each.close(drain_s=0)
-    made.readers.shutdown()
+    for threads in made.threads:
+        threads.stop()
     assert made.budget.used == sum(reply.request_bytes for reply in made.handler.kept)

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 from highwater.gateway.core.budget import MemoryBudget
 from highwater.gateway.core.meters import RequestMeters
@@ -12,6 +11,8 @@ from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.routing.table import RoutingTable
 from highwater.gateway.sockets.listener import ListenAddress, Listener
+from highwater.gateway.sockets.tls_shared import READ_BYTES, SharedTls
+from highwater.gateway.sockets.tls_threads import TlsThreads
 from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.model.listener_names import DEFAULT_LISTENER
 from highwater.runtime.logging import silent_logger
@@ -74,8 +75,14 @@ class World:
         self.gate = Gate()
         self.quotas = client_quotas()
         self.quotas.handle_by(self.handler, None)
-        self.readers = ThreadPoolExecutor(1)
         self.budget = MemoryBudget(1 << 20)
+        self.threads = [TlsThreads(1, loop.call_soon_threadsafe, name=name) for name in "ab"]
+        self.tls = SharedTls(
+            threads=self.threads[0],
+            handshakes=self.threads[1],
+            memory=self.budget,
+            buffer=memoryview(bytearray(READ_BYTES)),
+        )
         self.shared = SharedInput(
             turn=Turn(loop.call_soon, time.monotonic_ns),
             budget=self.budget,
@@ -115,7 +122,7 @@ class World:
             quotas=self.quotas,
             routing=self.routing,
             pool=NoThreads(),
-            tls_readers=self.readers,
+            tls=self.tls,
             log=log or silent_logger(),
             connections_max=connections_max,
             idle_s_max=idle_s_max,

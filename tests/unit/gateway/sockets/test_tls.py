@@ -54,6 +54,8 @@ async def test_requests_and_replies_of_any_size(world, certificates):
         assert await reader.readexactly(6) == b"1;2;3;"
         (connection,) = world.listener.connections
         assert connection.client.requester.principal == ANONYMOUS
+        shown = {"listener/default": certificates[0][0].read_bytes()}
+        assert world.listener.certificates == shown
         await until(lambda: connection.idle_output)
     await until(lambda: not world.listener.connections)
 
@@ -202,6 +204,8 @@ def test_a_pair_that_does_not_fit_changes_nothing(certificates, tmp_path):
     with pytest.raises(ConfigError, match="cannot be used"):
         tls.reload()
     assert not tls.reload(), "it is told once"
+    assert tls.shown == first[0].read_bytes(), "the former one is in use"
     shutil.copy(second[1], paths[1])
     os.utime(paths[1], (2, 2))
     assert tls.reload()
+    assert tls.shown == second[0].read_bytes()

@@ -34,6 +34,14 @@ class EtcdSecurity:
             if path is not None:
                 _read(path)
 
+    @property
+    def certificates(self) -> dict[str, bytes]:
+        """What the next connection shows, as PEM. A file that cannot be read is told of there."""
+        try:
+            return {} if self.cert_file is None else {"etcd": self.cert_file.read_bytes()}
+        except OSError:
+            return {}
+
     def channel_credentials(self) -> grpc.ChannelCredentials | None:
         """For channels of the loop, None without TLS. Raises UsageError."""
         if self.ca_file is None:

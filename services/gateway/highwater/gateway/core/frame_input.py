@@ -86,6 +86,11 @@ class FrameInput:
         """True if part of a frame has arrived and the rest has not."""
         return bool(self._partial) or self._large is not None
 
+    @property
+    def in_large_frame(self) -> bool:
+        """True if `get_buffer` gives memory of this connection alone, until the next `buffer_updated`."""
+        return self._large is not None
+
     def get_buffer(self, _sizehint: int) -> memoryview:
         """The buffer for the next read (asyncio.BufferedProtocol)."""
         large = self._large

@@ -34,6 +34,11 @@ def _add_connections(readings: GatewayReadings, listener: Listener, gate: LoginG
         "Connections refused at accept: too many, or without a PROXY header.",
         lambda: listener.refused,
     )
+    readings.counter(
+        "failed_handshakes",
+        "Connections that ended before their handshake of TLS.",
+        lambda: listener.failed_handshakes,
+    )
     readings.counter("logins", "Logins of clients.", lambda: gate.logins)
     readings.counter("failed_logins", "Logins that were refused.", lambda: gate.failed)
     readings.counter(

@@ -2,11 +2,8 @@
 
 import asyncio
 import errno
-import os
-import socket
 from collections.abc import Callable
-from concurrent.futures import Executor
-from typing import Final, Protocol, cast
+from typing import Final, Protocol, cast, runtime_checkable
 
 from highwater.gateway.core import reading
 from highwater.gateway.core.reply import Part
@@ -15,7 +12,7 @@ from highwater.gateway.core.session_ports import RequestHandler
 from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.routing.client import ClientInfo, ClientSession
 from highwater.gateway.routing.table import TopicRoutes
-from highwater.gateway.sockets.outbox import Outbox, SenderPool
+from highwater.gateway.sockets.outbox import Outbox, SenderPool, duplicate
 from highwater.gateway.sockets.tls_outbox import TlsOutbox
 
 SHORTAGES: Final = (errno.EMFILE, errno.ENFILE)
@@ -38,6 +35,17 @@ class Door(Protocol):
         ...
 
 
+@runtime_checkable
+class SecureTransport(Protocol):
+    """A transport with TLS (`tls_stream`): it encrypts, so it makes the outbox."""
+
+    def open_outbox(
+        self, *, on_error: Callable[[str], None], on_held: Callable[[int, bool], None]
+    ) -> TlsOutbox:
+        """What the connection sends by."""
+        ...
+
+
 def _nothing(_connection: "Connection", _transport: asyncio.BaseTransport) -> None:
     """Nothing follows from it."""
 
@@ -56,7 +64,6 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
         "_on_shortage",
         "_outbox",
         "_pool",
-        "_tls_readers",
         "_transport",
         "_unmuting",
         "close_reason",
@@ -80,12 +87,10 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
         door: Door,
         on_shortage: Callable[[OSError], None],
         on_made: "Callable[[Connection, asyncio.BaseTransport], None]" = _nothing,
-        tls_readers: Executor | None = None,
     ) -> None:
         """Calls `on_shortage` if no descriptor was free; the connection then closes itself.
 
         `on_made` is called once the socket is there, and for TLS the handshake complete.
-        `tls_readers` read from files for a connection with TLS; None for one without.
         """
         super().__init__(shared=shared, handler=handler, wire=self, client=client)
         self._loop = loop
@@ -93,7 +98,6 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
         self._door = door
         self._on_shortage = on_shortage
         self._on_made = on_made
-        self._tls_readers = tls_readers
         self._transport: asyncio.Transport | None = None
         self._outbox: Outbox | TlsOutbox | None = None
         self._muted_until = 0.0
@@ -134,41 +138,22 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
 
     def _open_outbox(self, transport: asyncio.Transport) -> Outbox | TlsOutbox:
         """Raises OSError."""
-        if self._tls_readers is not None:
-            return TlsOutbox(
-                transport,
-                readers=self._tls_readers,
-                call_soon_threadsafe=self._loop.call_soon_threadsafe,
-                on_error=self.close,
-                on_held=self.output_held,
-            )
-        raw: socket.socket = transport.get_extra_info("socket")
+        if isinstance(transport, SecureTransport):
+            return transport.open_outbox(on_error=self.close, on_held=self.output_held)
         return Outbox(
-            _duplicate(raw.fileno()),
+            duplicate(transport.get_extra_info("socket")),
             loop=self._loop,
             pool=self._pool,
             on_error=self.close,
             on_held=self.output_held,
         )
 
-    def pause_writing(self) -> None:
-        """The transport of a connection with TLS has enough; no other one is written to."""
-        if isinstance(self._outbox, TlsOutbox):
-            self._outbox.pause()
-
-    def resume_writing(self) -> None:
-        """It has room again."""
-        if isinstance(self._outbox, TlsOutbox):
-            self._outbox.resume()
-
     def eof_received(self) -> bool:
         """The client has closed its side, so it gets no more replies.
 
         Its Produce requests are still taken, as in Kafka: with acks=0, a client may send and leave.
         """
-        self.ended = (
-            self.waits_to_produce and self._tls_readers is None
-        )  # TLS ends in both directions.
+        self.ended = self.waits_to_produce
         return self.ended
 
     def connection_lost(self, _exc: Exception | None) -> None:
@@ -250,21 +235,3 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
         if self._outbox is None or self._transport is None or not self._transport.is_reading():
             return False
         return self._outbox.has_unread
-
-
-def _duplicate(fd: int) -> socket.socket:
-    """A duplicate socket for sending; raises OSError and leaves nothing open."""
-    copy = os.dup(fd)
-    try:
-        sock = socket.socket(fileno=copy)
-    except OSError:
-        os.close(copy)
-        raise
-    try:
-        sock.setblocking(False)
-        if sock.family != socket.AF_UNIX:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    except OSError:
-        sock.close()
-        raise
-    return sock

@@ -3,8 +3,8 @@
 import asyncio
 import os
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, TypeAlias, cast
 
 from highwater.gateway.config import share_ports
@@ -20,7 +20,9 @@ from highwater.gateway.sockets.doors import Doors
 from highwater.gateway.sockets.held_connections import HeldConnections
 from highwater.gateway.sockets.outbox import SenderPool
 from highwater.gateway.sockets.preface import Preface
-from highwater.gateway.sockets.tls import HANDSHAKE_S, SHUTDOWN_S, TlsContext
+from highwater.gateway.sockets.tls import TlsContext
+from highwater.gateway.sockets.tls_shared import SharedTls
+from highwater.gateway.sockets.tls_stream import TlsStream
 from highwater.model.authorization import ANONYMOUS, USER, Principal
 from highwater.model.errors import BindError, ConfigError, PortInUseError
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId, NodeId
@@ -76,7 +78,7 @@ class Listener:
         quotas: ClientQuotas,
         routing: RoutingTable,
         pool: SenderPool,
-        tls_readers: Executor,
+        tls: SharedTls,
         log: Logger,
         connections_max: int,
         idle_s_max: float,
@@ -94,7 +96,7 @@ class Listener:
         self._quotas = quotas
         self._routing = routing
         self._pool = pool
-        self._tls_readers = tls_readers
+        self._tls = tls
         self._log = log
         self._connections_max = connections_max
         self._idle_sweeps_max = int(idle_s_max / SWEEP_S)
@@ -104,8 +106,10 @@ class Listener:
         self._prefaces: set[Preface] = set()
         """Connections whose PROXY protocol header has not arrived yet."""
         self._header_lines = LogLimit(_loop_ms)
-        self._handshakes: dict[Connection, float] = {}
-        """Connections whose handshake of TLS is not complete, and when they began."""
+        self._handshake_lines = LogLimit(_loop_ms)
+        self._handshakes: set[TlsStream] = set()
+        """Connections whose handshake of TLS is not complete."""
+        self.failed_handshakes = 0
         self.connections: set[Connection] = set()
         self.doors = Doors(self.connections, log=log, now_ms=_loop_ms)
         """What each instance asks of those who connect by its ports."""
@@ -138,7 +142,6 @@ class Listener:
         if port > PORT_MAX:
             raise BindError(f"{host}:{port}", f"ports end at {PORT_MAX}")
         self._check_apart(key, port)
-        tls = self._addresses[listener].tls
         try:
             server = await loop.create_server(
                 self._factory(key, loop),
@@ -147,9 +150,6 @@ class Listener:
                 backlog=BACKLOG,
                 reuse_address=True,
                 start_serving=False,
-                ssl=None if tls is None else tls.context,
-                ssl_handshake_timeout=None if tls is None else HANDSHAKE_S,
-                ssl_shutdown_timeout=None if tls is None else SHUTDOWN_S,
             )
             bound = int(server.sockets[0].getsockname()[1])
             if accept:
@@ -165,6 +165,15 @@ class Listener:
             self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop)
         self._ports[key] = bound
         return bound
+
+    @property
+    def certificates(self) -> dict[str, bytes]:
+        """Those of listeners with TLS, as PEM, as they are in use."""
+        return {
+            f"listener/{name}": address.tls.shown
+            for name, address in self._addresses.items()
+            if address.tls is not None
+        }
 
     def has_port(self, listener: str, instance: InstanceId, node: NodeId | None) -> bool:
         """True if the listener has a port for that (instance, node)."""
@@ -240,7 +249,6 @@ class Listener:
         address = self._addresses[listener]
 
         def made(connection: Connection, transport: asyncio.BaseTransport) -> None:
-            self._handshakes.pop(connection, None)
             hold_ms = self._quotas.connections.hold_ms(instance, connection.client.peer.host)
             if hold_ms:
                 self.held.hold(connection, hold_ms)
@@ -257,7 +265,7 @@ class Listener:
                 return None
             host, port = client or ("", 0)
             peer = Peer(instance=instance, node=node, host=host, port=port, listener=listener)
-            connection = Connection(
+            return Connection(
                 shared=self._shared,
                 handler=self._handler,
                 client=ClientInfo(peer, topics, self._routing.revision),
@@ -266,14 +274,25 @@ class Listener:
                 door=door,
                 on_shortage=self._descriptors_short,
                 on_made=made,
-                tls_readers=None if address.tls is None else self._tls_readers,
             )
-            if address.tls is not None:
-                self._handshakes[connection] = loop.time()
-            return connection
 
         def accept() -> asyncio.BaseProtocol:
-            return connect(None) or _Refusal()
+            connection = connect(None)
+            if connection is None:
+                return _Refusal()
+            if address.tls is None:
+                return connection
+            return TlsStream(
+                connection,
+                address.tls.context,
+                shared=self._tls,
+                loop=loop,
+                pool=self._pool,
+                lets_in=door.lets_in,
+                on_shortage=self._descriptors_short,
+                begun=self._handshakes,
+                on_failed=partial(self._handshake_failed, listener),
+            )
 
         def accept_proxied() -> asyncio.BaseProtocol:
             if self._is_full:
@@ -311,6 +330,12 @@ class Listener:
         client = connection.client
         client.requester = client.requester._replace(principal=Principal(USER, name))
 
+    def _handshake_failed(self, listener: str, error: str) -> None:
+        """A client broke it off, or has no TLS."""
+        self.failed_handshakes += 1
+        tell = self._log.info
+        self._handshake_lines.write(tell, "handshake_failed", listener=listener, error=error)
+
     def _no_header(self, reason: str) -> None:
         """A client bypassed the balancer, or the balancer sends no headers."""
         self.refused += 1
@@ -339,9 +364,6 @@ class Listener:
         """Closes silent connections, and those that begin a frame and do not finish it."""
         self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop)
         self._check_descriptors()
-        begun_before = loop.time() - HANDSHAKE_S - SWEEP_S
-        for connection in [c for c, at_s in self._handshakes.items() if at_s < begun_before]:
-            del self._handshakes[connection]  # Nobody tells of a handshake that fails.
         self._reload_certificates()
         for connection in list(self.connections):
             if connection.ended and not connection.outstanding and not connection.waits_to_produce:
@@ -418,6 +440,8 @@ class Listener:
         await self.drain(list(self.connections), drain_s, "the gateway stops")
         for preface in list(self._prefaces):
             preface.close()
+        for stream in list(self._handshakes):
+            stream.abort()
         for connection in list(self.connections):
             connection.close("the gateway stops")
         while self.connections and loop.time() < deadline + 1:  # noqa: ASYNC110 - once per stop.

@@ -287,6 +287,28 @@ class Outbox:
         elif self._queue:
             self._drain()
 
+    def lend_socket(self) -> socket.socket:
+        """Gives the socket to a thread that sends without waiting. Only while `is_free`.
+
+        Parts that come meanwhile wait until `take_back`.
+        """
+        assert self.is_free
+        self._threaded = True
+        return self._sock
+
+    def take_back(self, sent: int, rest: bytes) -> None:
+        """Ends `lend_socket`: the thread has sent so many bytes, and `rest` is still to send."""
+        self._threaded = False
+        self.bytes_sent += sent
+        if self._closed:
+            self._sock.close()
+        elif rest:
+            self._queue.appendleft(rest)
+            self._queued_bytes += len(rest)
+            self._wait_writable()
+        elif self._queue:
+            self._drain()
+
     def _wait_writable(self) -> None:
         if not self._writing:
             self._writing = True
@@ -304,6 +326,11 @@ class Outbox:
     def idle(self) -> bool:
         """True if all data was handed to the kernel."""
         return not self._queue and not self._threaded
+
+    @property
+    def is_free(self) -> bool:
+        """True if nothing waits before what would be sent now."""
+        return not self._closed and self.idle
 
     def _fail(self, reason: str) -> None:
         self.close()
@@ -333,3 +360,21 @@ def _release(parts: Iterable[Part]) -> None:
     for part in parts:
         if not isinstance(part, bytes):
             part.release()
+
+
+def duplicate(raw: socket.socket) -> socket.socket:
+    """A duplicate socket for an outbox; raises OSError and leaves nothing open."""
+    copy = os.dup(raw.fileno())
+    try:
+        sock = socket.socket(fileno=copy)
+    except OSError:
+        os.close(copy)
+        raise
+    try:
+        sock.setblocking(False)
+        if sock.family != socket.AF_UNIX:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except OSError:
+        sock.close()
+        raise
+    return sock

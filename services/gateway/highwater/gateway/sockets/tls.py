@@ -9,10 +9,6 @@ from typing import Final
 from highwater.model.errors import ConfigError
 from highwater.runtime.reloaded_files import Stamp, file_stamps
 
-HANDSHAKE_S: Final = 10.0
-"""A handshake that takes longer ends its connection."""
-SHUTDOWN_S: Final = 1.0
-
 
 class ClientAuth(StrEnum):
     """Whether clients show a certificate (ssl.client.auth)."""
@@ -45,20 +41,17 @@ class TlsFiles:
 
 
 class TlsContext:
-    """The context of one listener. Lives as long as that; the same `ssl.SSLContext` all the time."""
+    """The certificate of one listener, and the context for its next handshake. Lives as long as that."""
 
     def __init__(self, files: TlsFiles) -> None:
         """Raises ConfigError if the files cannot be used."""
         self._files = files
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        versions = [_VERSIONS[name] for name in files.enabled_protocols]
-        self.context.minimum_version = min(versions)
-        self.context.maximum_version = max(versions)
-        self.context.verify_mode = _VERIFY[files.client_auth]
         named = (files.cert_file, files.key_file, files.client_ca_file)
         self._paths = [Path(name) for name in named if name]
         self._seen = self._look()
-        self._load()
+        self.context = self._load()
+        self.shown = self._read()
+        """What is in the file of the certificate that is in use."""
 
     def reload(self) -> bool:
         """Loads the files again if they have changed, for new handshakes; whether they had.
@@ -69,8 +62,16 @@ class TlsContext:
         if stamps == self._seen:
             return False
         self._seen = stamps
-        self._load()
+        # A new one: threads shake hands by the former one.
+        self.context = self._load()
+        self.shown = self._read()
         return True
+
+    def _read(self) -> bytes:
+        try:
+            return Path(self._files.cert_file).read_bytes()
+        except OSError as error:
+            raise ConfigError(f"{self._files.cert_file}: {error.strerror}") from error
 
     def _look(self) -> tuple[Stamp, ...]:
         stamps = file_stamps(self._paths)
@@ -79,15 +80,20 @@ class TlsContext:
                 raise ConfigError(f"{path}: No such file, or its directory cannot be read")
         return stamps
 
-    def _load(self) -> None:
+    def _load(self) -> ssl.SSLContext:
         files = self._files
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        versions = [_VERSIONS[name] for name in files.enabled_protocols]
+        context.minimum_version = min(versions)
+        context.maximum_version = max(versions)
+        context.options |= ssl.OP_NO_RENEGOTIATION  # As Kafka; so writes never wait for reads.
+        context.verify_mode = _VERIFY[files.client_auth]
         try:
-            # Apart first: a key that does not fit must not replace half of the former pair.
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(files.cert_file, files.key_file)
-            self.context.load_cert_chain(files.cert_file, files.key_file)
+            context.load_cert_chain(files.cert_file, files.key_file)
             if files.client_ca_file:
-                self.context.load_verify_locations(files.client_ca_file)
+                context.load_verify_locations(files.client_ca_file)
         except (ssl.SSLError, OSError) as error:
             raise ConfigError(
                 f"the certificate {files.cert_file} with the key {files.key_file} cannot be used: {error}"
             ) from error
+        return context

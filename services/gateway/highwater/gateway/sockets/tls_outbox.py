@@ -1,79 +1,101 @@
-"""Sends everything of a connection with TLS in order, by its transport, which encrypts.
+"""Encrypts everything of a connection with TLS in order, and gives it to the outbox of its socket.
 
-Bytes are written as they are. Ranges of segment files are read first, a piece at a time: small ones on
-the loop if they are in the page cache, others on a thread. So a reply of any size takes the memory of
-one piece and of what the transport holds; it asks for no more while its client is behind.
+Small answers are encrypted on the loop. From `THREAD_BYTES_MIN` on, a thread reads, encrypts and
+sends (`tls_piece`). Nothing is encrypted while the socket is full: so a connection holds at most
+one piece of encrypted bytes, and all of them together those that the memory budget counts as replies
+and the pieces that threads have. While replies are scarce of memory, pieces are of one record.
 """
 
 import os
 from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor, Future
-from functools import partial
 from typing import Final, Protocol
 
 from highwater.gateway.core.reply import Part
-from highwater.gateway.sockets.outbox import PIECE_BYTES, QUEUE_BYTES_MAX, QUEUE_PARTS_MAX
-from highwater.hop.fetch import SMALL_RANGE, FileRange
+from highwater.gateway.sockets.outbox import QUEUE_BYTES_MAX, QUEUE_PARTS_MAX, Outbox
+from highwater.gateway.sockets.tls_engine import TlsEngine
+from highwater.gateway.sockets.tls_loan import Threads, TlsLoan
+from highwater.gateway.sockets.tls_piece import Sent, Source, Span, send_encrypted
+from highwater.hop.fetch import BUFFERS, FileRange
 
-WRITE_BUFFER_BYTES: Final = 256 * 1024
-"""From so many bytes in the transport on the client is behind."""
+THREAD_BYTES_MIN: Final = 64 * 1024
+"""From so many bytes on a thread encrypts. Of the loop's time, 32 KiB take 41 us there and 65 by a thread,
+64 KiB 69 and 52, 256 KiB 370 and 110, on a busy machine (tests/bench/tls_costs.py)."""
+THREAD_BYTES_MAX: Final = 1 << 20
+"""Bytes that go to a thread at a time; then it is another connection's turn."""
+SCARCE_BYTES: Final = 16 * 1024
+"""The same while replies are scarce of memory: one record."""
+
+Waiting = bytes | memoryview | FileRange
 
 
-class Transport(Protocol):
-    """The calls of a transport that this module uses."""
+class Memory(Protocol):
+    """What this module has to know of the memory budget."""
 
-    def write(self, data: bytes) -> None:
-        """Encrypts and sends, or keeps."""
-        ...
-
-    def get_write_buffer_size(self) -> int:
-        """Bytes that are kept."""
-        ...
-
-    def set_write_buffer_limits(self, high: int) -> None:
-        """From `high` on the protocol is told to pause."""
-        ...
+    replies_scarce: bool
 
 
 class TlsOutbox:
-    """One connection's FIFO of parts. States: idle, reading a piece, behind, closed."""
+    """One connection's FIFO of parts. States: idle, in a thread, waiting (for the engine, or until the
+    socket has room), closed.
+    """
+
+    __slots__ = (
+        "_closed",
+        "_engine",
+        "_lent",
+        "_loan",
+        "_lower",
+        "_lower_held",
+        "_memory",
+        "_on_error",
+        "_on_held",
+        "_queue",
+        "_queued_bytes",
+        "_threads",
+        "_told",
+    )
 
     def __init__(
         self,
-        transport: Transport,
+        lower: Outbox,
         *,
-        readers: Executor,
-        call_soon_threadsafe: Callable[..., object],
+        engine: TlsEngine,
+        loan: TlsLoan,
+        threads: Threads,
+        memory: Memory,
         on_error: Callable[[str], None],
         on_held: Callable[[int, bool], None],
     ) -> None:
-        """`readers` read from files. `on_held` gets the bytes that wait here, and whether the client is
-        behind, at each change.
+        """`lower` sends what is encrypted; it is ours. Whoever owns the loan calls `pump` when the
+        engine comes back, and whoever has made `lower` passes on what that holds, by `lower_held`.
+
+        `on_held` gets the bytes that wait here, and whether the client is behind, at each change.
         """
-        self._transport = transport
-        self._readers = readers
-        self._call_soon_threadsafe = call_soon_threadsafe
+        self._lower = lower
+        self._engine = engine
+        self._loan = loan
+        self._threads = threads
+        self._memory = memory
         self._on_error = on_error
         self._on_held = on_held
-        self._queue: deque[Part] = deque()
+        self._queue: deque[Waiting] = deque()
         self._queued_bytes = 0
-        self._written = 0
-        self._paused = False
-        self._reading = False
+        self._lent: list[Waiting] = []
+        """Parts that a thread has."""
+        self._lower_held = 0
         self._closed = False
         self._told = (0, False)
-        transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
 
     @property
     def bytes_sent(self) -> int:
-        """Bytes that the transport has got rid of."""
-        return self._written - (0 if self._closed else self._transport.get_write_buffer_size())
+        """Bytes that the socket has taken, encrypted."""
+        return self._lower.bytes_sent
 
     @property
     def idle(self) -> bool:
         """True if all data was handed to the kernel."""
-        return not self._queue and (self._closed or not self._transport.get_write_buffer_size())
+        return not self._queue and not self._lent and self._lower.idle
 
     @property
     def has_unread(self) -> bool:
@@ -90,97 +112,134 @@ class TlsOutbox:
         if self._queued_bytes > QUEUE_BYTES_MAX:
             self._fail("the client does not read its replies")
             return
-        self._pump()
+        self.pump()
 
-    def pause(self) -> None:
-        """The transport has enough."""
-        self._paused = True
+    def lower_held(self, nbytes: int) -> None:
+        """The socket has not taken so many encrypted bytes; if none, it has room again."""
+        self._lower_held = nbytes
+        if not self._closed:
+            self.pump()
+
+    def pump(self) -> None:
+        """Encrypts until the queue is empty, the socket is full, or a thread has the engine."""
+        while self._queue and self._loan.free and self._lower.is_free and not self._closed:
+            plain = self._read_here() if self._is_small else None
+            if plain is None:
+                self._hand_over()
+            else:
+                self._encrypt_here(plain)
         self._tell()
 
-    def resume(self) -> None:
-        """The transport has room again."""
-        self._paused = False
-        if not self._closed:
-            self._pump()
-
     def close(self) -> None:
-        """Drops the queue; a piece that is being read is dropped by its end."""
+        """Drops the queue; what a thread has is given back by its end."""
         if self._closed:
             return
         self._closed = True
-        if self._reading:
-            # The thread has its descriptor.
-            self._queue.popleft()
         _release(self._queue)
         self._queue.clear()
         self._queued_bytes = 0
         self._tell()
+        self._lower.close()
 
-    def _pump(self) -> None:
-        """Writes until the queue is empty, the transport has enough, or a thread has to read."""
-        queue = self._queue
-        while queue and not self._paused and not self._reading and not self._closed:
-            part = queue[0]
-            if isinstance(part, bytes):
-                self._write(self._taken())
-            else:
-                self._read(part)
-        self._tell()
+    # ---- on the loop ----
 
-    def _taken(self) -> bytes:
-        """Bytes from the head of the queue, joined: each write is a record of TLS at least."""
-        queue = self._queue
-        pieces: list[bytes] = []
+    @property
+    def _is_small(self) -> bool:
+        """True if all that waits takes less than a thread is worth."""
         size = 0
-        while queue and isinstance(part := queue[0], bytes) and size < PIECE_BYTES:
-            queue.popleft()
-            pieces.append(part)
-            size += len(part)
-        self._queued_bytes -= size
+        for part in self._queue:
+            size += _length(part)
+            if size >= THREAD_BYTES_MIN:
+                return False
+        return True
+
+    def _read_here(self) -> bytes | memoryview | None:
+        """All that waits, joined; None if a thread has to read some of it from the disk."""
+        pieces: list[bytes | memoryview] = []
+        for part in self._queue:
+            if isinstance(part, BUFFERS):
+                pieces.append(part)
+            elif (data := _read_at_once(part)) is not None:
+                pieces.append(data)
+            else:
+                return None
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def _write(self, data: bytes) -> None:
-        self._written += len(data)
-        self._transport.write(data)
-
-    def _read(self, part: FileRange) -> None:
-        length = min(part.length, PIECE_BYTES)
-        data = _read_at_once(part, length) if length <= SMALL_RANGE else None
-        if data is not None:
-            self._take(part, data)
+    def _encrypt_here(self, plain: bytes | memoryview) -> None:
+        _release(self._queue)
+        self._queue.clear()
+        self._queued_bytes = 0
+        if not plain:
             return
-        self._reading = True
-        reading = self._readers.submit(os.pread, part.fd, length, part.position)
-        reading.add_done_callback(partial(self._call_soon_threadsafe, self._piece_read, part))
-
-    def _piece_read(self, part: FileRange, reading: "Future[bytes]") -> None:
-        self._reading = False
-        if self._closed:
-            part.release()
-            return
-        error = reading.exception()
-        if error is not None:
+        try:
+            ciphertext = self._engine.encrypt(plain)
+        except OSError as error:  # Errors of TLS are some.
             self._fail(str(error))
             return
-        self._take(part, reading.result())
-        if not self._closed:
-            self._pump()
+        self._lower.send([ciphertext])
 
-    def _take(self, part: FileRange, data: bytes) -> None:
-        if not data:
-            # The header has promised the length, so the connection must close.
-            self._fail("a segment file is shorter than promised")
+    # ---- in a thread ----
+
+    def _hand_over(self) -> None:
+        """Lends the engine and the socket to a thread, with parts from the head of the queue."""
+        room = SCARCE_BYTES if self._memory.replies_scarce else THREAD_BYTES_MAX
+        sources: list[Source] = []
+        while self._queue and room:
+            part = self._queue.popleft()
+            size = min(_length(part), room)
+            room -= size
+            self._lent.append(part)
+            if isinstance(part, BUFFERS):
+                sources.append(memoryview(part)[:size])
+            else:
+                sources.append(Span(part.fd, part.position, size))
+        engine, sock = self._engine, self._lower.lend_socket()
+        self._loan.lend(
+            self._threads, lambda: send_encrypted(engine, sock, sources), self._thread_done
+        )
+
+    def _thread_done(self, result: Sent | Exception) -> None:
+        """Puts back what the thread has not taken. `pump` follows."""
+        lent, self._lent = self._lent, []
+        if isinstance(result, Exception):
+            _release(lent)
+            self._lower.take_back(0, b"")
+            if not self._closed:
+                self._fail(str(result))
             return
-        part.position += len(data)
-        part.length -= len(data)
-        if not part.length:
-            self._queue.popleft()
-            part.release()
-        self._write(data)
+        rest = self._left(lent, result.taken)
+        if self._closed:
+            _release(rest)
+        else:
+            self._queue.extendleft(reversed(rest))
+        self._lower.take_back(result.sent, result.rest)
+
+    def _left(self, lent: list[Waiting], taken: int) -> list[Waiting]:
+        """What is left of the parts without their first `taken` bytes."""
+        rest: list[Waiting] = []
+        for part in lent:
+            size = _length(part)
+            count = min(taken, size)
+            taken -= count
+            if isinstance(part, BUFFERS):
+                if not self._closed:
+                    self._queued_bytes -= count
+                if count < size:
+                    rest.append(memoryview(part)[count:])
+                continue
+            part.position += count
+            part.length -= count
+            if part.length:
+                rest.append(part)
+            else:
+                part.release()
+        return rest
+
+    # ---- both ----
 
     def _tell(self) -> None:
-        behind = not self._closed and (self._paused or len(self._queue) > QUEUE_PARTS_MAX)
-        held = self._queued_bytes + self._transport.get_write_buffer_size() if behind else 0
+        behind = not self._closed and (self._lower_held > 0 or len(self._queue) > QUEUE_PARTS_MAX)
+        held = 0 if self._closed else self._lower_held + self._queued_bytes
         if self._told != (held, behind):
             self._told = held, behind
             self._on_held(held, behind)
@@ -190,17 +249,21 @@ class TlsOutbox:
         self._on_error(reason)
 
 
-def _read_at_once(part: FileRange, length: int) -> bytes | None:
+def _length(part: Waiting) -> int:
+    return len(part) if isinstance(part, BUFFERS) else part.length
+
+
+def _read_at_once(part: FileRange) -> bytes | None:
     """The bytes if they are in memory; None if a thread has to read them."""
-    buffer = bytearray(length)
+    buffer = bytearray(part.length)
     try:
         read = os.preadv(part.fd, [buffer], part.position, os.RWF_NOWAIT)
     except OSError:
         return None  # They are not, or the thread will meet the same error, and tell it.
-    return bytes(buffer) if read == length else None
+    return bytes(buffer) if read == part.length else None
 
 
-def _release(parts: Iterable[Part]) -> None:
+def _release(parts: Iterable[Waiting]) -> None:
     for part in parts:
-        if not isinstance(part, bytes):
+        if not isinstance(part, BUFFERS):
             part.release()
