@@ -1,8 +1,7 @@
 """A partition node, put together: logs, data plane, coordinators, membership, gRPC edge.
 
-Start: open the logs (recovery), serve, register, take the first image, carry it out. Stop: append
-no more and let others lead (`hand_over`), answer what was asked, leave, close coordinators, then
-logs, writing checkpoints and the clean-shutdown file.
+Start: open the logs (recovery), serve, register, take the first image, carry it out. Stop: let others
+lead (`hand_over`), answer what was asked, leave, close coordinators and logs (checkpoints, clean shutdown).
 """
 
 import asyncio
