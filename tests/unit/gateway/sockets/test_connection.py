@@ -134,6 +134,18 @@ async def test_an_answer_between_close_and_loss_counts_once():
     theirs.close()
 
 
+async def test_a_client_at_rest_is_left_in_that_moment():
+    """Without a turn of the loop: what it sends until it knows would get no answer."""
+    handler = FetchHandler()
+    made, theirs, connections = await connect(handler)
+    assert made.at_rest
+    made.leave("the test wants it")
+    assert theirs.recv(1) == b""
+    await lost(connections)
+    assert made.close_reason == "the test wants it"
+    theirs.close()
+
+
 async def test_a_client_that_leaves_cancels_its_fetch():
     handler = FetchHandler()
     made, theirs, connections = await connect(handler)

@@ -208,6 +208,16 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
             assert self._transport is not None
             self._transport.abort()
 
+    def leave(self, reason: str) -> None:
+        """Closes a connection at rest, and lets its client know in the same moment.
+
+        The loop closes the socket some turns later. A request that the client sends until then would get
+        no answer, and one without retries would fail.
+        """
+        if isinstance(self._outbox, Outbox):  # TLS has a farewell of its own.
+            self._outbox.hang_up()
+        self.close(reason)
+
     @property
     def muted(self) -> bool:
         """True while the client is throttled."""

@@ -216,7 +216,7 @@ class Listener:
             # Each by itself: while one waits for its replies, another one would send again.
             for connection in connections:
                 if connection.at_rest:
-                    connection.close(reason)
+                    connection.leave(reason)
             connections = [each for each in connections if not each.closed]
             await asyncio.sleep(DRAIN_LOOK_S)
         for connection in connections:

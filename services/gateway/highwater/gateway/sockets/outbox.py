@@ -336,6 +336,11 @@ class Outbox:
         self.close()
         self._on_error(reason)
 
+    def hang_up(self) -> None:
+        """Ends the connection in both directions at once. Only while idle; `close` is to follow."""
+        with contextlib.suppress(OSError):  # The client has gone.
+            self._sock.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         """Drops the queue; the descriptor closes now, or when the thread returns it."""
         if self._closed:
