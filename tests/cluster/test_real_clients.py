@@ -217,10 +217,12 @@ def test_other_processes_end(clients: Clients, fault: Callable[[Clients], None])
 
 
 @pytest.mark.full
+@pytest.mark.forms("split", "grpcio")
 @pytest.mark.parametrize("clients", [NO_RETRIES, {**NO_RETRIES, "acks": 1}], indirect=True)
 def test_a_producer_without_retries_sees_no_error_when_a_leader_is_stopped(
     clients: Clients,
 ) -> None:
+    """A node's own gateway stops with it, and what a client sends at that moment fails without retries."""
     broken_ms = wall_ms()
     stop_leader(clients)
     check(clients, broken_ms)
