@@ -12,7 +12,9 @@ class Sessions(SimpleNamespace):
 
 
 def test_each_value_is_read_from_its_part_at_the_scrape():
-    listener = SimpleNamespace(connections=set(), refused=2, descriptor_shortages=3)
+    listener = SimpleNamespace(
+        connections=set(), refused=2, descriptor_shortages=3, failed_handshakes=14
+    )
     budget = MemoryBudget(1 << 20)
     readings = gateway_readings(
         listener=listener,
@@ -33,6 +35,7 @@ def test_each_value_is_read_from_its_part_at_the_scrape():
         "connections": 1,
         "refused_connections_total": 2,
         "descriptor_shortages_total": 3,
+        "failed_handshakes_total": 14,
         "logins_total": 4,
         "failed_logins_total": 5,
         "late_logins_total": 1,
