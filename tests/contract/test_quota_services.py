@@ -56,6 +56,7 @@ async def test_a_node_goes_to_the_next_service_and_back_with_its_share(tasks, mo
         await quotas.start(
             identity=lambda: (1, 1),
             replicas=SimpleNamespace(leaders_by_instance=lambda: leaders),
+            groups=SimpleNamespace(count_groups=lambda _: 0, count_group_shards=lambda: 50),
             image=LIMITS,
             tasks=tasks,
             stack=stack,
