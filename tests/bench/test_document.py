@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import control_plane, failover, nodes, restart, spark_read
+from tests.bench import control_plane, failover, nodes, restart, spark_read, tenants
 from tests.bench.__main__ import GROUP_KINDS
 from tests.bench.document import (
     DOCUMENT,
@@ -21,6 +21,7 @@ SECTIONS = (
     restart.SECTION,
     nodes.SECTION,
     control_plane.SECTION,
+    tenants.SECTION,
     spark_read.SECTION,
 )
 
