@@ -77,6 +77,8 @@ class Secrets:
         """Which of them an answer has, without those that the client knew."""
         found: set[str] = set()
         for text in texts(answer):
+            if text in known.texts:
+                continue  # Repeated as a whole: a member's id, say, which has another name in it.
             found |= {match.group() for match in self._texts.finditer(text)}
             found |= {secret for secret in (*self._ids, *self._members) if secret in text}
         producers = producer_ids(answer) & self._producers
