@@ -8,16 +8,12 @@ gateways, or with grpcio, only those marked `gateways`. `core(version=9)` leaves
 `make full` there, where what they add has nothing to do with the cluster. `anywhere(moment="files")`
 runs the other parameters in one process only, in `make full` too: what they try depends on no cluster.
 
-With `--dist loadgroup` a worker gets a whole directory of tests, and of those with clients the ones of
-one cluster, so that what a session shares is started once.
-
 Tests in `tests/cluster` that break clusters of their own name its forms in `FORMS`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -34,8 +30,6 @@ hypothesis.settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("any machine")
-
-_HERE = Path(__file__).parent
 
 _SMALLER_SHARE = {
     "nodes3": "core",
@@ -118,12 +112,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves other parameters of `core(parameter=value)` to `make full`; groups tests for workers."""
+    """Leaves other parameters of `core(parameter=value)` to `make full`, and of `anywhere` out."""
     needless: list[pytest.Item] = []
     for item in items:
         params: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
         mode = params.get("cluster", "")
-        item.add_marker(pytest.mark.xdist_group(_group(item.path, mode)))
         if _differs(item.get_closest_marker(_SMALLER_SHARE.get(mode, "")), params):
             item.add_marker(pytest.mark.full)
         if mode in _SMALLER_SHARE and _differs(item.get_closest_marker("anywhere"), params):
@@ -135,12 +128,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _differs(mark: pytest.Mark | None, params: dict[str, Any]) -> bool:
     return mark is not None and any(params[name] != value for name, value in mark.kwargs.items())
-
-
-def _group(path: Path, mode: str) -> str:
-    """Spark's session serves all clusters; elsewhere a cluster serves all tests of a directory."""
-    place = path.relative_to(_HERE).parts
-    return place[0] if place[0] == "spark" else "-".join([*place[: min(2, len(place) - 1)], mode])
 
 
 @pytest.fixture(scope="session")
