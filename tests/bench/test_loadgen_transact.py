@@ -133,7 +133,8 @@ def test_an_end_that_comes_too_early_goes_again_and_its_wait_is_latency() -> Non
     assert (len(broker.ended), broker.end_requests) == (3, 6)
     found = json.loads(done.stdout)
     assert found["latency_us"]["p50"] > 39_000
-    assert found["transaction_us"]["p50"] > found["latency_us"]["p50"]
+    # Often in the same bucket of the histogram, which has 262 us here.
+    assert found["transaction_us"]["p50"] >= found["latency_us"]["p50"]
     assert found["retries"] == 3
 
 
