@@ -167,7 +167,7 @@ audit-dependencies: $(STAMPS)/python ## are there known holes in what uv.lock na
 test: ready ## some 35 minutes: at least one case of everything
 	$(PYTEST) $(QUICK) -n 2 --dist worksteal -q -m "not full and not bench" $(ARGS) $(OR_NOTHING)
 	$(PYTEST) $(ALONE) -n 2 --dist worksteal -q -m "not full and not bench" $(ARGS) $(OR_NOTHING)
-	$(PYTEST) $(OTHERS) -q -m "not full and not bench" --fuzz-frames $(FUZZ_FRAMES) --flood-seconds $(FLOOD_SECONDS) $(ARGS) $(OR_NOTHING)
+	$(PYTEST) $(OTHERS) -n 2 --dist loadgroup -q -m "not full and not bench" --fuzz-frames $(FUZZ_FRAMES) --flood-seconds $(FLOOD_SECONDS) $(ARGS) $(OR_NOTHING)
 
 .PHONY: test-docker
 test-docker: engine $(STAMPS)/spark ## the compose stack in a real Docker engine; starts one if none runs and we are root
@@ -182,7 +182,7 @@ full: ready newer-etcd ## hours: every client in every mode, long fuzz, all cras
 	@mkdir -p $(KEPT)
 	$(PYTEST) $(QUICK) -n 2 --dist worksteal -q -m "not bench" --basetemp $(KEPT)/1 $(ARGS) $(OR_NOTHING)
 	$(PYTEST) $(ALONE) -n 2 --dist worksteal -q -m "not bench" --basetemp $(KEPT)/2 $(ARGS) $(OR_NOTHING)
-	$(PYTEST) $(OTHERS) -q -m "not bench" --basetemp $(KEPT)/3 --fuzz-frames $(FUZZ_FRAMES_FULL) --crash-rounds $(CRASH_ROUNDS_FULL) $(ARGS) $(OR_NOTHING)
+	$(PYTEST) $(OTHERS) -n 2 --dist loadgroup -q -m "not bench" --basetemp $(KEPT)/3 --fuzz-frames $(FUZZ_FRAMES_FULL) --crash-rounds $(CRASH_ROUNDS_FULL) $(ARGS) $(OR_NOTHING)
 
 .PHONY: sim
 sim: $(STAMPS)/python ## simulated replication: SEEDS=n many, SEED=n one of them with a trace

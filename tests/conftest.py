@@ -23,6 +23,7 @@ import pytest
 pytest.register_assert_rewrite("tests.support", "tests.conformance", "tests.robustness")
 
 from tests.support.cluster import Cluster, make_cluster  # noqa: E402
+from tests.support.worker_groups import ByGroup  # noqa: E402
 
 # How long an example takes says something of the machine and what else runs on it, and nothing of
 # the code; the tests' own timeouts stay.
@@ -108,6 +109,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         indirect=True,
         scope="session",
     )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """`--dist loadgroup` keeps together what shares a cluster, a session of Spark or an engine."""
+    return ByGroup(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,0 +1,36 @@
+"""Which tests one worker of `-n 2 --dist loadgroup` runs, because they share what starts slowly.
+
+Not by the mark `xdist_group`: pytest-xdist 3.8 hands it on in the tests' ids, in a way that
+pytest 9.2 no longer reads. What follows from a test's id alone needs no mark.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from xdist.scheduler import LoadScopeScheduling
+
+CLUSTERS = frozenset({"nodes3", "gateways2", "combined3", "grpcio3"})
+"""Clusters of several processes: all tests on one of them share it."""
+
+_ONE_FOR_ALL = frozenset({"spark", "docker"})
+"""Folders with something that all of their tests share: a session of Spark, a Docker engine."""
+
+
+def group_of(nodeid: str) -> str:
+    """The group of a test, for example of `tests/spark/test_load_job.py::test_rows[nodes3-raw]`."""
+    file, _, test = nodeid.partition("::")
+    folder = PurePosixPath(file).parent
+    for shared in _ONE_FOR_ALL.intersection(folder.parts):
+        return shared
+    values = test.partition("[")[2].removesuffix("]").split("-")
+    for cluster in CLUSTERS.intersection(values):
+        return cluster
+    return str(folder)
+
+
+class ByGroup(LoadScopeScheduling):
+    """Gives a whole group to a worker, the groups with the most tests first."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
