@@ -29,7 +29,7 @@ def group_of(nodeid: str) -> str:
     return str(folder)
 
 
-class ByGroup(LoadScopeScheduling):
+class ByGroup(LoadScopeScheduling):  # type: ignore[misc] # Has no types.
     """Gives a whole group to a worker, the groups with the most tests first."""
 
     def _split_scope(self, nodeid: str) -> str:

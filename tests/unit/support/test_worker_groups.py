@@ -1,0 +1,23 @@
+import pytest
+
+from tests.support.worker_groups import group_of
+
+PROTOCOL = "tests/conformance/protocol/test_produce.py"
+LOAD = "tests/spark/test_load_job.py"
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "group"),
+    [
+        (f"{PROTOCOL}::test_acks[embedded-1]", "tests/conformance/protocol"),
+        (f"{PROTOCOL}::test_acks[1-nodes3]", "nodes3"),
+        ("tests/conformance/test_kcat.py::test_lists[nodes3]", "nodes3"),
+        ("tests/conformance/test_kcat.py::test_lists[embedded]", "tests/conformance"),
+        (f"{LOAD}::test_rows[nodes3-raw]", "spark"),
+        (f"{LOAD}::test_rows[embedded-raw]", "spark"),
+        ("tests/docker/test_compose.py::test_it_starts", "docker"),
+        ("tests/compat/test_verdict.py::test_a_report_is_read[nodes30]", "tests/compat"),
+    ],
+)
+def test_who_shares_a_cluster_shares_a_worker(nodeid: str, group: str) -> None:
+    assert group_of(nodeid) == group
