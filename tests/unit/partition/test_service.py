@@ -499,7 +499,7 @@ async def ask_to_move(service: PartitionService, directory: Path) -> None:
     replica = only(service)
     asked = partition_pb.AlterLogDirsRequest(paths=[str(directory)])
     asked.changes.add(topic_id=replica.topic_id, partition=0, path=0)
-    assert list(service.log_dirs.alter(asked).error_codes) == [ErrorCode.NONE]
+    assert list((await service.log_dirs.alter(asked)).error_codes) == [ErrorCode.NONE]
 
 
 async def places(service: PartitionService) -> list[list[bool]]:

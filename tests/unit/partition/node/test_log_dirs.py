@@ -1,5 +1,6 @@
 """Sizes by directory, the answer for an offline or hanging directory, and wishes for replicas."""
 
+import asyncio
 import shutil
 import threading
 
@@ -43,7 +44,7 @@ class Moves:
     """Keeps what is asked."""
 
     def __init__(self):
-        self.asked, self.under_way, self.short = [], {}, True
+        self.asked, self.under_way, self.short, self.begun = [], {}, True, {}
 
     def of(self, replica):
         return self.under_way.get(replica.partition)
@@ -53,6 +54,7 @@ class Moves:
 
     def move(self, replica, index):
         self.asked.append((replica.partition, index))
+        return self.begun.get(replica.partition)
 
 
 def queries(
@@ -74,12 +76,12 @@ def queries(
     )
 
 
-def altered(made, *changes):
+async def altered(made, *changes):
     """The codes for (topic id, partition, path)."""
     request = pb.AlterLogDirsRequest(paths=[str(path) for *_, path in changes])
     for number, (topic_id, partition, _) in enumerate(changes):
         request.changes.add(topic_id=topic_id, partition=partition, path=number)
-    return list(made.alter(request).error_codes)
+    return list((await made.alter(request)).error_codes)
 
 
 def found(directory):
@@ -128,7 +130,7 @@ async def test_a_volume_that_hangs_is_asked_once(node, tmp_path):
         assert release.wait(10)
         return SPACE
 
-    made = queries(node, tmp_path, space=hangs, space_timeout_s=0.05)
+    made = queries(node, tmp_path, space=hangs, disk_timeout_s=0.05)
     try:
         for _ in range(3):
             a, _b = (await made.describe(ALL)).dirs
@@ -136,7 +138,7 @@ async def test_a_volume_that_hangs_is_asked_once(node, tmp_path):
         assert sorted(asked) == [str(tmp_path / "a"), str(tmp_path / "b")]
     finally:
         release.set()
-    made._space_timeout_s = 10
+    made._disk_timeout_s = 10
     a, _b = (await made.describe(ALL)).dirs
     assert a.total_bytes == 100
 
@@ -150,7 +152,7 @@ def test_space_is_the_volumes(tmp_path):
 async def test_a_directory_is_remembered_only_for_a_replica_to_come(node, tmp_path):
     wishes, moves = [], Moves()
     made = queries(node, tmp_path, prefer=lambda *wish: wishes.append(wish), moves=moves)
-    codes = altered(
+    codes = await altered(
         made,
         (TOPIC, 7, tmp_path / "b"),
         (TOPIC, 1, tmp_path / "b"),
@@ -184,17 +186,37 @@ async def test_a_name_that_is_too_long_for_a_copy(node, tmp_path):
     moves = Moves()
     moves.short = False
     made = queries(node, tmp_path, moves=moves)
-    assert altered(made, (TOPIC, 0, tmp_path / "b")) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+    assert await altered(made, (TOPIC, 0, tmp_path / "b")) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
     assert moves.asked == []
+
+
+async def test_the_answer_says_whether_a_restart_would_go_on_with_the_moves(node, tmp_path):
+    node.add(2)
+    moves = Moves()
+    loop = asyncio.get_running_loop()
+    moves.begun = {number: loop.create_future() for number in range(3)}
+    made = queries(node, tmp_path, moves=moves, disk_timeout_s=0.3)
+    loop.call_later(0.1, moves.begun[0].set_result, None)
+    loop.call_later(0.1, moves.begun[1].set_result, OSError("full"))
+    codes = await altered(made, *((TOPIC, number, tmp_path / "b") for number in range(3)))
+    assert codes == [
+        ErrorCode.NONE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.REQUEST_TIMED_OUT,
+    ]
+    moves.begun[2].cancel()
+    assert await altered(made, (TOPIC, 2, tmp_path / "b")) == [ErrorCode.KAFKA_STORAGE_ERROR]
 
 
 async def test_nothing_is_remembered_of_a_directory_that_is_offline(node, tmp_path):
     made = queries(node, tmp_path, offline={1})
-    codes = altered(made, (TOPIC, 7, tmp_path / "b"), (b"", 0, tmp_path / "b"))
+    codes = await altered(made, (TOPIC, 7, tmp_path / "b"), (b"", 0, tmp_path / "b"))
     assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
 
 
 async def test_a_failed_replica_is_a_storage_error_wherever_it_is_to_be(node, tmp_path):
     node.plane.replicas[TOPIC, 0].fail()
-    codes = altered(queries(node, tmp_path), (TOPIC, 0, tmp_path / "a"), (TOPIC, 0, tmp_path / "b"))
+    codes = await altered(
+        queries(node, tmp_path), (TOPIC, 0, tmp_path / "a"), (TOPIC, 0, tmp_path / "b")
+    )
     assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * 2

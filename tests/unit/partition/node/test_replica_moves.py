@@ -335,6 +335,45 @@ async def test_moves_go_on_after_a_restart(
         assert len(node.moves) == 0
 
 
+async def test_a_restart_goes_on_with_moves_that_wait_and_not_with_cancelled_ones(
+    dirs: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_move, "SWITCH_BYTES", -1)  # No move completes: the others wait.
+    async with running(*dirs) as node:
+        replicas = [node.add(f"t{number}", number, 2) for number in range(1, 7)]
+        moving = [replica for replica in replicas if replica.log_dir != 2]
+        assert len(moving) == 4
+        for replica in moving:
+            begun = node.moves.move(replica, 2)
+            assert begun is not None
+            assert await begun is None
+        assert node.moves.move(replica, 2) is begun
+        assert node.moves.move(replica, replica.log_dir) is None, "it stays: that ends its move"
+        names = [f"{replica.topic_name}-0" for replica in moving]
+        await node.until(lambda: node.disks.places(names[-1])[2] == [])
+        assert all(node.disks.places(name)[2] for name in names[:-1])
+    async with running(*dirs) as node:
+        assert set(node.disks.manager.unfinished.begun) == set(names[:-1])
+
+
+async def test_a_directory_that_takes_no_copy_is_told(dirs: list[Path]) -> None:
+    files = FileSystem()
+
+    def full(_path: str) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    async with running(*dirs[:2], filesystems={dirs[1]: files}) as node:
+        replica = node.add()
+        files.mkdir = full  # type: ignore[method-assign]
+        begun = node.moves.move(replica, 1)
+        assert begun is not None
+        error = await begun
+        assert error is not None
+        assert error.errno == errno.ENOSPC
+        await node.ended()
+        assert (replica.log_dir, node.moves.stats.given_up) == (0, 1)
+
+
 async def test_a_name_that_is_too_long_cannot_move(dirs: list[Path]) -> None:
     async with running(*dirs[:2]) as node:
         assert node.moves.can_move(node.add("t" * 213))

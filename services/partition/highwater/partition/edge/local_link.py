@@ -91,7 +91,7 @@ class LocalLink:
         self, request: pb.AlterLogDirsRequest, _timeout_s: float
     ) -> pb.AlterLogDirsResponse:
         """A code for each wish."""
-        return self._log_dirs.alter(request)
+        return await self._log_dirs.alter(request)
 
     async def describe_loggers(
         self, _request: pb.DescribeLoggersRequest, _timeout_s: float

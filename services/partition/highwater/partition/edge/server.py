@@ -186,7 +186,7 @@ class _UnaryMethods:
     async def alter_log_dirs(
         self, request: pb.AlterLogDirsRequest, _call: ServerStreamCall
     ) -> pb.AlterLogDirsResponse:
-        return self._log_dirs.alter(request)
+        return await self._log_dirs.alter(request)
 
     async def describe_loggers(
         self, _request: pb.DescribeLoggersRequest, _call: ServerStreamCall

@@ -21,7 +21,7 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId, TopicId
 from highwater.partition.data_plane.replica import PartitionReplica
 
-SPACE_TIMEOUT_S: Final = 2.0
+DISK_TIMEOUT_S: Final = 2.0
 """Less than clients wait; a healthy disk answers at once."""
 
 
@@ -80,8 +80,12 @@ class Moves(Protocol):
         """False if the name of the topic is too long for that of a copy."""
         ...
 
-    def move(self, replica: PartitionReplica, index: int) -> None:
-        """Begins a move, unless the replica is there, and ends one to another directory."""
+    def move(
+        self, replica: PartitionReplica, index: int
+    ) -> "asyncio.Future[OSError | None] | None":
+        """Begins a move, unless the replica is there, and ends one to another directory; done when
+        a restart would go on with it, with the directory's error or None.
+        """
         ...
 
 
@@ -98,7 +102,7 @@ class LogDirRequests:
         prefer: Callable[[TopicId, int, int], None],
         moves: Moves,
         space: Callable[[str], VolumeSpace] = space_of,
-        space_timeout_s: float = SPACE_TIMEOUT_S,
+        disk_timeout_s: float = DISK_TIMEOUT_S,
     ) -> None:
         """`replicas` gives an instance's replicas on this node, `find` any replica here; `is_online`
         takes a directory's index. `prefer` remembers one for (topic id, partition).
@@ -110,7 +114,7 @@ class LogDirRequests:
         self._prefer = prefer
         self._moves = moves
         self._space = space
-        self._space_timeout_s = space_timeout_s
+        self._disk_timeout_s = disk_timeout_s
         self._asking: dict[int, asyncio.Future[VolumeSpace]] = {}
 
     async def describe(self, request: pb.DescribeLogDirsRequest) -> pb.DescribeLogDirsResponse:
@@ -132,14 +136,22 @@ class LogDirRequests:
             ]
         )
 
-    def alter(self, request: pb.AlterLogDirsRequest) -> pb.AlterLogDirsResponse:
-        """A code for each wish, found in the order of Kafka's ReplicaManager.alterReplicaLogDirs."""
-        paths = request.paths
-        return pb.AlterLogDirsResponse(
-            error_codes=[self._altered(one, paths[one.path]) for one in request.changes]
-        )
+    async def alter(self, request: pb.AlterLogDirsRequest) -> pb.AlterLogDirsResponse:
+        """A code for each wish, found in the order of Kafka's ReplicaManager.alterReplicaLogDirs.
 
-    def _altered(self, change: pb.LogDirChange, path: str) -> ErrorCode:
+        Answered when a restart of the node would go on with the moves. A directory that does not
+        take their copies is a KAFKA_STORAGE_ERROR; one that hangs REQUEST_TIMED_OUT, while the move
+        still waits for it.
+        """
+        asked = [self._altered(one, request.paths[one.path]) for one in request.changes]
+        begun = [one for one in asked if not isinstance(one, ErrorCode)]
+        if begun:
+            await asyncio.wait(begun, timeout=self._disk_timeout_s)
+        return pb.AlterLogDirsResponse(error_codes=[_code(one) for one in asked])
+
+    def _altered(
+        self, change: pb.LogDirChange, path: str
+    ) -> "ErrorCode | asyncio.Future[OSError | None]":
         if path not in self._paths:
             return ErrorCode.LOG_DIR_NOT_FOUND
         number = self._paths.index(path)
@@ -156,8 +168,7 @@ class LogDirRequests:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if not self._moves.can_move(replica):
             return ErrorCode.INVALID_TOPIC_EXCEPTION
-        self._moves.move(replica, number)
-        return ErrorCode.NONE
+        return self._moves.move(replica, number) or ErrorCode.NONE
 
     def _dir(
         self, number: int, space: VolumeSpace | None, replicas: Sequence[pb.LogDirReplica]
@@ -187,10 +198,19 @@ class LogDirRequests:
             self._asking[number] = asking
             asking.add_done_callback(lambda _: self._asking.pop(number))
         # A timeout must not cancel it: other requests share it, and its thread runs on anyway.
-        done, _ = await asyncio.wait({asking}, timeout=self._space_timeout_s)
+        done, _ = await asyncio.wait({asking}, timeout=self._disk_timeout_s)
         if not done:
             return UNKNOWN_SPACE
         return None if asking.exception() is not None else asking.result()
+
+
+def _code(altered: "ErrorCode | asyncio.Future[OSError | None]") -> ErrorCode:
+    if isinstance(altered, ErrorCode):
+        return altered
+    if not altered.done():
+        return ErrorCode.REQUEST_TIMED_OUT
+    refused = altered.cancelled() or altered.result() is not None  # Cancelled: the node stops.
+    return ErrorCode.KAFKA_STORAGE_ERROR if refused else ErrorCode.NONE
 
 
 def _asked(topics: Iterable[pb.LogDirTopic]) -> Mapping[bytes, frozenset[int]]:

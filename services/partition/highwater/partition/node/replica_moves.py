@@ -1,11 +1,12 @@
 """Moves replicas between the log directories of the node, as AlterReplicaLogDirs asks (KIP-113).
 
 Each directory takes one replica at a time; the others wait, but are told as future replicas from
-the request on, as in Kafka. A move that cannot be completed leaves the replica where it is, with a
+the request on, as in Kafka, and have a directory for their copy. A move that cannot be completed leaves the replica where it is, with a
 warning. After a restart unfinished moves begin anew, as the copies that are found tell of them.
 Used on the node's loop; `storage.moving` does the work.
 """
 
+import asyncio
 import os
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -93,18 +94,23 @@ class ReplicaMoves:
         name = Path(replica.log.directory).name
         return copy_path("", name, "0" * 2 * _TOKEN_BYTES) is not None
 
-    def move(self, replica: PartitionReplica, index: int) -> None:
+    def move(
+        self, replica: PartitionReplica, index: int
+    ) -> "asyncio.Future[OSError | None] | None":
         """Begins to move a replica to a directory, and cancels a move to another one. If the
         replica is in that directory, there is nothing else to do.
+
+        What is returned is done when a restart would go on with the move, also if it has to wait for
+        its turn; the result is the error of the directory, or None.
         """
         present = self.of(replica)
         if present is not None:
             if present.target.index == index:
-                return
-            present.cancel(_CANCELLED)
-            del self._moves[_key(replica)]
-        if replica.log_dir != index:
-            self._begin(replica, index, os.urandom(_TOKEN_BYTES).hex())
+                return present.begun
+            self._cancel(_key(replica), present)
+        if replica.log_dir == index:
+            return None
+        return self._begin(replica, index, os.urandom(_TOKEN_BYTES).hex()).begun
 
     def go_on(self, replicas: Iterable[PartitionReplica]) -> None:
         """Begins the moves again that an earlier process has not completed; after the first image,
@@ -127,7 +133,17 @@ class ReplicaMoves:
         for thread in self._threads.values():
             thread.shutdown(wait=False, cancel_futures=True)
 
-    def _begin(self, replica: PartitionReplica, index: int, token: str) -> None:
+    def _cancel(self, key: Key, move: LogMove) -> None:
+        """Ends a move. One that waits loses its copy at once: a start must not go on with it."""
+        move.cancel(_CANCELLED)
+        del self._moves[key]
+        waiting = self._waiting.get(move.target.index, deque())
+        if (key, move) in waiting:
+            waiting.remove((key, move))
+            assert self._tasks is not None, "`start` comes first"
+            self._tasks.start(self._discard(move, _told(move)), name="log-moves-cancelled")
+
+    def _begin(self, replica: PartitionReplica, index: int, token: str) -> LogMove:
         key, log = _key(replica), replica.log
         thread = self._threads.get(index)
         if thread is None:
@@ -145,10 +161,11 @@ class ReplicaMoves:
         waiting = self._waiting.get(index)
         if waiting is not None:
             waiting.append((key, move))
-            return
+            return move
         assert self._tasks is not None, "`start` comes first"
         self._waiting[index] = deque([(key, move)])
         self._tasks.start(self._run(index), name=f"log-moves-{index}")
+        return move
 
     async def _run(self, index: int) -> None:
         """Carries out the moves to one directory, until none waits."""
@@ -160,10 +177,7 @@ class ReplicaMoves:
             del self._waiting[index]
 
     async def _carry_out(self, key: Key, move: LogMove) -> None:
-        told = {
-            "log": Path(move.log.directory).name,
-            "log_dir": move.target.directory.path,
-        }
+        told = _told(move)
         self._log.info("replica_moves", **told)
         try:
             await move.run()
@@ -209,6 +223,10 @@ class ReplicaMoves:
         replica = self._find(key)
         if replica is not None and replica.log is log:
             replica.log_released()
+
+
+def _told(move: LogMove) -> dict[str, str]:
+    return {"log": Path(move.log.directory).name, "log_dir": move.target.directory.path}
 
 
 def _key(replica: PartitionReplica) -> Key:

@@ -111,6 +111,9 @@ class LogMove:
         assert path is not None, "the caller has looked"
         self._path = path
         self._copy: LogCopy | None = None
+        self.begun = self._begin()
+        """Done when the copy has its directory, so that a start goes on with the move; the result is
+        why it has none, or None."""
 
     @property
     def copied_bytes(self) -> int:
@@ -153,6 +156,18 @@ class LogMove:
             self.target.delete_later([gone], 0)
 
     # -- the copy -------------------------------------------------------------------------------
+
+    def _begin(self) -> "asyncio.Future[OSError | None]":
+        def work() -> OSError | None:
+            try:
+                self.target.filesystem.mkdir(self._path)
+            except FileExistsError:
+                return None  # A former process has made it.
+            except OSError as error:
+                return error
+            return None
+
+        return asyncio.get_running_loop().run_in_executor(self._executor, work)
 
     async def _catch_up(self, copy: LogCopy) -> None:
         """Copies until little was appended during a pass over the log."""
