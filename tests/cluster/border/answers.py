@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from highwater.kafka.message import Message
@@ -12,6 +12,10 @@ from tests.cluster.border.names import Names
 
 ID_BYTES = 16
 _NEW = "<new>"
+_NODE = "<node>"
+
+Broker = tuple[int, str, int]
+"""(id, host, port)"""
 _MEMBER_ID = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[\w-]{22}(?![\w-])"
 )
@@ -23,6 +27,8 @@ NO_PRODUCER = 0
 
 VOLATILE = frozenset({"throttle_time_ms", "usable_bytes", "total_bytes"})
 """Fields that two equal requests need not have alike."""
+PLACED = frozenset({"leader_id", "replica_nodes", "isr_nodes", "offline_replicas"})
+"""Nodes that the cluster chooses, for each topic anew."""
 TIMES = re.compile(r".*(timestamp|_time_ms)$")
 """Times of the own transactions and producers."""
 
@@ -108,7 +114,9 @@ def _forms_of_id(topic_id: bytes) -> tuple[str, ...]:
 class Renaming:
     """Replaces names by what they are, so that answers about different names can be compared."""
 
-    def __init__(self, *named: Names) -> None:
+    def __init__(self, *named: Names, brokers: Collection[Broker] = ()) -> None:
+        """`brokers` are those that the client may know: which of them has a group follows from its name."""
+        self._brokers = brokers
         self._texts: dict[str, str] = {}
         self._numbers = {one.producer_id for one in named}
         for one in named:
@@ -123,11 +131,14 @@ class Renaming:
     def plain(self, value: Any, field: str = "") -> Any:
         """The value as dicts, sorted lists and texts; ids that nobody named are all alike."""
         if isinstance(value, Message):
-            return {
+            told = {
                 name: self.plain(getattr(value, name), name)
                 for name in value.__slots__
                 if name not in VOLATILE and not TIMES.match(name)
             }
+            if (told.get("node_id"), told.get("host"), told.get("port")) in self._brokers:
+                told |= dict.fromkeys(("node_id", "host", "port"), _NODE)
+            return told
         if isinstance(value, list | tuple):
             return sorted((self.plain(one, field) for one in value), key=repr)
         if isinstance(value, bytes | bytearray | memoryview):
@@ -137,6 +148,8 @@ class Renaming:
         if isinstance(value, str):
             named = self._rename(value)
             return _MEMBER_ID.sub(_NEW, named) if "member" in field or "leader" in field else named
+        if field in PLACED:
+            return _NODE if value >= 0 else value
         if field.endswith("producer_id") and isinstance(value, int) and value >= 0:
             return "<producer_id>" if value in self._numbers else _NEW
         return value

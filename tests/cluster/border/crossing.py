@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
+from highwater.kafka.messages.metadata import MetadataRequest
 from highwater.kafka.registry import request_codec
-from tests.cluster.border.answers import Known, Renaming, Secrets, differences
+from tests.cluster.border.answers import Broker, Known, Renaming, Secrets, differences
 from tests.cluster.border.by_hand import BY_HAND
 from tests.cluster.border.names import (
     ROLES,
@@ -128,7 +129,7 @@ class Border:
 
     def _try(self, served: Served, probe: Probe, secrets: Secrets) -> list[str]:
         """What is wrong."""
-        renaming = Renaming(probe.theirs, probe.nobodys, *probe.own)
+        renaming = Renaming(probe.theirs, probe.nobodys, *probe.own, brokers=self._brokers())
         wrong: list[str] = []
         requests = [
             self._request(served, probe.form, names) for names in (probe.theirs, probe.nobodys)
@@ -141,6 +142,11 @@ class Border:
             answers.append(renaming.plain(answer))
         # The second of two equal requests may well find nothing left to do.
         return wrong + list(differences(*answers) if requests[0] != requests[1] else ())
+
+    def _brokers(self) -> set[Broker]:
+        """Those of the client's own instance."""
+        told = self._ask(MetadataRequest([]), 0)
+        return {(broker.node_id, broker.host, broker.port) for broker in told.brokers}
 
     def _ask(self, request: Any, version: int) -> Any:
         with RawConnection.to(self._tenants.bootstrap(self._stranger)) as client:

@@ -12,11 +12,13 @@ from highwater.kafka.messages.describe_transactions import (
     DescribeTransactionsResponse,
     DescribeTransactionsResponseTransactionState,
 )
+from highwater.kafka.messages.find_coordinator import FindCoordinatorResponse
 from highwater.kafka.messages.list_groups import ListGroupsResponse, ListGroupsResponseListedGroup
 from highwater.kafka.messages.metadata import (
     MetadataRequest,
     MetadataRequestMetadataRequestTopic,
     MetadataResponse,
+    MetadataResponseMetadataResponsePartition,
     MetadataResponseMetadataResponseTopic,
 )
 from highwater.kafka.messages.sasl_authenticate import SaslAuthenticateResponse
@@ -86,3 +88,19 @@ def test_equal_answers_about_different_names_are_equal_and_others_are_not() -> N
     ]
     assert not differences(plain[0], plain[1])
     assert differences(plain[0], plain[2]) == [".topics[0].error_code: 3 != 29"]
+
+
+def test_where_the_cluster_puts_things_is_no_difference_and_foreign_addresses_are() -> None:
+    renaming = Renaming(OURS, brokers={(1, "h", 1001), (2, "h", 1002)})
+    partitions = [
+        renaming.plain(MetadataResponseMetadataResponsePartition(leader_id=node))
+        for node in (1, 2, -1)
+    ]
+    assert not differences(partitions[0], partitions[1])
+    assert differences(partitions[0], partitions[2])
+    coordinators = [
+        renaming.plain(FindCoordinatorResponse(node_id=node, host="h", port=port))
+        for node, port in ((1, 1001), (2, 1002), (2, 2002))
+    ]
+    assert not differences(coordinators[0], coordinators[1])
+    assert differences(coordinators[0], coordinators[2])
