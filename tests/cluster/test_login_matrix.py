@@ -238,5 +238,5 @@ def test_java_without_a_certificate_that_is_trusted(
         *("--command-config", config, "--max-messages", "1", "--timeout-ms", "20000"),
         check=False,
     )
-    assert done.returncode != 0
+    # Not by the exit code: this tool's is 0 after any error while it reads.
     assert "SslAuthenticationException" in done.stdout + done.stderr
