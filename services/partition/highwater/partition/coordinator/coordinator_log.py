@@ -107,7 +107,7 @@ class DataPlaneLog:
         """As `append`, for the marker that ends a transaction."""
         assert self.topic is not None
         owner = _OneBatch(on_committed, self.leads)
-        group = MarkerGroup(self.topic.topic_id, partition, leader_epoch, owner, marker)
+        group = MarkerGroup(self.topic.topic_id, partition, leader_epoch, owner, (marker,))
         self._plane.append_marker(group)
 
     def refusal(self, partition: int, leader_epoch: int) -> int:

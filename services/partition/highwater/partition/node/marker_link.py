@@ -15,7 +15,7 @@ from highwater.model.ids import (
     NodeId,
     TopicId,
 )
-from highwater.model.transactions import MarkerTarget
+from highwater.model.transactions import AwaitedMarker, MarkerTarget
 from highwater.partition.node.node_calls import NodeCalls
 from highwater.partition.transactions.core.image import TopicPartition
 from highwater.partition.transactions.marker_sender import AddressedMarker, Destination
@@ -76,10 +76,9 @@ class MarkerLink:
             self._tasks.start(self._call(node, markers, done), name=f"txn-markers-{node}")
 
     def _write(self, markers: Sequence[AddressedMarker], done: Done) -> None:
-        """Into partitions that this node leads."""
-        wanted = [(each.marker, to) for each in markers for to in each.partitions]
-        codes: list[int] = [0] * len(wanted)
-        left = len(wanted)
+        """Into partitions that this node leads, all of a partition at once."""
+        codes: list[int] = []
+        left = 0
 
         def one(number: int, code: int) -> None:
             nonlocal left
@@ -88,12 +87,20 @@ class MarkerLink:
             if left == 0:
                 done(codes)
 
-        for number, (marker, to) in enumerate(wanted):
+        gathered: dict[Destination, list[AwaitedMarker]] = {}
+        for marker, partitions in markers:
+            for to in partitions:
+                awaited = AwaitedMarker(marker, partial(one, len(codes)))
+                gathered.setdefault(to, []).append(awaited)
+                codes.append(0)
+        left = len(codes)
+        for to, all_ in gathered.items():
             target = self._find_target(to.topic_id, to.partition)
-            if target is None:
-                one(number, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            else:
-                target.write_marker(to.partition, to.leader_epoch, marker, partial(one, number))
+            if target is not None:
+                target.write_markers(to.partition, to.leader_epoch, all_)
+                continue
+            for each in all_:
+                each.done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     async def _call(self, node: NodeId, markers: Sequence[AddressedMarker], done: Done) -> None:
         codes: Sequence[int] | None = None
