@@ -9,6 +9,7 @@ from highwater.model.transactions import TransactionMarker
 from highwater.partition.core.replica import ACKS_ALL
 
 _MARKER_BYTES = 78
+_NOBODYS = InstanceId("")
 
 
 class NodeGroup(AppendGroup):
@@ -23,7 +24,7 @@ class NodeGroup(AppendGroup):
     def __init__(
         self, topic_id: TopicId, partition: int, leader_epoch: int, owner: AppendOwner
     ) -> None:
-        super().__init__(topic_id, partition, leader_epoch, ACKS_ALL, InstanceId(""), owner)
+        super().__init__(topic_id, partition, leader_epoch, ACKS_ALL, _NOBODYS, owner)
 
 
 class MarkerGroup(NodeGroup):
