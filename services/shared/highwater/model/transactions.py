@@ -46,9 +46,10 @@ class MarkerTarget(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionWriter:
-    """A producer that writes to a partition within a transaction."""
+class PartitionWriter(NamedTuple):
+    """A producer that writes to a partition within a transaction. A tuple, because every transaction
+    makes one for each of its partitions.
+    """
 
     transactional_id: str
     producer_id: int

@@ -84,6 +84,9 @@ def test_leaders_are_those_of_the_image():
     assert link.find(DEFAULT_INSTANCE, TopicPartition("t", 3)) is None
     assert link.find(DEFAULT_INSTANCE, TopicPartition("t", -1)) is None
     assert link.find(DEFAULT_INSTANCE, TopicPartition("gone", 0)) is None
+    assert link.exists(DEFAULT_INSTANCE, TopicPartition("t", 2))
+    assert not link.exists(DEFAULT_INSTANCE, TopicPartition("t", 3))
+    assert not link.exists(DEFAULT_INSTANCE, TopicPartition("gone", 0))
 
 
 def test_topics_are_those_of_the_transactions_instance():
@@ -106,6 +109,7 @@ def test_topics_are_those_of_the_transactions_instance():
 def test_before_the_first_image_nothing_counts_as_deleted():
     link = MarkerLink(node_id=lambda: 1, find_target=lambda *_: None, calls=Calls(), tasks=None)
     assert link.find(DEFAULT_INSTANCE, TopicPartition("t", 0)).node == NO_NODE
+    assert link.exists(DEFAULT_INSTANCE, TopicPartition("t", 0))
 
 
 def test_markers_of_this_nodes_partitions_stay_in_the_process():

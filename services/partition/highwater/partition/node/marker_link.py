@@ -6,7 +6,7 @@ from typing import Final
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.kafka.error_codes import ErrorCode
-from highwater.model.cluster import ClusterImage
+from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.ids import (
     INTERNAL_TOPICS,
     NO_NODE,
@@ -59,14 +59,15 @@ class MarkerLink:
         """
         if self._image is None:
             return Destination(NO_NODE, NO_TOPIC_ID, partition.partition, -1)
-        if partition.topic in INTERNAL_TOPICS:
-            topic = self._image.coordinator_topic(partition.topic, instance)
-        else:
-            topic = self._image.topic(partition.topic, instance)
-        if topic is None or not 0 <= partition.partition < len(topic.partitions):
+        topic = _topic_of(self._image, instance, partition)
+        if topic is None:
             return None
         state = topic.partitions[partition.partition]
         return Destination(state.leader, topic.topic_id, state.partition, state.leader_epoch)
+
+    def exists(self, instance: InstanceId, partition: TopicPartition) -> bool:
+        """See `MarkerPort`."""
+        return self._image is None or _topic_of(self._image, instance, partition) is not None
 
     def send(self, node: NodeId, markers: Sequence[AddressedMarker], done: Done) -> None:
         """See `MarkerPort`."""
@@ -118,6 +119,18 @@ class MarkerLink:
         finally:
             # Also when the node stops: the sender then finds that its shards are gone.
             done(codes)
+
+
+def _topic_of(
+    image: ClusterImage, instance: InstanceId, partition: TopicPartition
+) -> TopicState | None:
+    """The topic that has the partition; None if there is no such partition."""
+    name, number = partition
+    if name in INTERNAL_TOPICS:
+        topic = image.coordinator_topic(name, instance)
+    else:
+        topic = image.topic(name, instance)
+    return topic if topic is not None and 0 <= number < len(topic.partitions) else None
 
 
 def to_request(markers: Sequence[AddressedMarker]) -> pb.WriteTxnMarkersRequest:
