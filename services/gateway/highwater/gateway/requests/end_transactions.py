@@ -16,6 +16,7 @@ no coordinator has done anything:
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from struct import Struct
 from typing import Final
 
 from highwater.gateway.core.meters import RequestMeters
@@ -41,6 +42,8 @@ LOOK_S: Final = 1.0
 """Between two looks for calls whose time is over."""
 
 _API = APIS[ApiKey.END_TXN]
+_unpack_error = Struct(">4xh").unpack_from
+"""The error code of a response: in all versions, behind the throttle time."""
 
 Otherwise = Callable[[ClientSession, bytearray, RequestHeader, HandlerReply], None]
 """The way of all requests, for a reply that is expected."""
@@ -166,7 +169,7 @@ class EndTransactions:
                 handler.failure(None, version, error_code), version
             )
         else:
-            error_code = handler.codec.decode_response(body, 0, version).error_code
+            (error_code,) = _unpack_error(body)
         if error_code:
             self._meters.apis[_API.key].failed(error_code)
         front = encode_response_header(header.api_key, version, header.correlation_id)
