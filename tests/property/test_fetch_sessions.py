@@ -24,7 +24,7 @@ from highwater.hop.append import TransactionalWrite
 from highwater.kafka.messages.fetch import FetchResponsePartitionData
 from highwater.model.authorization import AllowAll
 from highwater.model.ids import NodeId, TopicId
-from highwater.model.transactions import TransactionMarker
+from highwater.model.transactions import AwaitedMarker, TransactionMarker
 from highwater.partition.data_plane.markers import MarkerWriter
 from highwater.partition.data_plane.replica import PartitionReplica
 from tests.support.controller_images import image_of, topic_state
@@ -243,7 +243,7 @@ class Sessions(RuleBasedStateMachine):
         )
         epoch = self.replica(partition).leader_epoch
         writer = MarkerWriter(self.node(partition).plane, self.topic)
-        writer.write_marker(partition, epoch, marker, lambda _code: None)
+        writer.write_markers(partition, epoch, [AwaitedMarker(marker, lambda _code: None)])
 
     @precondition(lambda self: self.exists)
     @rule(partition=PARTITIONS, joins=st.booleans())

@@ -97,6 +97,9 @@ class Way:
     def find(self, _instance: InstanceId, partition: TopicPartition) -> Destination | None:
         return Destination(NodeId(1 + partition.partition % 2), TOPIC_ID, partition.partition, 1)
 
+    def exists(self, _instance: InstanceId, _partition: TopicPartition) -> bool:
+        return True
+
     def send(self, _node: NodeId, markers: list[object], done: object) -> None:
         host = self.node.coordinator._hosts.by_partition[0]
         assert {marker.coordinator_epoch for marker, _ in markers} == {host.leader_epoch}

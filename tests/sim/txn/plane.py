@@ -149,15 +149,43 @@ class SimPlane:
         self._append(group, value, partial(judge_batch, self._batches[value], group))
 
     def append_marker(self, group: MarkerGroup) -> None:
-        data = bytes(marker_batch(group.marker, 0, 0, 0))
-        self._append(group, self._batches.add(data), partial(judge_marker, group.marker))
+        """Each marker is an append of its own here, and all together have one answer."""
+        told = _AnsweredTogether(group)
+        for place, marker in enumerate(group.markers):
+            data = bytes(marker_batch(marker, 0, 0, 0))
+            answer = partial(told.answered, place)
+            self._append(group, self._batches.add(data), partial(judge_marker, marker), answer)
 
     def _append(
-        self, group: AppendGroup, value: int, judge: Callable[[SimLog, Produce], int]
+        self,
+        group: AppendGroup,
+        value: int,
+        judge: Callable[[SimLog, Produce], int],
+        answered: Callable[[str, tuple[Any, ...]], None] | None = None,
     ) -> None:
-        answer = partial(self._loop.run, _answered, group)
+        answer = partial(self._loop.run, answered or partial(_answered, group))
         produce = Produce(answer, 0, group.leader_epoch, ACKS_ALL, value, -1, -1, judge)
         self._process.append(produce)
+
+
+class _AnsweredTogether:
+    """Gives the markers' outcomes to their group once all are there."""
+
+    def __init__(self, group: MarkerGroup) -> None:
+        self._group = group
+        self._offsets = [-1] * len(group.markers)
+        self._failures: dict[int, Failure] = {}
+        self._left = len(group.markers)
+
+    def answered(self, place: int, name: str, args: tuple[Any, ...]) -> None:
+        if name == "on_appended":
+            self._offsets[place] = args[1]
+        else:
+            code = args[1] if name == "on_refused" else ErrorCode.REQUEST_TIMED_OUT
+            self._failures[place] = Failure(code)
+        self._left -= 1
+        if not self._left:
+            self._group.complete(self._offsets, self._failures or None)
 
 
 def _answered(group: AppendGroup, name: str, args: tuple[Any, ...]) -> None:

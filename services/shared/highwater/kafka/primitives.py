@@ -78,6 +78,11 @@ def uvarint(value: int) -> bytes:
 
 def varint(value: int) -> bytes:
     """Write an int32 as a zigzag varint."""
+    # Lengths of small keys and values: every record that we write has some.
+    if 0 <= value < 0x40:
+        return UVARINT_1[value << 1]
+    if 0 <= value < 0x2000:
+        return bytes((value << 1 & 0x7F | 0x80, value >> 6))
     return uvarint(((value << 1) ^ (value >> 31)) & 0xFFFF_FFFF)
 
 

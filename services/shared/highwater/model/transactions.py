@@ -2,9 +2,9 @@
 writers, and who verifies them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from highwater.model.ids import InstanceId
 
@@ -23,27 +23,33 @@ class TransactionMarker:
     than that of the transaction's records."""
 
 
+class AwaitedMarker(NamedTuple):
+    """A marker, and who waits for it."""
+
+    marker: TransactionMarker
+    done: Callable[[int], None]
+    """Called once with an error code, on the loop, now or later: 0 when the marker is committed, else
+    Kafka's code. Never raises."""
+
+
 class MarkerTarget(Protocol):
     """Writes markers into the log of one partition that this node leads."""
 
-    def write_marker(
-        self,
-        partition: int,
-        leader_epoch: int,
-        marker: TransactionMarker,
-        done: Callable[[int], None],
+    def write_markers(
+        self, partition: int, leader_epoch: int, markers: Sequence[AwaitedMarker]
     ) -> None:
-        """Appends the marker with acks=all, behind everything appended before; never raises.
+        """Appends the markers with acks=all, in their order, behind everything appended before; never
+        raises. Each is answered for itself.
 
-        `leader_epoch` is the one in which this node leads. `done(error_code)` is called once, on the
-        loop, now or later: 0 when the marker is committed, else Kafka's code.
+        `leader_epoch` is the one in which this node leads.
         """
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionWriter:
-    """A producer that writes to a partition within a transaction."""
+class PartitionWriter(NamedTuple):
+    """A producer that writes to a partition within a transaction. A tuple, because every transaction
+    makes one for each of its partitions.
+    """
 
     transactional_id: str
     producer_id: int

@@ -16,7 +16,7 @@ from highwater.kafka.records.batch import (
 from highwater.kafka.records.builder import RecordBatchBuilder
 from highwater.kafka.records.compression import Compression
 from highwater.kafka.records.record import read_records
-from highwater.model.transactions import TransactionMarker
+from highwater.model.transactions import AwaitedMarker, TransactionMarker
 from highwater.partition.data_plane import conversions as module
 from highwater.partition.data_plane.conversions import Conversions, converted
 from highwater.partition.data_plane.markers import MarkerWriter
@@ -375,7 +375,7 @@ def test_a_marker_does_not_overtake_what_its_transaction_wrote_before(node, thre
     marker = TransactionMarker(
         producer_id=7, producer_epoch=0, committed=True, coordinator_epoch=0, transaction_version=0
     )
-    MarkerWriter(node.plane, TOPIC).write_marker(0, EPOCH, marker, answers.append)
+    MarkerWriter(node.plane, TOPIC).write_markers(0, EPOCH, [AwaitedMarker(marker, answers.append)])
     assert not answers, "it waits"
     threads.run()
     assert heard == [([0], None)]

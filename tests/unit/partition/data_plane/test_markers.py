@@ -70,7 +70,8 @@ async def test_the_time_of_the_request(node):
 
 async def test_topics_of_coordinators_have_targets_of_their_own(node):
     class Target:
-        def write_marker(self, partition, leader_epoch, marker, done):
+        def write_markers(self, partition, leader_epoch, markers):
+            [(marker, done)] = markers
             self.got = partition, leader_epoch, marker.coordinator_epoch
             done(ErrorCode.NOT_COORDINATOR)
 

@@ -73,7 +73,7 @@ def test_its_own_batch_is_refused_if_it_was_damaged_in_memory(node):
 
 
 def test_a_marker_has_as_many_bytes_as_its_group_says():
-    group = MarkerGroup(TOPIC, 0, EPOCH, Owner(), MARKER)
+    group = MarkerGroup(TOPIC, 0, EPOCH, Owner(), [MARKER])
     assert len(marker_batch(MARKER, 5, EPOCH, 1_700_000_000_000)) == group.nbytes
     assert len(group.batches) == 1
 
@@ -87,7 +87,7 @@ def test_a_marker_waits_behind_appends_for_a_slow_disk(tmp_path):
     group.nbytes = len(group.batches[0])
     node.plane.append([group])
     node.plane.append_marker(
-        MarkerGroup(TOPIC, 0, EPOCH, Owner(lambda *result: heard.append(result)), MARKER)
+        MarkerGroup(TOPIC, 0, EPOCH, Owner(lambda *result: heard.append(result)), [MARKER])
     )
     assert heard == []
     disk.finish()

@@ -259,6 +259,18 @@ def test_deadlines(f):
     assert len(f.replica.verified) == 0
 
 
+def test_an_answer_about_a_group_that_has_expired_is_none_about_the_next_one(f):
+    late = f.write(0, deadline_ms=f.node.clock.now_ms + 100)
+    following = f.write(0, epoch=1)
+    f.pass_time(1_000)
+    assert late.codes == {0: ErrorCode.REQUEST_TIMED_OUT}
+    f.coordinator.answer()
+    assert following.results == []
+    assert f.coordinator.asked[-1].producer_epoch == 1
+    f.coordinator.answer()
+    assert following.codes == {0: 0}
+
+
 def test_limits(f, monkeypatch):
     monkeypatch.setattr(module, "GROUPS_MAX", 1)
     first, second = f.write(0), f.write(1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from highwater.hop.append import TransactionalWrite
-from highwater.model.transactions import TransactionMarker
+from highwater.model.transactions import AwaitedMarker, TransactionMarker
 from highwater.partition.core.producers import ProducerStates
 from highwater.partition.data_plane.markers import MarkerWriter
 from tests.support.log_batches import make_batch
@@ -68,5 +68,7 @@ class Producer:
             coordinator_epoch=coordinator_epoch,
             transaction_version=version,
         )
-        MarkerWriter(self.node.plane, TOPIC).write_marker(0, leader_epoch, marker, answers.append)
+        MarkerWriter(self.node.plane, TOPIC).write_markers(
+            0, leader_epoch, [AwaitedMarker(marker, answers.append)]
+        )
         return answers

@@ -4,7 +4,7 @@ import pytest
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId
-from highwater.model.transactions import TransactionMarker
+from highwater.model.transactions import AwaitedMarker, TransactionMarker
 from highwater.partition.coordinator.shard_host import HostSettings
 from tests.unit.partition.coordinator.memory_log import MemoryLog
 from tests.unit.partition.coordinator.waiting import until
@@ -78,7 +78,7 @@ async def test_a_marker_before_the_answer():
     node = await leader()
     sent = node.submit(message(), 3)
     told = []
-    node.coordinator.write_marker(0, 1, ABORT, told.append)
+    node.coordinator.write_markers(0, 1, [AwaitedMarker(ABORT, told.append)])
     node.verifier.asked[0][1](0)
     assert await codes(sent) == [ErrorCode.INVALID_TXN_STATE] * 2
     await until(lambda: told == [0])
@@ -89,7 +89,7 @@ async def test_while_a_marker_is_on_its_way_the_coordinator_is_asked():
     node = await leader(hold=True)
     node.log.open.add((7, 2))
     told = []
-    node.coordinator.write_marker(0, 1, ABORT, told.append)
+    node.coordinator.write_markers(0, 1, [AwaitedMarker(ABORT, told.append)])
     node.submit(message(), 3)
     assert len(node.verifier.asked) == 1
     node.log.commit()
@@ -106,7 +106,7 @@ async def test_a_marker_that_is_too_late_for_an_answer_is_still_on_its_way():
     node.verifier.answers = False
     node.log.open.add((7, 2))
     told = []
-    node.coordinator.write_marker(0, 1, ABORT, told.append)
+    node.coordinator.write_markers(0, 1, [AwaitedMarker(ABORT, told.append)])
     await until(lambda: told == [ErrorCode.COORDINATOR_NOT_AVAILABLE])
     node.submit(message(), 3)
     assert len(node.verifier.asked) == 1
@@ -121,7 +121,7 @@ async def test_a_marker_that_the_log_refuses_is_not_on_its_way():
     node.log.open.add((7, 2))
     node.log.fail_with = ErrorCode.NOT_LEADER_OR_FOLLOWER
     told = []
-    node.coordinator.write_marker(0, 1, ABORT, told.append)
+    node.coordinator.write_markers(0, 1, [AwaitedMarker(ABORT, told.append)])
     assert told == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
     assert not node.coordinator._verification._ending
 

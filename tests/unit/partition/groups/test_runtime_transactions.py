@@ -8,7 +8,7 @@ from highwater.kafka.messages.offset_fetch import (
     OffsetFetchRequestOffsetFetchRequestTopic,
 )
 from highwater.kafka.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, iter_batches
-from highwater.model.transactions import TransactionMarker
+from highwater.model.transactions import AwaitedMarker, TransactionMarker
 from tests.unit.partition.coordinator.memory_log import MemoryLog
 from tests.unit.partition.coordinator.waiting import until
 from tests.unit.partition.groups.handlers.test_txn_offset_commit import message
@@ -31,7 +31,7 @@ async def fetched(node, *, stable=False):
 
 async def write(node, marker, *, epoch=1):
     told = []
-    node.coordinator.write_marker(0, epoch, marker, told.append)
+    node.coordinator.write_markers(0, epoch, [AwaitedMarker(marker, told.append)])
     await until(lambda: told)
     return told
 
@@ -89,10 +89,10 @@ async def test_a_marker_is_answered_when_it_is_committed():
     log = MemoryLog(hold=True)
     node = await Node(log).lead()
     told = []
-    node.coordinator.write_marker(0, 1, MARKER, told.append)
+    node.coordinator.write_markers(0, 1, [AwaitedMarker(MARKER, told.append)])
     assert told == []
     log.commit()
     assert told == [0]
-    node.coordinator.write_marker(0, 1, MARKER, told.append)
+    node.coordinator.write_markers(0, 1, [AwaitedMarker(MARKER, told.append)])
     node.coordinator.resign(0)
     assert told == [0, ErrorCode.NOT_LEADER_OR_FOLLOWER]

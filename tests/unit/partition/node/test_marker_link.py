@@ -39,8 +39,8 @@ class Target:
     def __init__(self) -> None:
         self.taken: list = []
 
-    def write_marker(self, partition, leader_epoch, marker, done):
-        self.taken.append((partition, leader_epoch, marker, done))
+    def write_markers(self, partition, leader_epoch, markers):
+        self.taken.append((partition, leader_epoch, markers))
 
 
 class Calls:
@@ -84,6 +84,9 @@ def test_leaders_are_those_of_the_image():
     assert link.find(DEFAULT_INSTANCE, TopicPartition("t", 3)) is None
     assert link.find(DEFAULT_INSTANCE, TopicPartition("t", -1)) is None
     assert link.find(DEFAULT_INSTANCE, TopicPartition("gone", 0)) is None
+    assert link.exists(DEFAULT_INSTANCE, TopicPartition("t", 2))
+    assert not link.exists(DEFAULT_INSTANCE, TopicPartition("t", 3))
+    assert not link.exists(DEFAULT_INSTANCE, TopicPartition("gone", 0))
 
 
 def test_topics_are_those_of_the_transactions_instance():
@@ -106,16 +109,35 @@ def test_topics_are_those_of_the_transactions_instance():
 def test_before_the_first_image_nothing_counts_as_deleted():
     link = MarkerLink(node_id=lambda: 1, find_target=lambda *_: None, calls=Calls(), tasks=None)
     assert link.find(DEFAULT_INSTANCE, TopicPartition("t", 0)).node == NO_NODE
+    assert link.exists(DEFAULT_INSTANCE, TopicPartition("t", 0))
 
 
 def test_markers_of_this_nodes_partitions_stay_in_the_process():
     f = Fixture()
     f.send(1, 0, 1, 2)
-    assert [taken[:3] for taken in f.target.taken] == [(0, 5, MARKER), (2, 5, MARKER)]
-    f.target.taken[1][3](ErrorCode.NOT_ENOUGH_REPLICAS)
+    [(*first, [of_first]), (*third, [of_third])] = f.target.taken
+    assert (first, of_first.marker) == ([0, 5], MARKER)
+    assert (third, of_third.marker) == ([2, 5], MARKER)
+    of_third.done(ErrorCode.NOT_ENOUGH_REPLICAS)
     assert f.told == []
-    f.target.taken[0][3](0)
+    of_first.done(0)
     assert f.told == [[0, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS]]
+
+
+def test_markers_of_one_partition_go_together_and_are_answered_in_the_order_of_the_request():
+    f = Fixture()
+    other = replace(MARKER, producer_id=8)
+    places = [f.link.find(DEFAULT_INSTANCE, TopicPartition("t", number)) for number in (0, 2)]
+    f.link.send(
+        NodeId(1),
+        [AddressedMarker(MARKER, tuple(places)), AddressedMarker(other, (places[0],))],
+        f.told.append,
+    )
+    [(*_, [first, second]), (*_, [third])] = f.target.taken
+    assert [each.marker.producer_id for each in (first, second, third)] == [7, 8, 7]
+    for code, each in enumerate((first, second, third)):
+        each.done(code)
+    assert f.told == [[0, 2, 1]]
 
 
 async def test_markers_of_other_nodes_are_sent():

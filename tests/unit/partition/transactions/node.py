@@ -58,6 +58,9 @@ class Partitions:
             5,
         )
 
+    def exists(self, instance: InstanceId, partition: TopicPartition) -> bool:
+        return self.find(instance, partition) is not None
+
     def name_of(self, to: Destination) -> TopicPartition:
         (found,) = (
             each for each in self.leaders if self.find(DEFAULT_INSTANCE, each)[1:3] == to[1:3]

@@ -259,6 +259,30 @@ def test_a_node_that_does_not_answer(f):
     assert f.told[2:] == [("a", 0, 0)]
 
 
+def test_a_question_right_after_those_that_got_no_answer_is_asked(f):
+    f.ask("a")
+    f.turn()
+    f.ask("c", 0)
+    f.sent.pop()[2](ErrorCode.NETWORK_EXCEPTION, b"")
+    f.ask("c", 1)
+    f.turn()
+    f.answer()
+    assert f.told[1:] == [("c", 0, ErrorCode.NETWORK_EXCEPTION), ("c", 1, 0)]
+
+
+def test_a_question_behind_a_request_under_way_joins_those_of_an_earlier_turn(f):
+    f.ask("a")
+    f.turn()
+    f.ask("c", 0)
+    f.turn()
+    f.ask("c", 1)
+    f.answer()
+    f.turn()
+    [(_, request, _)] = f.sent
+    [transaction] = request.transactions
+    assert [list(topic.partitions) for topic in transaction.topics] == [[0, 1]]
+
+
 def test_a_refused_request(f):
     f.ask("a")
     f.turn()

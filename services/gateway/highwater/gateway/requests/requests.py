@@ -1,49 +1,27 @@
 """The session's `RequestHandler`: takes whole frames to the handlers.
 
-Produce and Fetch have their own paths; any other request is decoded, handled in a task and
-encoded (`dispatch`). A malformed or unknown request closes the connection, as in Kafka.
+Produce and Fetch have their own paths, and EndTxn mostly (`end_transactions`); any other request is
+decoded, handled in a task and encoded (`dispatch`). A malformed or unknown request closes the connection, as in Kafka.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
 from highwater.gateway.core.meters import RequestMeters
-from highwater.gateway.core.reply import Reply
 from highwater.gateway.handling.context import Backend, RequestContext
 from highwater.gateway.quota.client_quotas import ClientQuotas
 from highwater.gateway.quota.core.request_quota import NO_QUOTA, LimitedRequest, RequestQuota
 from highwater.gateway.quota.limited_requests import HeldFetches
 from highwater.gateway.quota.loop_time import LoopTime, timed
 from highwater.gateway.requests.dispatch import dispatch
+from highwater.gateway.requests.end_transactions import EndTransactions
+from highwater.gateway.requests.handler_reply import HandlerReply
 from highwater.gateway.routing.client import ClientSession
+from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.errors import DecodeError
 from highwater.kafka.framing import RequestHeader, decode_request_header
 from highwater.runtime.logging import Logger
 from highwater.runtime.tasks import TaskOwner
-
-
-class HandlerReply(Reply):
-    """The reply of a request in a handler; `abandon` runs the handler's cleanup."""
-
-    __slots__ = ("_cleanups", "_session")
-
-    def __init__(self, session: ClientSession, api_key: int, request_bytes: int) -> None:
-        super().__init__(api_key, request_bytes, session.arrived_ns)
-        self._session = session
-        self._cleanups: list[Callable[[], None]] = []
-
-    def on_disconnect(self, cleanup: Callable[[], None]) -> None:
-        """Runs `cleanup` if the client leaves before the reply; at once if it has left."""
-        if self._session.closed:
-            cleanup()
-        else:
-            self._cleanups.append(cleanup)
-
-    def abandon(self) -> None:
-        """Runs the cleanup: the client has disconnected."""
-        for cleanup in self._cleanups:
-            cleanup()
 
 
 class FramePath(Protocol):
@@ -79,6 +57,9 @@ class Requests:
         self._meters = meters
         self._tasks = tasks
         self._log = log
+        self._end_transactions = EndTransactions(
+            backend, meters, otherwise=self._start, broken=self.reply_failed
+        )
 
     def other(self, session: ClientSession, frame: bytearray) -> None:
         """Starts any request but Produce and Fetch."""
@@ -88,8 +69,20 @@ class Requests:
             self._refuse(session, frame, f"malformed request header: {error}")
             return
         self._quotas.identify(session, header.client_id or "")
+        if (
+            header.api_key == ApiKey.END_TXN
+            and session.quota is None
+            and self._end_transactions.takes(session, frame, header)
+        ):
+            return
         reply = HandlerReply(session, header.api_key, len(frame))
         session.expect(reply)
+        self._start(session, frame, header, reply)
+
+    def _start(
+        self, session: ClientSession, frame: bytearray, header: RequestHeader, reply: HandlerReply
+    ) -> None:
+        """Starts the task of a request whose reply is expected."""
         name = f"api-{header.api_key}"
         if session.quota is None:
             self._tasks.start(self._handle(session, frame, header, reply, NO_QUOTA), name=name)

@@ -109,7 +109,8 @@ class CommitQueue(Generic[RecordT]):
         self._transactions = transactions
         self._append_batch = append
         self._append_control = append_marker
-        self._batch_bytes_max = batch_bytes_max
+        self._room = batch_bytes_max - HEADER_SIZE
+        """For the records of a batch."""
         self._timeout_ms = timeout_ms
         self._call_soon = call_soon
         self._call_later = call_later
@@ -183,15 +184,18 @@ class CommitQueue(Generic[RecordT]):
     def _add(self, records: list[RecordT], *, at_leisure: bool = False) -> None:
         encode = self._encode
         encoded = [encode(record) for record in records]
-        sizes = [len(key) + len(value or b"") + _RECORD_OVERHEAD for key, value in encoded]
-        self._make_room(sum(sizes))
+        nbytes = sum([len(key) + len(value or b"") + _RECORD_OVERHEAD for key, value in encoded])
+        self._make_room(nbytes)
+        fit_together = nbytes <= self._room
         timestamp_ms = self._wall_ms()
-        for (key, value), size in zip(encoded, sizes, strict=True):
-            self._make_room(size)
-            if self._builder is None:
-                self._builder = RecordBatchBuilder()
+        for key, value in encoded:
+            if not fit_together:
+                self._make_room(len(key) + len(value or b"") + _RECORD_OVERHEAD)
+            builder = self._builder
+            if builder is None:
+                builder = self._builder = RecordBatchBuilder()
                 self._at_leisure = at_leisure
-            self._builder.append(key=key, value=value, timestamp_ms=timestamp_ms)
+            builder.append(key=key, value=value, timestamp_ms=timestamp_ms)
         if not at_leisure:
             self._at_leisure = False
             self._flush_soon()
@@ -226,13 +230,14 @@ class CommitQueue(Generic[RecordT]):
         """
         if self._failure is not None:
             deliver(self._failure)
-        elif self.idle:
+        elif self._builder is None and not self._in_flight:
             deliver(0)
         else:
             batch = self._flushed + (self._builder is not None)
             deadline_ms = self._monotonic_ms() + self._timeout_ms
             self._waiting.append(_Waiter(batch, deadline_ms, deliver))
-            self._hurry()
+            if self._at_leisure:
+                self._hurry()
 
     def when_committed(self, follow_up: Callable[[], None]) -> None:
         """Call `follow_up` once everything added so far is committed, however late that is.
@@ -328,8 +333,7 @@ class CommitQueue(Generic[RecordT]):
     def _make_room(self, size: int) -> None:
         """Begin another batch if `size` more bytes would make this one too large."""
         builder = self._builder
-        room = self._batch_bytes_max - HEADER_SIZE
-        if builder is not None and builder.size_uncompressed + size > max(room, size):
+        if builder is not None and builder.size_uncompressed + size > max(self._room, size):
             self.flush()
 
     def _appended(self, batch: _Batch, error: int, base_offset: int) -> None:

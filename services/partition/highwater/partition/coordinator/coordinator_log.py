@@ -14,7 +14,6 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.records.batch import iter_batches
 from highwater.model.cluster import TopicState
 from highwater.model.errors import HighwaterError
-from highwater.model.ids import TopicId
 from highwater.model.transactions import TransactionMarker
 from highwater.partition.coordinator.log_port import LogPlace
 from highwater.partition.core.leader_epochs import NO_EPOCH
@@ -107,16 +106,19 @@ class DataPlaneLog:
         """As `append`, for the marker that ends a transaction."""
         assert self.topic is not None
         owner = _OneBatch(on_committed, self.leads)
-        group = MarkerGroup(self.topic.topic_id, partition, leader_epoch, owner, marker)
+        group = MarkerGroup(self.topic.topic_id, partition, leader_epoch, owner, (marker,))
         self._plane.append_marker(group)
 
     def refusal(self, partition: int, leader_epoch: int) -> int:
         """The code with which an append would fail now, 0 if it would not."""
         replica = self._find(partition)
-        if replica is not None and replica.failed:
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        if replica is None or not self.leads(partition, leader_epoch):
+        if replica is None:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if replica.core.append_epoch != leader_epoch:  # Seldom: then it is looked at closely.
+            if replica.failed:
+                return ErrorCode.KAFKA_STORAGE_ERROR
+            if not self.leads(partition, leader_epoch):
+                return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.NOT_ENOUGH_REPLICAS if replica.core.under_min_isr else 0
 
     def refuse_producer(self, partition: int, producer_id: int, producer_epoch: int) -> int:
@@ -243,8 +245,10 @@ class DataPlaneLog:
         return replica is not None and replica.leading and replica.leader_epoch == leader_epoch
 
     def _find(self, partition: int) -> PartitionReplica | None:
-        topic_id = self.topic.topic_id if self.topic is not None else TopicId(b"")
-        return self._plane.replicas.get((topic_id, partition))
+        topic = self.topic
+        if topic is None:
+            return None
+        return self._plane.replicas.get((topic.topic_id, partition))
 
     def _replica(self, partition: int) -> PartitionReplica:
         replica = self._find(partition)

@@ -182,7 +182,8 @@ class ShardHost(Generic[ShardT, RecordT, ResponseT]):
             tell(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         else:
             self._queue.after_commit(tell)
-            self._arm()
+            if self._queue is not None:
+                self._arm_for(self._queue.next_deadline_ms())
 
     def park(self, call: CoordinatorCall) -> None:
         """If the call waits, end its wait when its client's request times out."""
@@ -217,16 +218,18 @@ class ShardHost(Generic[ShardT, RecordT, ResponseT]):
         shard, queue = self._shard, self._queue
         if shard is None or queue is None:
             return
-        next_ms = shard.next_deadline_ms()
-        for other_ms in (self._deadlines.next_deadline_ms(), queue.next_deadline_ms()):
-            if next_ms is None or (other_ms is not None and other_ms < next_ms):
-                next_ms = other_ms
-        if next_ms is None or (self._armed_ms is not None and self._armed_ms <= next_ms):
+        self._arm_for(shard.next_deadline_ms())
+        self._arm_for(self._deadlines.next_deadline_ms())
+        self._arm_for(queue.next_deadline_ms())
+
+    def _arm_for(self, deadline_ms: int | None) -> None:
+        """Wake up by then, if not before. An alarm that comes too early does no harm."""
+        if deadline_ms is None or (self._armed_ms is not None and self._armed_ms <= deadline_ms):
             return
         if self._alarm is not None:
             self._alarm.cancel()
-        self._armed_ms = next_ms
-        delay_ms = max(next_ms - self._clock.monotonic_ms(), 0)
+        self._armed_ms = deadline_ms
+        delay_ms = max(deadline_ms - self._clock.monotonic_ms(), 0)
         self._alarm = self._loop.call_later(delay_ms / 1000, self._wake)
 
     def _wake(self) -> None:
@@ -378,8 +381,8 @@ class ShardHost(Generic[ShardT, RecordT, ResponseT]):
 
     def _committed(self, batch_bytes: int) -> None:
         self._reload_pause_s = _RELOAD_PAUSE_S
-        self._snapshots.log_grew(batch_bytes)
-        self._snapshot_if_due()
+        if self._snapshots.log_grew(batch_bytes):
+            self._snapshot_if_due()
 
     def _snapshot_if_due(self) -> None:
         if self._snapshots.due:

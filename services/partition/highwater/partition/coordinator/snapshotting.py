@@ -56,9 +56,10 @@ class SnapshotWriter(Generic[RecordT]):
         self._place = place
         self._grown_bytes = log_bytes
 
-    def log_grew(self, nbytes: int) -> None:
-        """`nbytes` more of the log are committed."""
+    def log_grew(self, nbytes: int) -> bool:
+        """`nbytes` more of the log are committed; whether a snapshot may be `due`."""
         self._grown_bytes += nbytes
+        return self._grown_bytes >= self._bytes_min
 
     @property
     def log_has_grown(self) -> bool:

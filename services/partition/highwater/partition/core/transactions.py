@@ -7,9 +7,8 @@ unstable transaction at read_committed: that is the last stable offset (LSO).
 """
 
 from collections import deque
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from typing import Final
+from typing import Final, NamedTuple
 
 from highwater.partition.core.producer_entry import (
     NO_COORDINATOR_EPOCH,
@@ -27,9 +26,10 @@ ENDED_KEPT_MIN: Final = 1024
 one transaction is open for long, those that begin behind it do not leave the heap by themselves."""
 
 
-@dataclass(frozen=True, slots=True)
-class AbortedTransaction:
-    """An entry of a transaction index: offsets are the log's, and inclusive."""
+class AbortedTransaction(NamedTuple):
+    """An entry of a transaction index: offsets are the log's, and inclusive. A tuple, because readers of
+    committed records get some with each fetch.
+    """
 
     producer_id: int
     first_offset: int

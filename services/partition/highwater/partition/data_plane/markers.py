@@ -6,18 +6,20 @@ Any error but INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED means: t
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Final
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.hop.append import AppendGroup, Failure
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import TopicId
-from highwater.model.transactions import MarkerTarget, TransactionMarker
+from highwater.model.transactions import AwaitedMarker, MarkerTarget, TransactionMarker
 from highwater.partition.core.leader_epochs import NO_EPOCH
 from highwater.partition.data_plane.node_group import MarkerGroup
 from highwater.partition.data_plane.plane import DataPlane
+from highwater.partition.data_plane.replica import PartitionReplica
 
 WAIT_S_MAX: Final = 30.0
 """Then what is not committed is answered REQUEST_TIMED_OUT, as after Kafka's request.timeout.ms."""
@@ -33,30 +35,44 @@ class MarkerWriter:
         self._plane = plane
         self._topic_id = topic_id
 
-    def write_marker(
-        self,
-        partition: int,
-        leader_epoch: int,
-        marker: TransactionMarker,
-        done: Callable[[int], None],
+    def write_markers(
+        self, partition: int, leader_epoch: int, markers: Sequence[AwaitedMarker]
     ) -> None:
-        """See `MarkerTarget`."""
-        owner = _OneMarker(done, partial(self._leads, partition, leader_epoch))
-        self._plane.append_marker(
-            MarkerGroup(self._topic_id, partition, leader_epoch, owner, marker)
-        )
+        """See `MarkerTarget`. Those that commit are one append, because most of its work is the same
+        for one and for many.
+        """
+        leads = partial(self._leads, partition, leader_epoch)
+        for some in _appended_together(markers):
+            self._plane.append_marker(
+                MarkerGroup(
+                    self._topic_id,
+                    partition,
+                    leader_epoch,
+                    _Answers([one.done for one in some], leads),
+                    [one.marker for one in some],
+                )
+            )
 
     def _leads(self, partition: int, leader_epoch: int) -> bool:
         replica = self._plane.replicas.get((self._topic_id, partition))
         return replica is not None and replica.leading and replica.leader_epoch == leader_epoch
 
 
-class _OneMarker:
-    """Owns the group of one marker."""
+def _appended_together(markers: Sequence[AwaitedMarker]) -> Iterator[list[AwaitedMarker]]:
+    """See `MarkerGroup`."""
+    for commits, some in groupby(markers, key=lambda each: each.marker.committed):
+        if commits:
+            yield list(some)
+        else:
+            yield from ([one] for one in some)
+
+
+class _Answers:
+    """Owns a group of markers; `done` has who waits for each."""
 
     __slots__ = ("_done", "_leads")
 
-    def __init__(self, done: Callable[[int], None], leads: Callable[[], bool]) -> None:
+    def __init__(self, done: list[Callable[[int], None]], leads: Callable[[], bool]) -> None:
         self._done = done
         self._leads = leads
 
@@ -67,10 +83,12 @@ class _OneMarker:
         failures: Mapping[int, Failure] | None,
     ) -> bool:
         """See `AppendOwner`."""
-        code = failures[0].error_code if failures else 0
-        if code == ErrorCode.REQUEST_TIMED_OUT and not self._leads():
-            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        self._done(code)
+        for place, done in enumerate(self._done):
+            failure = failures.get(place) if failures else None
+            code = 0 if failure is None else failure.error_code
+            if code == ErrorCode.REQUEST_TIMED_OUT and not self._leads():
+                code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            done(code)
         return True
 
 
@@ -87,28 +105,30 @@ class Markers:
         """Answers in the order of the request, when all is committed or the time is over."""
         places = [(wanted, where) for wanted in request.markers for where in wanted.partitions]
         wait = _Wait(len(places))
+        gathered: dict[tuple[TopicId, int, int], list[AwaitedMarker]] = {}
         for number, (wanted, where) in enumerate(places):
-            self._write(_marker(wanted), where, partial(wait.done, number))
+            replica = self._plane.replicas.get((TopicId(where.topic_id), where.partition))
+            if replica is None:
+                wait.done(number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            elif refused := _refused(replica, where.leader_epoch):
+                wait.done(number, refused)
+            else:
+                place = replica.topic_id, replica.partition, replica.leader_epoch
+                awaited = AwaitedMarker(_marker(wanted), partial(wait.done, number))
+                gathered.setdefault(place, []).append(awaited)
+        for (topic_id, partition, leader_epoch), markers in gathered.items():
+            _target(self._plane, topic_id).write_markers(partition, leader_epoch, markers)
         await wait.ended(min(timeout_s, WAIT_S_MAX))
         return pb.WriteTxnMarkersResponse(error_codes=wait.codes)
 
-    def _write(
-        self,
-        marker: TransactionMarker,
-        where: pb.TxnMarkerPartition,
-        done: Callable[[int], None],
-    ) -> None:
-        topic_id = TopicId(where.topic_id)
-        replica = self._plane.replicas.get((topic_id, where.partition))
-        if replica is None:
-            done(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        elif refused := replica.core.refuse_fetch(NO_EPOCH):
-            done(refused)
-        elif where.leader_epoch > replica.leader_epoch:
-            done(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # This node has not heard of its successor.
-        else:
-            target = _target(self._plane, topic_id)
-            target.write_marker(where.partition, replica.leader_epoch, marker, done)
+
+def _refused(replica: PartitionReplica, leader_epoch: int) -> int:
+    """Why it takes no markers, 0 if it does; their sender knows of a leader in that epoch."""
+    if refused := replica.core.refuse_fetch(NO_EPOCH):
+        return refused
+    if leader_epoch > replica.leader_epoch:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER  # This node has not heard of its successor.
+    return 0
 
 
 def find_target(plane: DataPlane, topic_id: TopicId, partition: int) -> MarkerTarget | None:

@@ -1,5 +1,7 @@
 """Groups of appends that the node itself writes, not a client (Kafka's `AppendOrigin.COORDINATOR`)."""
 
+from collections.abc import Sequence
+
 from highwater.hop.append import NO_BATCH, AppendGroup, AppendOwner
 from highwater.kafka.records.builder import end_transaction_marker
 from highwater.model.ids import InstanceId, TopicId
@@ -7,6 +9,7 @@ from highwater.model.transactions import TransactionMarker
 from highwater.partition.core.replica import ACKS_ALL
 
 _MARKER_BYTES = 78
+_NOBODYS = InstanceId("")
 
 
 class NodeGroup(AppendGroup):
@@ -21,13 +24,16 @@ class NodeGroup(AppendGroup):
     def __init__(
         self, topic_id: TopicId, partition: int, leader_epoch: int, owner: AppendOwner
     ) -> None:
-        super().__init__(topic_id, partition, leader_epoch, ACKS_ALL, InstanceId(""), owner)
+        super().__init__(topic_id, partition, leader_epoch, ACKS_ALL, _NOBODYS, owner)
 
 
 class MarkerGroup(NodeGroup):
-    """One marker, whose batch is made when it is appended."""
+    """Markers of several transactions, whose batches are made when they are appended with one write.
 
-    __slots__ = ("marker",)
+    One that aborts is alone: its entry in the index of transactions belongs into its segment.
+    """
+
+    __slots__ = ("markers",)
 
     def __init__(
         self,
@@ -35,12 +41,13 @@ class MarkerGroup(NodeGroup):
         partition: int,
         leader_epoch: int,
         owner: AppendOwner,
-        marker: TransactionMarker,
+        markers: Sequence[TransactionMarker],
     ) -> None:
         super().__init__(topic_id, partition, leader_epoch, owner)
-        self.batches.append(NO_BATCH)
-        self.nbytes = _MARKER_BYTES
-        self.marker = marker
+        assert len(markers) == 1 or all(marker.committed for marker in markers)
+        self.batches = [NO_BATCH] * len(markers)
+        self.nbytes = _MARKER_BYTES * len(markers)
+        self.markers = markers
 
 
 def marker_batch(

@@ -32,12 +32,12 @@ from highwater.kafka.records.compression import Compression
 from highwater.kafka.records.record import RECORD_SIZE_MIN
 from highwater.partition.core import replica_effects as effect
 from highwater.partition.core import replica_events as on
-from highwater.partition.core.producers import ACCEPT, STRICT_EPOCHS_FROM
 from highwater.partition.core.succession import have_all
 from highwater.partition.data_plane.append_answers import AppendAnswers
 from highwater.partition.data_plane.conversions import Conversions
+from highwater.partition.data_plane.marker_run import MarkerRun
 from highwater.partition.data_plane.mixed_outcome import MixedOutcome
-from highwater.partition.data_plane.node_group import MarkerGroup, NodeGroup, marker_batch
+from highwater.partition.data_plane.node_group import MarkerGroup, NodeGroup
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.ranges import SegmentRange
 from highwater.partition.data_plane.refusals import verdict_on
@@ -308,12 +308,11 @@ class PartitionReplica(ReplicaRole):
             self.append(group, waited)
 
     def append_marker(self, group: MarkerGroup, waited: bool = False) -> None:
-        """As `append`, for the marker of a transaction (Kafka's `appendEndTxnMarker`)."""
+        """As `append`, for markers of transactions (Kafka's `appendEndTxnMarker`)."""
         if self.conversions is not None and not waited and self.conversions.take(group):
             return  # Offsets of the transaction may be in conversion, and are not refused behind it.
-        epoch, marker = group.leader_epoch, group.marker
         answers, log = self.answers, self.log
-        if refused := self.core.refuse_append(epoch, group.acks):
+        if refused := self.core.refuse_append(group.leader_epoch, group.acks):
             answers.refuse(group, refused, waited)
             return
         if not waited and (
@@ -321,42 +320,25 @@ class PartitionReplica(ReplicaRole):
         ):
             answers.queue(group)
             return
-        states, offset = log.producers.states, log.extent.end_offset
-        verdict = states.check_marker(marker)
-        if verdict != ACCEPT:
-            group.fail(Failure(-verdict))
+        run = MarkerRun(group, log.producers.states, log.extent.end_offset)
+        run.judge(self.clock.wall_ms(), log_append_time=self.policy.log_append_time)
+        info, told, failures = run.info, run.base_offsets, run.failures
+        if not info.nbytes:
+            group.complete(told, failures)
             return
-        now_ms = self.clock.wall_ms()
-        batch = marker_batch(marker, offset, epoch, now_ms)
-        if self.policy.log_append_time:
-            restamp_log_append_time(batch, 0, len(batch), now_ms)
-        states.verifications.ended(
-            marker.producer_id,
-            marker.producer_epoch,
-            strict=marker.transaction_version >= STRICT_EPOCHS_FROM,
-        )
-        ended = states.record_marker(
-            marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, offset, now_ms
-        )
-        info = LogAppendInfo()
-        info.leader_epoch, info.next_offset = epoch, offset + 1
-        info.buffers, info.nbytes = [batch], len(batch)
-        info.base_offsets, info.sizes = [offset], [len(batch)]
-        info.max_timestamp, info.max_timestamp_offset = now_ms, offset
-        aborted = None if marker.committed else ended
         try:
             if not (waited and log.stall.stalled):
-                if aborted is not None:
-                    log.transactions.before_abort(aborted, info)
+                if run.aborted is not None:
+                    log.transactions.before_abort(run.aborted, info)
                 log.writer.append(info)
             elif answers.write_later(
-                CommitWait(group, [offset], None, offset + 1, len(batch)), info, aborted
+                CommitWait(group, told, failures, info.next_offset, info.nbytes), info, run.aborted
             ):
                 return
         except LogDirFailure as error:
             answers.log_failed(group, error)
             return
-        answers.appended(group, [offset], None, offset + 1, len(batch))
+        answers.appended(group, told, failures, info.next_offset, info.nbytes)
 
     # ---- fetch ----
 

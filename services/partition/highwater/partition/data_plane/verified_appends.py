@@ -66,14 +66,15 @@ class AppendVerification:
 class _Waiting:
     """The groups of one transactional id; the coordinator is asked for the first."""
 
-    __slots__ = ("asked_for", "codes", "groups", "since_ms", "unanswered")
+    __slots__ = ("asked_about", "asked_for", "codes", "groups", "since_ms", "unanswered")
 
     def __init__(self, group: AppendGroup) -> None:
         self.groups = deque([group])
         self.asked_for: AppendGroup | None = None
         self.since_ms = 0
         """When it was asked for the first time."""
-        self.unanswered = 0
+        self.unanswered = self.asked_about = 0
+        """Of the producers that the coordinator was asked about the last time."""
         self.codes: dict[_Writer, int] = {}
         """What was refused."""
 
@@ -186,7 +187,9 @@ class VerifiedAppends:
             if missing is None:
                 missing = self._missing(group)
             refused = waiting.codes if group is waiting.asked_for else {}
-            unknown = {one: at for one, at in missing.items() if one not in refused}
+            unknown = missing
+            if missing and refused:
+                unknown = {one: at for one, at in missing.items() if one not in refused}
             if unknown:
                 if group is not waiting.asked_for:
                     waiting.codes = {}
@@ -207,7 +210,7 @@ class VerifiedAppends:
         transaction = _transaction(waiting.groups[0])
         replica = self._replica
         verifications = replica.log.producers.states.verifications
-        waiting.unanswered = len(unknown)
+        waiting.unanswered = waiting.asked_about = len(unknown)
         for (producer_id, epoch), sequence in unknown.items():
             verification = verifications.asked(
                 producer_id, epoch, sequence, own_epoch=transaction.adds_partition
@@ -243,7 +246,11 @@ class VerifiedAppends:
         waiting.unanswered -= 1
         if waiting.unanswered:
             return
-        if self._may_retry(waiting):
+        first = waiting.groups[0] if waiting.groups else None
+        if not waiting.codes and waiting.asked_about == 1 and first is waiting.asked_for:
+            # Granted just now, to its only producer: nothing can have taken it back.
+            self._go_on(name, waiting, {})
+        elif self._may_retry(waiting):
             self._node.call_later(RETRY_S, partial(self._retry, name, waiting))
         else:
             self._go_on(name, waiting)

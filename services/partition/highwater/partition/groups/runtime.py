@@ -6,7 +6,7 @@ this class serves the topic that all other instances share, and that clients do 
 
 import asyncio
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -18,7 +18,7 @@ from highwater.kafka.errors import DecodeError
 from highwater.model.cluster import ClusterImage
 from highwater.model.ids import InstanceId
 from highwater.model.time import Clock
-from highwater.model.transactions import TransactionMarker, TransactionVerifier
+from highwater.model.transactions import AwaitedMarker, TransactionMarker, TransactionVerifier
 from highwater.partition.coordinator.calls import Handler, PartitionOf, ShardCalls, ShardOf
 from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.coordinator.hosts import ShardHosts
@@ -234,16 +234,22 @@ class GroupCoordinator:
 
     # -- MarkerTarget -------------------------------------------------------------------------
 
-    def write_marker(
+    def write_markers(
+        self, partition: int, leader_epoch: int, markers: Sequence[AwaitedMarker]
+    ) -> None:
+        """See `MarkerTarget`. Markers go the way of the records, through the commit queue: the
+        pending offsets count, or are dropped, at the marker's place in the log.
+        """
+        for marker, done in markers:
+            self._write_marker(partition, leader_epoch, marker, done)
+
+    def _write_marker(
         self,
         partition: int,
         leader_epoch: int,
         marker: TransactionMarker,
         done: Callable[[int], None],
     ) -> None:
-        """See `MarkerTarget`. Markers go the way of the records, through the commit queue: the
-        pending offsets count, or are dropped, at the marker's place in the log.
-        """
         host = self._hosts.by_partition.get(partition)
         if host is None or host.leader_epoch != leader_epoch:
             done(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -6,7 +6,7 @@ from typing import Final
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.kafka.error_codes import ErrorCode
-from highwater.model.cluster import ClusterImage
+from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.ids import (
     INTERNAL_TOPICS,
     NO_NODE,
@@ -15,7 +15,7 @@ from highwater.model.ids import (
     NodeId,
     TopicId,
 )
-from highwater.model.transactions import MarkerTarget
+from highwater.model.transactions import AwaitedMarker, MarkerTarget
 from highwater.partition.node.node_calls import NodeCalls
 from highwater.partition.transactions.core.image import TopicPartition
 from highwater.partition.transactions.marker_sender import AddressedMarker, Destination
@@ -59,14 +59,15 @@ class MarkerLink:
         """
         if self._image is None:
             return Destination(NO_NODE, NO_TOPIC_ID, partition.partition, -1)
-        if partition.topic in INTERNAL_TOPICS:
-            topic = self._image.coordinator_topic(partition.topic, instance)
-        else:
-            topic = self._image.topic(partition.topic, instance)
-        if topic is None or not 0 <= partition.partition < len(topic.partitions):
+        topic = _topic_of(self._image, instance, partition)
+        if topic is None:
             return None
         state = topic.partitions[partition.partition]
         return Destination(state.leader, topic.topic_id, state.partition, state.leader_epoch)
+
+    def exists(self, instance: InstanceId, partition: TopicPartition) -> bool:
+        """See `MarkerPort`."""
+        return self._image is None or _topic_of(self._image, instance, partition) is not None
 
     def send(self, node: NodeId, markers: Sequence[AddressedMarker], done: Done) -> None:
         """See `MarkerPort`."""
@@ -76,10 +77,9 @@ class MarkerLink:
             self._tasks.start(self._call(node, markers, done), name=f"txn-markers-{node}")
 
     def _write(self, markers: Sequence[AddressedMarker], done: Done) -> None:
-        """Into partitions that this node leads."""
-        wanted = [(each.marker, to) for each in markers for to in each.partitions]
-        codes: list[int] = [0] * len(wanted)
-        left = len(wanted)
+        """Into partitions that this node leads, all of a partition at once."""
+        codes: list[int] = []
+        left = 0
 
         def one(number: int, code: int) -> None:
             nonlocal left
@@ -88,12 +88,20 @@ class MarkerLink:
             if left == 0:
                 done(codes)
 
-        for number, (marker, to) in enumerate(wanted):
+        gathered: dict[Destination, list[AwaitedMarker]] = {}
+        for marker, partitions in markers:
+            for to in partitions:
+                awaited = AwaitedMarker(marker, partial(one, len(codes)))
+                gathered.setdefault(to, []).append(awaited)
+                codes.append(0)
+        left = len(codes)
+        for to, all_ in gathered.items():
             target = self._find_target(to.topic_id, to.partition)
-            if target is None:
-                one(number, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            else:
-                target.write_marker(to.partition, to.leader_epoch, marker, partial(one, number))
+            if target is not None:
+                target.write_markers(to.partition, to.leader_epoch, all_)
+                continue
+            for each in all_:
+                each.done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     async def _call(self, node: NodeId, markers: Sequence[AddressedMarker], done: Done) -> None:
         codes: Sequence[int] | None = None
@@ -111,6 +119,18 @@ class MarkerLink:
         finally:
             # Also when the node stops: the sender then finds that its shards are gone.
             done(codes)
+
+
+def _topic_of(
+    image: ClusterImage, instance: InstanceId, partition: TopicPartition
+) -> TopicState | None:
+    """The topic that has the partition; None if there is no such partition."""
+    name, number = partition
+    if name in INTERNAL_TOPICS:
+        topic = image.coordinator_topic(name, instance)
+    else:
+        topic = image.topic(name, instance)
+    return topic if topic is not None and 0 <= number < len(topic.partitions) else None
 
 
 def to_request(markers: Sequence[AddressedMarker]) -> pb.WriteTxnMarkersRequest:

@@ -6,7 +6,7 @@ from typing import Final
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
-from highwater.model.cluster import ClusterImage
+from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.coordinator_topics import coordinator_place
 from highwater.model.ids import NO_NODE, TRANSACTION_STATE_TOPIC, InstanceId, NodeId
 from highwater.partition.node.node_calls import NodeCalls
@@ -41,17 +41,22 @@ class VerifierLink:
         self._calls = calls
         self._tasks = tasks
         self._image: ClusterImage | None = None
+        self._topics: dict[InstanceId, TopicState | None] = {}
+        """Of the image, those that have the transactions of the instances that have asked."""
 
     def image_changed(self, image: ClusterImage) -> None:
         """Take the leaders."""
         self._image = image
+        self._topics.clear()
 
     def find(self, key: TransactionKey) -> NodeId:
         """See `CoordinatorFinder`."""
-        image = self._image
-        if image is None:
-            return NO_NODE
-        topic = image.coordinator_topic(TRANSACTION_STATE_TOPIC, key.instance)
+        topic = self._topics.get(key.instance)
+        if topic is None:
+            if self._image is None:
+                return NO_NODE
+            topic = self._image.coordinator_topic(TRANSACTION_STATE_TOPIC, key.instance)
+            self._topics[key.instance] = topic
         if topic is None or not topic.partitions:
             return NO_NODE
         return topic.partitions[coordinator_place(*key, len(topic.partitions))].leader

@@ -6,7 +6,7 @@ the marker and the shard has noted it, or when its shard serves no longer: after
 coordinator begins again, in its own epoch. Markers that may be written twice do no harm.
 
 Each node has at most one request under way, and what gathers meanwhile goes with the next one.
-Leaders are looked up when a request is made. A partition without a leader, or whose leader refuses,
+Leaders are looked up before that, and again if the image changes meanwhile. A partition without a leader, or whose leader refuses,
 is tried again later and when the image changes, until it has the marker or is deleted.
 """
 
@@ -72,6 +72,10 @@ class AddressedMarker(NamedTuple):
 class MarkerPort(Protocol):
     """The way to the leaders of partitions."""
 
+    def exists(self, instance: InstanceId, partition: TopicPartition) -> bool:
+        """Whether `find` finds it, or might soon."""
+        ...
+
     def find(self, instance: InstanceId, partition: TopicPartition) -> Destination | None:
         """Where the partition of an instance's transaction is led; None if it does not exist any more."""
         ...
@@ -126,7 +130,8 @@ class MarkerSender:
         self._endings: dict[Ending, None] = {}
         self._due: list[tuple[Ending, set[TopicPartition]]] = []
         """To be looked up in the next turn."""
-        self._queues: dict[NodeId, dict[Ending, set[TopicPartition]]] = {}
+        self._queues: dict[NodeId, dict[Ending, dict[TopicPartition, Destination]]] = {}
+        """What the next request of each node has."""
         self._busy: set[NodeId] = set()
         self._paused: dict[Ending, set[TopicPartition]] = {}
         self._scheduled = False
@@ -151,6 +156,10 @@ class MarkerSender:
 
     def image_changed(self) -> None:
         """Leaders may have changed: what waits for them is tried again at once."""
+        queues, self._queues = self._queues, {}
+        for queue in queues.values():
+            for ending, found in queue.items():
+                self._later_this_turn(ending, set(found))
         paused, self._paused = self._paused, {}
         for ending, partitions in paused.items():
             self._later_this_turn(ending, partitions)
@@ -199,7 +208,7 @@ class MarkerSender:
                 self._pause(ending, {partition})
             else:
                 queue = self._queues.setdefault(found.node, {})
-                queue.setdefault(ending, set()).add(partition)
+                queue.setdefault(ending, {})[partition] = found
 
     def _send(self, node: NodeId) -> None:
         queue = self._queues.pop(node, {})
@@ -207,19 +216,10 @@ class MarkerSender:
         sent: list[tuple[Ending, TopicPartition]] = []
         while queue and len(sent) < REQUEST_PARTITIONS_MAX:
             ending = next(iter(queue))
-            partitions = queue.pop(ending)
-            if not self._is_current(ending):
-                continue
-            addressed = []
-            for partition in partitions:
-                found = self._port.find(ending.key.instance, partition)
-                if found is None or found.node != node:
-                    self._later_this_turn(ending, {partition})
-                else:
-                    addressed.append(found)
-                    sent.append((ending, partition))
-            if addressed:
-                markers.append(AddressedMarker(ending.marker, tuple(addressed)))
+            found = queue.pop(ending)
+            if self._is_current(ending):
+                sent += [(ending, partition) for partition in found]
+                markers.append(AddressedMarker(ending.marker, tuple(found.values())))
         if queue:
             self._queues[node] = queue
         if markers:

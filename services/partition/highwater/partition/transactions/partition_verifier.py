@@ -92,6 +92,7 @@ class CoordinatorFinder(Protocol):
 class _Key(NamedTuple):
     """One transaction of a request, or of a place's questions."""
 
+    instance: InstanceId
     transactional_id: str
     producer_id: int
     producer_epoch: int
@@ -114,24 +115,31 @@ class PartitionVerifier:
         self._coordinators = coordinators
         self._call_soon = call_soon
         self._queues: dict[Place, dict[_Key, _Partitions]] = {}
+        self._of_this_turn: dict[_Key, _Partitions] = {}
+        """What is in the queues since the last turn: most transactions ask about several partitions."""
         self._busy: set[Place] = set()
         self._scheduled = False
 
     def verify(self, writer: PartitionWriter, done: Done) -> None:
         """See `TransactionVerifier`; answers in a later turn."""
-        instance = writer.instance
-        node = self._coordinators.find(TransactionKey(instance, writer.transactional_id))
-        queue = self._queues.setdefault(Place(node, instance), {})
         key = _Key(
+            writer.instance,
             writer.transactional_id,
             writer.producer_id,
             writer.producer_epoch,
             writer.adds_partition,
         )
-        partitions = queue.setdefault(key, {})
+        partitions = self._of_this_turn.get(key)
+        if partitions is None:
+            partitions = self._of_this_turn[key] = self._queued(key)
         partition = TopicPartition(writer.topic, writer.partition)
         partitions.setdefault(partition, []).append(done)
+
+    def _queued(self, key: _Key) -> _Partitions:
+        """What the transaction's coordinator will be asked with its next request."""
+        node = self._coordinators.find(TransactionKey(key.instance, key.transactional_id))
         self._schedule()
+        return self._queues.setdefault(Place(node, key.instance), {}).setdefault(key, {})
 
     def _schedule(self) -> None:
         if not self._scheduled:
@@ -140,6 +148,7 @@ class PartitionVerifier:
 
     def _turn(self) -> None:
         self._scheduled = False
+        self._of_this_turn.clear()
         for place in [place for place in self._queues if place not in self._busy]:
             if place.node != NO_NODE:
                 self._send(place)
@@ -188,6 +197,7 @@ class PartitionVerifier:
         if error_code == ErrorCode.NETWORK_EXCEPTION:
             # What waits behind would wait for the same node, and producers can send again.
             behind = self._queues.pop(place, {})
+            self._of_this_turn.clear()
         if self._queues:
             self._schedule()
         codes = None if error_code else _codes(body, sent)

@@ -182,11 +182,11 @@ class TransactionCoordinator:
 
     def _add_offsets(self, shard: TransactionShard, call: CoordinatorCall, now: Moment) -> bytes:
         return add_offsets_to_txn.handle(
-            shard, call, now, partition_of=self._topics.of_group, exists=self._exists
+            shard, call, now, partition_of=self._topics.of_group, exists=self._markers.exists
         )
 
     def _add_partitions(self, shard: TransactionShard, call: CoordinatorCall, now: Moment) -> bytes:
-        return add_partitions_to_txn.handle(shard, call, now, exists=self._exists)
+        return add_partitions_to_txn.handle(shard, call, now, exists=self._markers.exists)
 
     def _many_transactions(
         self, call: CoordinatorCall, shard_of: ShardOf[TransactionShard]
@@ -198,7 +198,7 @@ class TransactionCoordinator:
                     shard_of,
                     call,
                     Moment(self._clock.monotonic_ms(), self._clock.wall_ms()),
-                    exists=self._exists,
+                    exists=self._markers.exists,
                 )
             case ApiKey.DESCRIBE_TRANSACTIONS:
                 return describe_transactions.handle(shard_of, call)
@@ -209,9 +209,6 @@ class TransactionCoordinator:
         return list_transactions.handle(
             shards, call, loading=self._hosts.loading, wall_ms=self._clock.wall_ms()
         )
-
-    def _exists(self, instance: InstanceId, partition: TopicPartition) -> bool:
-        return self._markers.find(instance, partition) is not None
 
     # -- questions of this node's partitions ---------------------------------------------------
 
@@ -232,7 +229,7 @@ class TransactionCoordinator:
             question.partitions,
             TV2 if question.adds_partitions else None,
             now,
-            exists=self._exists,
+            exists=self._markers.exists,
         )
 
     # -- markers ------------------------------------------------------------------------------

@@ -161,7 +161,9 @@ class RecordBatchBuilder:
         """Return the finished batch with its CRC."""
         if not self._records:
             raise EncodeError("a batch holds at least one record")
-        payload = compress(self._compression, b"".join(self._records))
+        payload = b"".join(self._records)
+        if self._compression:
+            payload = compress(self._compression, payload)
         stamped = self._log_append_time
         batch = bytearray(HEADER_SIZE)
         BATCH_HEADER.pack_into(

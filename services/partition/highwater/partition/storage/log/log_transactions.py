@@ -55,7 +55,13 @@ class LogTransactions:
         found: list[AbortedTransaction] = []
         for segment in self._segments.from_offset(first):
             index = segment.transactions
-            if len(index) and self._read(segment, partial(index.collect, first, end, found)):
+            if not index.file.count:
+                continue
+            try:
+                last = index.collect(first, end, found)
+            except (CorruptIndexError, OSError):
+                last = self._read(segment, partial(index.collect, first, end, found))
+            if last:
                 break
         return found
 

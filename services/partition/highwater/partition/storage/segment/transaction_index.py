@@ -86,10 +86,11 @@ class TransactionIndex:
 
         True if no later segment's index has another one.
         """
-        for aborted in self.entries(first):
-            if aborted.first_offset < end:
-                found.append(aborted)
-            if aborted.last_stable_offset >= end:
+        for entry in self.file.from_value(first, field=_LAST_OFFSET):
+            _, _, first_offset, _, last_stable_offset = entry
+            if first_offset < end:
+                found.append(AbortedTransaction._make(entry[1:]))
+            if last_stable_offset >= end:
                 return True
         return False
 
