@@ -189,9 +189,11 @@ class PartitionService:
             self._config.log_dirs,
             DiskMark.parse(self._config.storage.disk_free_min),
             full=self.plane.full_directories,
-            replicas=self.plane.replicas.values,
+            replicas=self.plane.replicas.items,
             is_online=self.logs.is_online,
             resume=self.replication.resume,
+            is_internal=self.replicas.is_internal,
+            tell=self._tell_controller,
             log=self._log,
         )
 
@@ -308,6 +310,7 @@ class PartitionService:
             in_loop=self._embedded,
             leader_count=lambda: self.replicas.leader_count,
             offline_replicas=lambda: self.replicas.offline,
+            full_replicas=lambda: self.disk_guard.refusing,
             disks_hang=lambda: self.logs.hangs,
             lineage=lambda: self.logs.lineage,
             on_registered=self._registered,
@@ -377,11 +380,15 @@ class PartitionService:
         return AskedHandOvers(
             find=self.plane.replicas.get,
             is_internal=self.replicas.is_internal,
-            answered=lambda: self.membership.applied(),  # noqa: PLW0108 - none yet.
+            answered=self._tell_controller,
             catch_up_s=self._config.drain_catch_up_s,
             tasks=self._tasks,
             log=self._log,
         )
+
+    def _tell_controller(self) -> None:
+        """Sends a heartbeat now; after `start`."""
+        self.membership.applied()
 
     async def hand_over(self) -> None:
         """The first part of `stop`; a gateway in the same process should still serve clients."""

@@ -82,6 +82,7 @@ class Member:
             in_loop=in_loop,
             leader_count=lambda: 0,
             offline_replicas=dict,
+            full_replicas=dict,
             disks_hang=lambda: self.disks_hang,
             lineage=lambda: self.lineage,
             on_registered=self.epochs.append,
