@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,7 @@ from highwater.controller.store.port import StoreUnavailableError
 from highwater.metadata.controller_client import ControllerClient
 from highwater.model.ids import NodeId
 from highwater.runtime.logging import silent_logger
+from highwater.runtime.slices import Slices
 from tests.support.controller import endpoints_of, node, started, topic
 from tests.unit.controller.active.test_leader_batches import KEYS, TOPIC, World
 
@@ -32,7 +34,7 @@ class Full(World):
             unclean=lambda _: False,
             avoided=lambda topic, number: self.told.avoided(topic, number, now_ms=1),
         )
-        self.task = FullDisks(self, self.told, rules, dict, self, silent_logger())
+        self.task = FullDisks(self, self.told, rules, dict, self, Slices(), silent_logger())
 
     def note(self, node, replicas):
         self.told.note(node, replicas, now_ms=0)
@@ -82,6 +84,24 @@ async def test_a_leader_whose_successor_lags_is_left_in_peace_for_a_while(monkey
     monkeypatch.setattr(loop, "time", lambda: later_s)
     assert await w.task.round() == 1
     assert w.leaders() == [1] * 7
+
+
+@pytest.mark.parametrize("news", [False, True])
+async def test_if_nothing_could_move_the_next_look_is_later_or_after_news(news, monkeypatch):
+    w = Full()
+    w.note(TWO, ALL)
+    image = w.image
+    w.image = replace(image, nodes={**image.nodes, ONE: replace(image.nodes[ONE], fenced=True)})
+    assert await w.task.round() == 0
+    w.image = image
+    assert await w.task.round() == 0
+    if news:
+        w.note(TWO, {TOPIC.topic_id: frozenset({0})})
+    else:
+        loop = asyncio.get_running_loop()
+        later_s = loop.time() + full_disks.FUTILE_S
+        monkeypatch.setattr(loop, "time", lambda: later_s)
+    assert await w.task.round() == (1 if news else 7)
 
 
 async def test_nodes_that_are_gone_are_forgotten():

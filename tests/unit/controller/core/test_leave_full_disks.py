@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from highwater.controller.core.balance_leaders import balance, unbalanced
 from highwater.controller.core.election import after_isr_change
 from highwater.controller.core.full_replicas import FullReplicas
-from highwater.controller.core.leave_full_disks import crowded, leave_full_disks
+from highwater.controller.core.leave_full_disks import finding_crowded, leave_full_disks
 from highwater.controller.core.membership import ElectionRules, change_nodes, fence, unfence
 from highwater.controller.core.outcome import PENDING_REVISION, Decision
 from highwater.controller.core.partition_index import index_of
 from highwater.model.cluster import ClusterDelta, ClusterImage
 from highwater.model.ids import NO_NODE, NodeId, TopicId
+from highwater.model.steps import finish
 from tests.support.controller_images import changed_partitions, image_with, topic_state
 
 TOPIC = topic_state("t", [(1, 2, 3), (2, 3, 1), (1, 2, 3)])
@@ -31,11 +32,16 @@ def full(*nodes: int) -> FullReplicas:
     return made
 
 
+def found(image, told, avoided, **fields):
+    fields = {"limit": 100, **fields}
+    return sorted(finish(finding_crowded(image, index_of(image), told.told, avoided, {}, **fields)))
+
+
 def left(image, told, *, keys=None, offline=None):
     """(partition, new leader) of those that move."""
     decision = leave_full_disks(
         image,
-        crowded(index_of(image), told.told) if keys is None else keys,
+        KEYS if keys is None else keys,
         told.told,
         lambda topic_id, number: told.avoided(topic_id, number, now_ms=0),
         offline or {},
@@ -47,12 +53,28 @@ def left(image, told, *, keys=None, offline=None):
 
 def test_the_first_replica_in_sync_with_space_leads_in_the_next_epoch():
     image = image_with(3, topics=[TOPIC])
-    assert crowded(index_of(image), full(1).told) == [(ID, 0), (ID, 2)]
     assert left(image, full(1)) == [(0, 2), (2, 2)]
     assert left(image, full(1, 2)) == [(0, 3), (1, 3), (2, 3)]
     decision = leave_full_disks(image, KEYS, full(1).told, lambda *_: frozenset(), {})
     (first, _) = changed_partitions(decision.delta)
     assert (first.leader_epoch, first.partition_epoch, first.isr) == (6, 8, (1, 2, 3))
+
+
+def test_what_is_found_is_what_can_move():
+    image = image_with(3, topics=[TOPIC])
+    told = full(1)
+
+    def avoided(topic_id, number):
+        return told.avoided(topic_id, number, now_ms=0)
+
+    assert found(image, told, avoided) == [(ID, 0), (ID, 2)]
+    assert found(image, told, avoided, resting={(ID, 0)}) == [(ID, 2)]
+    assert len(found(image, told, avoided, limit=1)) == 1
+    lone = replace(TOPIC.partitions[0], isr=(NodeId(1),))
+    some = image_with(3, topics=[replace(TOPIC, partitions=(lone, *TOPIC.partitions[1:]))])
+    assert found(some, told, avoided) == [(ID, 2)]
+    told = full(1, 2, 3)
+    assert found(image, told, avoided) == []
 
 
 def test_nobody_moves_to_a_full_disk_or_without_need():
@@ -123,7 +145,7 @@ class Cluster:
         return [p.leader for p in self.image.topics[ID].partitions]
 
     def leave(self):
-        keys = crowded(index_of(self.image), self.told.told)
+        keys = found(self.image, self.told, self.avoided)
         return self.take(leave_full_disks(self.image, keys, self.told.told, self.avoided, {}))
 
     def balance(self):

@@ -195,7 +195,7 @@ class ActiveController:
             past,
             unclean,
             hand_overs,
-            FullDisks(writer, full, elections, lambda: members.offline, hand_overs, log),
+            FullDisks(writer, full, elections, lambda: members.offline, hand_overs, slices, log),
             QuorumView(store, fence, writer, members, clock),
             Instances(writer, clock, slices, log),
             slices,

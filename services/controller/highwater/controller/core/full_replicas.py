@@ -40,6 +40,8 @@ class FullReplicas:
         """What each node said last, if that is anything."""
         self._quiet_ms: dict[NodeId, dict[PartitionKey, int]] = {}
         """Until when replicas are avoided that were told before."""
+        self.changes = 0
+        """How often a node has said something new."""
 
     @property
     def told(self) -> Mapping[NodeId, Replicas]:
@@ -53,6 +55,7 @@ class FullReplicas:
         if not before and not replicas and not quiet:
             return
         if replicas != before:
+            self.changes += 1
             for topic_id, numbers in before.items():
                 for number in numbers.difference(replicas.get(topic_id, ())):
                     quiet[topic_id, number] = now_ms + self._pause_ms
