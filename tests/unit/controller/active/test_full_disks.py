@@ -28,16 +28,16 @@ ONE, TWO = NodeId(1), NodeId(2)
 class Full(World):
     def __init__(self, *, pause_ms=0):
         super().__init__()
-        self.told = FullReplicas(pause_ms=pause_ms)
+        self.told = FullReplicas(lambda: 0, pause_ms=pause_ms)
         rules = ElectionRules(
             min_isr=lambda _: 1,
             unclean=lambda _: False,
-            avoided=lambda topic, number: self.told.avoided(topic, number, now_ms=1),
+            avoided=self.told.avoided,
         )
         self.task = FullDisks(self, self.told, rules, dict, self, Slices(), silent_logger())
 
     def note(self, node, replicas):
-        self.told.note(node, replicas, now_ms=0)
+        self.told.note(node, replicas)
 
 
 async def test_leaders_leave_once_and_come_back_only_by_the_balance():

@@ -26,15 +26,17 @@ KEYS = [(ID, number) for number in range(3)]
 
 
 def full(*nodes: int) -> FullReplicas:
-    made = FullReplicas()
+    made = FullReplicas(lambda: 0)
     for node in nodes:
-        made.note(NodeId(node), ALL, now_ms=0)
+        made.note(NodeId(node), ALL)
     return made
 
 
-def found(image, told, avoided, **fields):
+def found(image, told, **fields):
     fields = {"limit": 100, **fields}
-    return sorted(finish(finding_crowded(image, index_of(image), told.told, avoided, {}, **fields)))
+    return sorted(
+        finish(finding_crowded(image, index_of(image), told.told, told.avoided, {}, **fields))
+    )
 
 
 def left(image, told, *, keys=None, offline=None):
@@ -43,7 +45,7 @@ def left(image, told, *, keys=None, offline=None):
         image,
         KEYS if keys is None else keys,
         told.told,
-        lambda topic_id, number: told.avoided(topic_id, number, now_ms=0),
+        told.avoided,
         offline or {},
     )
     moved = [] if decision.delta is None else changed_partitions(decision.delta)
@@ -64,17 +66,14 @@ def test_what_is_found_is_what_can_move():
     image = image_with(3, topics=[TOPIC])
     told = full(1)
 
-    def avoided(topic_id, number):
-        return told.avoided(topic_id, number, now_ms=0)
-
-    assert found(image, told, avoided) == [(ID, 0), (ID, 2)]
-    assert found(image, told, avoided, resting={(ID, 0)}) == [(ID, 2)]
-    assert len(found(image, told, avoided, limit=1)) == 1
+    assert found(image, told) == [(ID, 0), (ID, 2)]
+    assert found(image, told, resting={(ID, 0)}) == [(ID, 2)]
+    assert len(found(image, told, limit=1)) == 1
     lone = replace(TOPIC.partitions[0], isr=(NodeId(1),))
     some = image_with(3, topics=[replace(TOPIC, partitions=(lone, *TOPIC.partitions[1:]))])
-    assert found(some, told, avoided) == [(ID, 2)]
+    assert found(some, told) == [(ID, 2)]
     told = full(1, 2, 3)
-    assert found(image, told, avoided) == []
+    assert found(image, told) == []
 
 
 def test_nobody_moves_to_a_full_disk_or_without_need():
@@ -99,7 +98,7 @@ def test_only_those_that_can_lead_do():
 
 def test_one_that_has_just_had_no_space_is_not_chosen_but_stays():
     told = full(1, 2)
-    told.note(NodeId(2), {}, now_ms=0)
+    told.note(NodeId(2), {})
     image = image_with(2, topics=[topic_state("t", [(1, 2), (2, 1)])])
     assert left(image, told) == []
 
@@ -120,14 +119,11 @@ class Cluster:
 
     def __init__(self):
         self.image: ClusterImage = image_with(3, topics=[TOPIC])
-        self.told = FullReplicas(pause_ms=PAUSE_MS)
         self.now_ms = 0
+        self.told = FullReplicas(lambda: self.now_ms, pause_ms=PAUSE_MS)
         self.rules = ElectionRules(
-            min_isr=lambda _: 1, unclean=lambda _: False, avoided=self.avoided
+            min_isr=lambda _: 1, unclean=lambda _: False, avoided=self.told.avoided
         )
-
-    def avoided(self, topic_id, number):
-        return self.told.avoided(topic_id, number, now_ms=self.now_ms)
 
     @property
     def alive(self):
@@ -145,12 +141,12 @@ class Cluster:
         return [p.leader for p in self.image.topics[ID].partitions]
 
     def leave(self):
-        keys = found(self.image, self.told, self.avoided)
-        return self.take(leave_full_disks(self.image, keys, self.told.told, self.avoided, {}))
+        keys = found(self.image, self.told)
+        return self.take(leave_full_disks(self.image, keys, self.told.told, self.told.avoided, {}))
 
     def balance(self):
-        chosen = unbalanced(self.image, index_of(self.image), {}, self.avoided)
-        return self.take(balance(self.image, chosen, {}, self.avoided))
+        chosen = unbalanced(self.image, index_of(self.image), {}, self.told.avoided)
+        return self.take(balance(self.image, chosen, {}, self.told.avoided))
 
     def catch_up(self, number):
         """Leaders add the node to their ISRs."""
@@ -169,7 +165,7 @@ class Cluster:
             changed = fence(known) if what == "dies" else unfence(known)
             self.take(change_nodes(self.image, [changed], self.rules))
         elif what in ("full", "space"):
-            self.told.note(NodeId(number), ALL if what == "full" else {}, now_ms=self.now_ms)
+            self.told.note(NodeId(number), ALL if what == "full" else {})
         elif what == "catches up":
             self.catch_up(number)
         elif what == "time":

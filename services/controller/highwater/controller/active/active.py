@@ -163,12 +163,9 @@ class ActiveController:
             )
         # Who wants leaders back sooner gets them back sooner.
         interval_ms = rules.leader_imbalance_check_interval_ms
-        full = FullReplicas(pause_ms=min(PAUSE_MS, interval_ms or PAUSE_MS))
-
-        def avoided(topic_id: TopicId, partition: int) -> frozenset[NodeId]:
-            return full.avoided(topic_id, partition, now_ms=clock.monotonic_ms())
-
-        elections = election_rules(writer, rules.configs, avoided)
+        pause_ms = min(PAUSE_MS, interval_ms or PAUSE_MS)
+        full = FullReplicas(clock.monotonic_ms, pause_ms=pause_ms)
+        elections = election_rules(writer, rules.configs, full.avoided)
         members = Members(writer, elections, rules.sessions, clock, log, full)
         hand_overs = HandOvers(writer, elections, lambda: members.offline, log)
         leaders = LeaderBalance(
@@ -177,7 +174,7 @@ class ActiveController:
             hand_overs,
             interval_ms=interval_ms,
             log=log,
-            avoided=avoided,
+            avoided=full.avoided,
         )
         compaction = HistoryCompaction(
             store,

@@ -34,7 +34,8 @@ def nobody(_topic_id: TopicId, _partition: int) -> frozenset[NodeId]:
 class FullReplicas:
     """What nodes have said in one term. Not in the store: they tell it with each heartbeat."""
 
-    def __init__(self, *, pause_ms: int = PAUSE_MS) -> None:
+    def __init__(self, monotonic_ms: Callable[[], int], *, pause_ms: int = PAUSE_MS) -> None:
+        self._monotonic_ms = monotonic_ms
         self._pause_ms = pause_ms
         self._told: dict[NodeId, Replicas] = {}
         """What each node said last, if that is anything."""
@@ -48,12 +49,13 @@ class FullReplicas:
         """What nodes say now."""
         return MappingProxyType(self._told)
 
-    def note(self, node: NodeId, replicas: Replicas, *, now_ms: int) -> None:
+    def note(self, node: NodeId, replicas: Replicas) -> None:
         """Takes a heartbeat's list, which replaces the last one."""
         before = self._told.get(node, {})
         quiet = self._quiet_ms.get(node, {})
         if not before and not replicas and not quiet:
             return
+        now_ms = self._monotonic_ms()
         if replicas != before:
             self.changes += 1
             for topic_id, numbers in before.items():
@@ -68,12 +70,12 @@ class FullReplicas:
             for node in table.keys() - nodes:
                 del table[node]
 
-    def avoided(self, topic_id: TopicId, partition: int, *, now_ms: int) -> frozenset[NodeId]:
+    def avoided(self, topic_id: TopicId, partition: int) -> frozenset[NodeId]:
         """The nodes that should not lead the partition while another one can."""
         if not self._told and not self._quiet_ms:
             return _NOBODY
         told = {n for n, topics in self._told.items() if partition in topics.get(topic_id, ())}
-        key = (topic_id, partition)
+        key, now_ms = (topic_id, partition), self._monotonic_ms()
         quiet = {node for node, keys in self._quiet_ms.items() if keys.get(key, 0) > now_ms}
         return frozenset(told | quiet)
 

@@ -164,7 +164,7 @@ class Members:
         if beat.failed_log_dirs != self._failed_log_dirs.get(beat.node_id, ()):
             self._failed_log_dirs[beat.node_id] = beat.failed_log_dirs
             self._log.warning("log_dirs_failed", node=beat.node_id, dirs=beat.failed_log_dirs)
-        self._full.note(beat.node_id, beat.full_replicas, now_ms=self._clock.monotonic_ms())
+        self._full.note(beat.node_id, beat.full_replicas)
         await self._note_offline(beat)
         await self._follow_wishes(beat)
         may_shut_down = await self._may_shut_down(beat)
