@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from highwater.controller.active import leader_batches
+from highwater.controller.active import leader_balance, leader_batches
 from highwater.controller.active.leader_balance import LeaderBalance
 from highwater.controller.core.outcome import PENDING_REVISION, Decision
 from highwater.controller.core.partition_index import PartitionKey
@@ -82,7 +82,7 @@ async def away() -> AsyncIterator[Away]:
 
 
 async def test_leaders_come_back_in_batches(away: Away, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leader_batches, "BATCH_PARTITIONS", 3)
+    monkeypatch.setattr(leader_balance, "BATCH_PARTITIONS", 3)
     monkeypatch.setattr(leader_batches, "BATCH_PAUSE_S", 0)
     revision = away.writer.image.revision
     assert await away.balance.round() == 7

@@ -45,11 +45,10 @@ def decide(image, keys):
 
 
 async def test_batches_and_a_limit(monkeypatch):
-    monkeypatch.setattr(leader_batches, "BATCH_PARTITIONS", 2)
     monkeypatch.setattr(leader_batches, "BATCH_PAUSE_S", 0)
     monkeypatch.setattr(leader_batches, "ELECTIONS_MAX", 5)
     w = World()
-    assert await LeaderBatches(w, w).move(KEYS, decide) == (5, frozenset())
+    assert await LeaderBatches(w, w).move(KEYS, decide, at_once=2) == (5, frozenset())
     assert w.asked == [2, 2, 1]
     assert w.leaders() == [1] * 5 + [2] * 2
 
@@ -57,5 +56,5 @@ async def test_batches_and_a_limit(monkeypatch):
 async def test_those_that_lag_are_named_and_the_others_move():
     w = World()
     w.lagging = frozenset(KEYS[2:4])
-    assert await LeaderBatches(w, w).move(KEYS, decide) == (5, w.lagging)
+    assert await LeaderBatches(w, w).move(KEYS, decide, at_once=50) == (5, w.lagging)
     assert w.leaders() == [1, 1, 2, 2, 1, 1, 1]

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from highwater.controller.active.hand_overs import HandOvers
+from highwater.controller.active.hand_overs import AT_ONCE_MAX, HandOvers
 from highwater.controller.active.leader_batches import ELECTIONS_MAX, LeaderBatches
 from highwater.controller.core.full_replicas import FullReplicas
 from highwater.controller.core.leave_full_disks import finding_crowded, leave_full_disks
@@ -97,7 +97,10 @@ class FullDisks:
         if not crowded:
             return 0
         self._next_s = now_s
-        moved, lagging = await self._batches.move(sorted(crowded), self._decide)
+        # All together: nobody can write to them anyway.
+        moved, lagging = await self._batches.move(
+            sorted(crowded), self._decide, at_once=AT_ONCE_MAX
+        )
         until_s = asyncio.get_running_loop().time() + REST_S
         self._resting_s.update((key, until_s) for key in lagging)
         self._log.info("leaders_left_full_disks", elections=moved, lagging=len(lagging))

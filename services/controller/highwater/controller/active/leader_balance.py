@@ -25,6 +25,9 @@ STEADY_MS: Final = 5_000
 """A preferred leader must have been able to lead for this long: two changes of leader are too much
 for a node that comes and goes, or has just caught up."""
 
+BATCH_PARTITIONS: Final = 50
+"""Leaders moved at once: few enough not to disturb clients and nodes."""
+
 
 class LeaderBalance:
     """The periodic task of one term of office."""
@@ -71,7 +74,9 @@ class LeaderBalance:
             return 0
         await asyncio.sleep(self._steady_s)
         now = self._unbalanced()
-        moved, _ = await self._batches.move(steady(before, now), self._decide)
+        moved, _ = await self._batches.move(
+            steady(before, now), self._decide, at_once=BATCH_PARTITIONS
+        )
         if moved:
             self._log.info("leaders_balanced", elections=moved, unbalanced=len(now))
         return moved

@@ -12,9 +12,6 @@ from highwater.controller.core.partition_index import PartitionKey
 from highwater.controller.image.writer import MetadataWriter
 from highwater.model.cluster import ClusterImage
 
-BATCH_PARTITIONS: Final = 50
-"""Leaders moved at once: few enough not to disturb clients and nodes."""
-
 BATCH_PAUSE_S: Final = 0.1
 
 ELECTIONS_MAX: Final = 1_000
@@ -32,16 +29,17 @@ class LeaderBatches:
         self._hand_overs = hand_overs
 
     async def move(
-        self, chosen: Iterable[PartitionKey], decide: Decide
+        self, chosen: Iterable[PartitionKey], decide: Decide, *, at_once: int
     ) -> tuple[int, frozenset[PartitionKey]]:
         """The number of leaders moved, and those that lead on because their successors lag.
 
+        So many hand over `at_once`; a batch takes about a heartbeat's interval.
         Raises StoreUnavailableError, LimitExceededError, NotActiveError.
         """
         left = islice(chosen, ELECTIONS_MAX)
         moved = 0
         lagging = frozenset[PartitionKey]()
-        while batch := frozenset(islice(left, BATCH_PARTITIONS)):
+        while batch := frozenset(islice(left, at_once)):
             if moved:
                 await asyncio.sleep(BATCH_PAUSE_S)
             elections, behind = await self._move(batch, decide)
