@@ -89,7 +89,7 @@ class FullDisk(DiskFault):
 
 
 class NearlyFullDisk(FullDisk):
-    """A leader's disk is nearly full: it refuses clients until there is space, and goes on by itself."""
+    """A leader's disk is nearly full: it refuses clients, others lead, and the node goes on by itself."""
 
     id = "F20-nearly"
     title = "a leader's disk is nearly full"
@@ -102,7 +102,9 @@ class NearlyFullDisk(FullDisk):
         # Enough for what replicas write until the node looks, and more than half of the mark.
         self._disk.fill(leave_bytes=_MARK_BYTES * 3 // 4)
         self._wait_told(scene, "disk_nearly_full")
-        scene.note("disk nearly full, clients of its leader wait")
+        took_s = scene.wait_led_by_others(NODE)
+        scene.note(f"disk nearly full, others lead after {took_s:.2f} s")
+        scene.progress()
 
     def heal(self, scene: Scene) -> None:
         node = scene.cluster.process(f"node-{NODE}")

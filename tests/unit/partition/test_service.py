@@ -310,7 +310,7 @@ async def test_a_stale_image_leaves_no_partition_without_a_leader(
         )
         assert list(answer.results[0].state.isr) == [NODE]
         assert service.replicas.step_back(replica, (2,))
-        service._tell_offline()
+        service.failures.tell_offline()
         await support.image_when(service.watch, lambda image: image_state(image, key).leader < 0)
     finish(service._image_changed(next_watched(service), None))
     await support.image_when(service.watch, lambda image: image_state(image, key).leader == NODE)

@@ -37,6 +37,7 @@ from highwater.partition.node.asked_hand_overs import AskedHandOvers
 from highwater.partition.node.controlled_shutdown import ControlledShutdown
 from highwater.partition.node.coordinators import NodeCoordinators
 from highwater.partition.node.disk_guard import DiskGuard
+from highwater.partition.node.failures import NodeFailures
 from highwater.partition.node.found_damage import FoundDamage
 from highwater.partition.node.log_dirs import LogDirRequests
 from highwater.partition.node.loggers import LoggerQueries
@@ -50,7 +51,7 @@ from highwater.partition.node.static_configs import static_configs
 from highwater.partition.node.topic_policy import TopicPolicies
 from highwater.partition.quota.reporter import QuotaStub
 from highwater.partition.replication.follower.range_client import RangeClient
-from highwater.partition.storage.errors import CorruptLogError, LogDirFailure, StorageError
+from highwater.partition.storage.errors import StorageError
 from highwater.partition.storage.log.log import PartitionLog
 from highwater.partition.storage.scrubbing.scrubber import Damage
 from highwater.rpc.inner import Inner
@@ -94,8 +95,10 @@ class PartitionService:
         self.readiness.add("metadata", lambda: self.watch.image is not None)
         self._inner = Inner(config.inner, log)
         self._quotas = NodeQuotas(config.quota_address, clock.monotonic_ms, log, self._inner)
+        self._membership: Membership | None = None
+        self.failures = self._make_failures()
         self.plane = self._make_plane(loop)
-        self.queries = OffsetQueries(self.plane, self._log_failed)
+        self.queries = OffsetQueries(self.plane, self.failures.log_failed)
         self._endpoints = endpoints
         self._tasks = TaskOwner(self._task_failed)
         self._server = (
@@ -128,15 +131,25 @@ class PartitionService:
         self.disk_guard = self._make_disk_guard()
         self.loggers = LoggerQueries(log)
         self._asked_hand_overs = self._make_asked_hand_overs()
-        self._membership: Membership | None = None
         self._shutdown = self._make_shutdown()
         self._strays_gone = False
         """Whether logs without a topic were looked for since the start."""
 
+    def _make_failures(self) -> NodeFailures:
+        return NodeFailures(
+            self._config.log_dirs,
+            plane_replicas=lambda: self.plane.replicas.values(),  # noqa: PLW0108 - none yet.
+            logs=lambda: self.logs,
+            replicas=lambda: self.replicas,
+            membership=lambda: self._membership,
+            failed=self.failed,
+            log=self._log,
+        )
+
     def _make_plane(self, loop: asyncio.AbstractEventLoop) -> DataPlane:
         return DataPlane(
             loop.call_later,
-            self._replica_bug,
+            self.failures.replica_bug,
             self._quotas.meters.by_instance,
             on_damage=self._unreadable,
             may_heal_soon=self._may_heal_soon,
@@ -151,7 +164,7 @@ class PartitionService:
             clock=self._clock,
             loop=asyncio.get_running_loop(),
             log=self._log,
-            on_dir_failure=self._dir_failed,
+            on_dir_failure=self.failures.dir_failed,
             on_damage=self._damaged,
             find=self.plane.replicas.get,
         )
@@ -163,7 +176,7 @@ class PartitionService:
             identity=self._identity,
             flush=self.logs.flush,
             lag_ms_max=self._config.replica_lag_time_max_ms,
-            on_bug=self._replica_bug,
+            on_bug=self.failures.replica_bug,
             on_failure=self._task_failed,
             clock=self._clock,
             log=self._log,
@@ -176,9 +189,11 @@ class PartitionService:
             self._config.log_dirs,
             DiskMark.parse(self._config.storage.disk_free_min),
             full=self.plane.full_directories,
-            replicas=self.plane.replicas.values,
+            replicas=self.plane.replicas.items,
             is_online=self.logs.is_online,
             resume=self.replication.resume,
+            is_internal=self.replicas.is_internal,
+            tell=self._tell_controller,
             log=self._log,
         )
 
@@ -204,7 +219,7 @@ class PartitionService:
             roles=self.coordinators.roles,
             clock=self._clock,
             log=self._log,
-            on_log_failure=self._log_failed,
+            on_log_failure=self.failures.log_failed,
             port=self.replication,
             lag_ms_max=self._config.replica_lag_time_max_ms,
             session=self._session,
@@ -219,7 +234,7 @@ class PartitionService:
             clock=self._clock,
             log=self._log,
             on_healed=self.logs.cleaner.try_again,
-            on_stepped_back=self._tell_offline,
+            on_stepped_back=self.failures.tell_offline,
         )
 
     def _make_shutdown(self) -> ControlledShutdown:
@@ -295,6 +310,7 @@ class PartitionService:
             in_loop=self._embedded,
             leader_count=lambda: self.replicas.leader_count,
             offline_replicas=lambda: self.replicas.offline,
+            full_replicas=lambda: self.disk_guard.refusing,
             disks_hang=lambda: self.logs.hangs,
             lineage=lambda: self.logs.lineage,
             on_registered=self._registered,
@@ -364,11 +380,15 @@ class PartitionService:
         return AskedHandOvers(
             find=self.plane.replicas.get,
             is_internal=self.replicas.is_internal,
-            answered=lambda: self.membership.applied(),  # noqa: PLW0108 - none yet.
+            answered=self._tell_controller,
             catch_up_s=self._config.drain_catch_up_s,
             tasks=self._tasks,
             log=self._log,
         )
+
+    def _tell_controller(self) -> None:
+        """Sends a heartbeat now; after `start`."""
+        self.membership.applied()
 
     async def hand_over(self) -> None:
         """The first part of `stop`; a gateway in the same process should still serve clients."""
@@ -424,46 +444,6 @@ class PartitionService:
 
     # ---- failures ----
 
-    def _replica_bug(self, replica: PartitionReplica, error: Exception) -> None:
-        """A replica has failed; if that is its log's fault, it is fetched again from others."""
-        damaged = isinstance(error, CorruptLogError)
-        self._log.error(
-            "replica_failed",
-            topic=replica.topic_name,
-            partition=replica.partition,
-            exc_info=error,
-            fetched_again=damaged and self.replicas.step_back(replica, ()),
-        )
-        self._tell_offline()
-
-    def _log_failed(self, replica: PartitionReplica, error: StorageError) -> None:
-        """I/O failed on one log: its whole directory goes offline, as in Kafka. Or it is damaged, so
-        that a follower cannot do with it what its leader says.
-        """
-        if isinstance(error, LogDirFailure):
-            self.logs.fail_dir(replica.log_dir, error)
-            return
-        replica.fail()
-        self._log.error(
-            "log_not_cut",
-            topic=replica.topic_name,
-            partition=replica.partition,
-            error=str(error),
-            fetched_again=self.replicas.replace_uncut_log(replica),
-        )
-        self._tell_offline()
-
-    def _dir_failed(self, log_dir: int, error: LogDirFailure) -> None:
-        self._log.error("log_dir_failed", error=str(error), log_dir=log_dir)
-        for replica in self.plane.replicas.values():
-            if replica.log_dir == log_dir and not replica.failed:
-                replica.fail()
-        if self._membership is not None:
-            self._membership.log_dir_failed(str(self._config.log_dirs[log_dir]))
-        self._tell_offline()
-        if self.logs.all_dirs_failed and not self.failed.done():
-            self.failed.set_exception(HighwaterError("every log directory has failed"))
-
     def _may_heal_soon(self, replica: PartitionReplica) -> bool:
         return self.repairs.may_heal_soon(replica)
 
@@ -478,12 +458,6 @@ class PartitionService:
 
     def _damaged(self, log: PartitionLog, damage: Damage) -> None:
         self._found_damage.by_scrubber(log, damage)
-
-    def _tell_offline(self) -> None:
-        """The controller makes those partitions leaderless, or lets another replica lead."""
-        self.replicas.count()
-        if self._membership is not None:
-            self._membership.applied()
 
     def _call_failed(self, path: str, error: BaseException) -> None:
         """A bug that costs one call."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from highwater.controller.active import leader_balance
+from highwater.controller.active import leader_balance, leader_batches
 from highwater.controller.active.leader_balance import LeaderBalance
 from highwater.controller.core.outcome import PENDING_REVISION, Decision
 from highwater.controller.core.partition_index import PartitionKey
@@ -83,7 +83,7 @@ async def away() -> AsyncIterator[Away]:
 
 async def test_leaders_come_back_in_batches(away: Away, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leader_balance, "BATCH_PARTITIONS", 3)
-    monkeypatch.setattr(leader_balance, "BATCH_PAUSE_S", 0)
+    monkeypatch.setattr(leader_batches, "BATCH_PAUSE_S", 0)
     revision = away.writer.image.revision
     assert await away.balance.round() == 7
     assert away.leaders() == [1] * 7
@@ -92,7 +92,7 @@ async def test_leaders_come_back_in_batches(away: Away, monkeypatch: pytest.Monk
 
 
 async def test_a_round_has_a_limit(away: Away, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leader_balance, "ELECTIONS_MAX", 5)
+    monkeypatch.setattr(leader_batches, "ELECTIONS_MAX", 5)
     assert await away.balance.round() == 5
     assert sorted(away.leaders()) == [1] * 5 + [2] * 2
     assert await away.balance.round() == 2

@@ -46,6 +46,16 @@ def test_fenced_and_draining_nodes_are_not_preferred() -> None:
     assert KEY in could_lead(image(), {NodeId(1): {TOPIC.topic_id: frozenset({0})}})
 
 
+def test_a_node_whose_disk_is_full_gets_nothing_back() -> None:
+    def avoided(topic_id: TopicId, partition: int) -> frozenset[NodeId]:
+        return frozenset({NodeId(1)} if (topic_id, partition) == KEY else ())
+
+    present = image()
+    assert KEY not in unbalanced(present, index_of(present), {}, avoided)
+    assert balance(present, [KEY], {}, avoided).delta is None
+    assert KEY in unbalanced(present, index_of(present), {}, lambda *_: frozenset({NodeId(2)}))
+
+
 def state(partition_epoch: int) -> PartitionState:
     return replace(AWAY, partition_epoch=partition_epoch)
 

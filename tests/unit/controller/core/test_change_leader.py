@@ -1,8 +1,12 @@
 """Preferred leaders, and replicas whose logs fail although their nodes live."""
 
-from highwater.controller.core.change_leader import elect_preferred, without_failed_replicas
+from highwater.controller.core.change_leader import (
+    elect_preferred,
+    elect_with_space,
+    without_failed_replicas,
+)
 from highwater.controller.core.election import elect
-from highwater.model.ids import NodeId
+from highwater.model.ids import NO_NODE, NodeId
 from tests.unit.controller.core.test_election import alive, partition
 
 
@@ -20,6 +24,24 @@ def test_only_a_live_member_of_the_isr_becomes_preferred_leader() -> None:
     assert elect_preferred(led_by_2, alive(1, 2, 3, draining=(1,))) is None
     outside = partition(leader=NodeId(2), isr=(2, 3))
     assert elect_preferred(outside, alive(1, 2, 3)) is None
+
+
+def test_a_preferred_leader_with_a_full_disk_takes_nothing_over() -> None:
+    led_by_2 = partition(leader=NodeId(2))
+    assert elect_preferred(led_by_2, alive(1, 2, 3, full=(1,))) is None
+    assert elect_preferred(led_by_2, alive(1, 2, 3, full=(1, 2))) is None
+    assert elect_preferred(led_by_2, alive(1, 2, 3, full=(2,))) is not None
+    leaderless = partition(leader=NO_NODE)
+    assert elect_preferred(leaderless, alive(1, 2, 3, full=(1,))) is not None, "the last resort"
+
+
+def test_the_next_one_with_space_leads() -> None:
+    after = elect_with_space(partition(), alive(1, 2, 3, full=(1, 2)))
+    assert after is not None
+    assert (after.leader, after.leader_epoch, after.partition_epoch) == (3, 6, 8)
+    assert (after.isr, after.last_known_leader) == ((1, 2, 3), 3)
+    assert elect_with_space(partition(isr=(1, 2)), alive(1, 2, 3, full=(1, 2))) is None
+    assert elect_with_space(partition(), alive(1, 2, draining=(2,), full=(1,))) is None
 
 
 def failed(*nodes: int) -> frozenset[NodeId]:

@@ -47,10 +47,11 @@ def elect(
     image: ClusterImage | None = None,
     instance: InstanceId = DEFAULT_INSTANCE,
     offline: Any = None,
+    rules: ElectionRules = RULES,
 ) -> tuple[dict[int, int], dict[int, int]]:
     """Error codes by partition, and new leaders by partition."""
     before = image or image_with(3, topics=[TOPIC])
-    decision = elect_leaders(before, instance, wanted, kind, RULES, offline=offline or {})
+    decision = elect_leaders(before, instance, wanted, kind, rules, offline=offline or {})
     codes = {r.partition: r.refusal.code if r.refusal else 0 for r in decision.result}
     leaders = {}
     for topic_id, states in decision.delta.partitions.items() if decision.delta else ():
@@ -62,6 +63,20 @@ def elect(
                 assert now.partition_epoch == was.partition_epoch + 1
                 leaders[now.partition] = int(now.leader)
     return codes, leaders
+
+
+def test_no_leader_is_preferred_whose_disk_is_full_but_any_is_better_than_none() -> None:
+    wanted = [(TOPIC.topic_id, (MOVED, LOST))]
+    rules = replace(RULES, avoided=lambda *_: frozenset({NodeId(1)}))
+    codes, leaders = elect(ElectionType.PREFERRED, wanted, rules=rules)
+    assert (codes[MOVED], leaders) == (ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, {})
+    lone = with_partitions("t", {}, {}, {}, {"leader": NO_NODE, "isr": (1, 2)})
+    image = image_with(3, topics=[lone])
+    _, leaders = elect(ElectionType.UNCLEAN, [(lone.topic_id, (LOST,))], image=image, rules=rules)
+    assert leaders == {LOST: 2}
+    image = image_with(3, topics=[lone], fenced=[2])
+    _, leaders = elect(ElectionType.UNCLEAN, [(lone.topic_id, (LOST,))], image=image, rules=rules)
+    assert leaders == {LOST: 1}
 
 
 def test_preferred() -> None:

@@ -25,11 +25,17 @@ def partition(**fields: Any) -> PartitionState:
     return PartitionState(**values)
 
 
-def alive(*nodes: int, draining: tuple[int, ...] = (), lost: tuple[int, ...] = ()) -> Candidates:
+def alive(
+    *nodes: int,
+    draining: tuple[int, ...] = (),
+    lost: tuple[int, ...] = (),
+    full: tuple[int, ...] = (),
+) -> Candidates:
     return Candidates(
         alive=frozenset(map(NodeId, nodes)),
         draining=frozenset(map(NodeId, draining)),
         lost_tail=frozenset(map(NodeId, lost)),
+        full=frozenset(map(NodeId, full)),
     )
 
 
@@ -124,6 +130,35 @@ def test_a_draining_leader_hands_over_if_it_can() -> None:
     assert moved is not None
     assert (moved.leader, moved.isr) == (2, (2,))
     assert elect(partition(isr=(1,)), alive(1, 2, 3, draining=(1,)), min_isr=1) is None
+
+
+def test_a_node_with_a_full_disk_begins_to_lead_only_as_the_last_resort() -> None:
+    after = elect(partition(), alive(2, 3, full=(2,)), min_isr=1)
+    assert after is not None
+    assert (after.leader, after.isr) == (3, (2, 3)), "it stays in sync"
+    both = elect(partition(), alive(2, 3, full=(2, 3)), min_isr=1)
+    assert both is not None
+    assert both.leader == 2
+    draining = elect(partition(), alive(1, 2, draining=(1,), full=(2,)), min_isr=1)
+    assert draining is not None
+    assert draining.leader == 2, "a node that stops cannot lead for long"
+    shrunk = partition(isr=(1, 2), eligible_leaders=(3,))
+    in_sync = elect(shrunk, alive(2, 3, full=(2,)), min_isr=2)
+    assert in_sync is not None
+    assert in_sync.leader == 2, "the eligible one may have less"
+
+
+def test_a_leader_stays_when_its_disk_is_full() -> None:
+    """It hands over first."""
+    assert elect(partition(), alive(1, 2, 3, full=(1,)), min_isr=1) is None
+
+
+def test_what_is_known_of_one_partition() -> None:
+    known = alive(1, 2, 3)
+    nobody = frozenset[NodeId]()
+    assert known.of_partition(failed=nobody, full=nobody) is known
+    one = known.of_partition(failed=frozenset({NodeId(1)}), full=frozenset({NodeId(2)}))
+    assert one == alive(2, 3, full=(2,))
 
 
 nodes = st.sampled_from([1, 2, 3])

@@ -94,6 +94,15 @@ def test_a_move_waits_for_the_leader_that_it_removes() -> None:
     assert [move.successor for move in leader_moves(image, decision.delta)] == [2]
 
 
+def test_a_move_ends_at_a_leader_whose_disk_has_space() -> None:
+    moving = start(led_by(1, 1, 2), (NodeId(2), NodeId(3)), ALL, min_isr=1, leader_first=True)
+    assert moving is not None
+    image = image_of(replace(moving, isr=(NodeId(1), NodeId(2), NodeId(3))))
+    rules = replace(RULES, avoided=lambda *_: frozenset({NodeId(2)}))
+    decision = finish_moves(image, [key_of(image)], rules, {})
+    assert [move.successor for move in leader_moves(image, decision.delta)] == [3]
+
+
 def test_a_move_that_is_called_back_waits_for_the_leader_that_it_was_adding() -> None:
     moving = start(led_by(1, 1, 2), (NodeId(1), NodeId(3)), ALL, min_isr=1, leader_first=True)
     assert moving is not None

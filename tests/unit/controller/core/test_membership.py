@@ -96,6 +96,16 @@ def test_an_incarnation_without_an_id_keeps_the_one_it_was_given() -> None:
     assert admit(known, registration(node_id=NO_NODE)).result == 4
 
 
+def test_a_dead_leader_is_followed_by_one_whose_disk_has_space() -> None:
+    topic = topic_state("t", [(1, 2, 3), (1, 2, 3), (1, 2)])
+    image = image_with(3, topics=[topic])
+    rules = replace(
+        RULES, avoided=lambda _, number: frozenset({NodeId(2)} if number != 1 else {NodeId(3)})
+    )
+    decision = change_nodes(image, [fence(image.nodes[NodeId(1)])], rules)
+    assert [p.leader for p in changed_partitions(decision.delta)] == [3, 2, 2]
+
+
 def test_an_election_ends_a_move_that_it_makes_possible() -> None:
     topic = topic_state("t", [(1, 2)])
     moving = replace(

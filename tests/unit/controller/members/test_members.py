@@ -10,7 +10,7 @@ from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.controller.core.membership import Registration
 from highwater.controller.core.outcome import Decision
 from highwater.controller.image import writer
-from highwater.controller.members.members import NodeHeartbeat
+from highwater.controller.members.heartbeats import NodeHeartbeat
 from highwater.controller.service import ControllerService
 from highwater.controller.store.memory import MemoryStore
 from highwater.controller.store.port import (

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
-from highwater.controller.members.members import NodeHeartbeat
+from highwater.controller.members.heartbeats import NodeHeartbeat
 from highwater.controller.service import ControllerService
 from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.endpoints import ControllerEndpoints

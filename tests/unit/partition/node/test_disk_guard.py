@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from highwater.model.ids import TopicId
 from highwater.partition.core.disk_marks import DiskMark, DiskState
 from highwater.partition.node import disk_guard as module
 from highwater.partition.node.disk_guard import DiskGuard
@@ -15,6 +16,7 @@ from highwater.runtime.logging import silent_logger
 
 MIB = 1 << 20
 MARK = DiskMark(nbytes=1_000)
+TOPIC = TopicId(b"t" * 16)
 
 
 class World:
@@ -24,17 +26,24 @@ class World:
         self.replicas = [
             SimpleNamespace(log_dir=number % dirs, fetches_nothing=False) for number in range(4)
         ]
+        self.internal = set()
         self.free = dict.fromkeys(range(dirs), 10_000)
+        self.told = 0
         self.guard = DiskGuard(
             paths or [Path(f"/dir-{number}") for number in range(dirs)],
             mark,
             full=self.full,
-            replicas=lambda: self.replicas,
+            replicas=lambda: [((TOPIC, n), one) for n, one in enumerate(self.replicas)],
             is_online=lambda index: index in self.free,
             resume=self.resumed.append,
+            is_internal=lambda key: key[1] in self.internal,
+            tell=self.tell,
             log=silent_logger(),
             space=space or self.space,
         )
+
+    def tell(self):
+        self.told += 1
 
     def space(self, path):
         free = self.free[int(path[-1])]
@@ -82,6 +91,26 @@ def test_a_replica_that_moves_to_a_directory_with_space_fetches_again():
     w.take(0, 5_000)
     assert w.held == [False, False, False, True]
     assert w.resumed == [w.replicas[1]]
+
+
+def test_the_controller_hears_of_partitions_that_take_nothing_and_only_of_changes():
+    w = World()
+    w.internal = {3}
+    w.take(0, 5_000)
+    assert (w.guard.refusing, w.told) == ({}, 0)
+    w.take(1, 999)
+    assert w.guard.refusing == {TOPIC: (1,)}, "coordinators go on"
+    w.take(1, 1_050)
+    assert w.told == 1, "the mark's tenth is not reached"
+    w.take(1, 400)
+    assert (w.guard.refusing, w.told) == ({TOPIC: (1, 3)}, 2)
+    w.replicas[0].log_dir = 1
+    w.take(0, 5_000)
+    assert (w.guard.refusing, w.told) == ({TOPIC: (0, 1, 3)}, 3)
+    before = w.guard.refusing
+    w.take(1, 1_100)
+    assert (w.guard.refusing, w.told) == ({}, 4)
+    assert before == {TOPIC: (0, 1, 3)}, "another thread may still read it"
 
 
 def test_a_part_of_the_volume():

@@ -14,7 +14,7 @@ from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.watch import ClusterWatch
 from highwater.model.errors import UsageError
-from highwater.model.ids import NodeId
+from highwater.model.ids import NodeId, TopicId
 from highwater.partition.data_plane.controller_session import ControllerSession
 from highwater.partition.node.asked_hand_overs import AskedHandOver, HandOverAnswer
 from highwater.partition.node.membership import INCARNATION_FILE, Membership, NodeIdentity
@@ -57,6 +57,7 @@ class Member:
         self, endpoints: ControllerEndpoints, directory: Path, *, in_loop: bool = True
     ) -> None:
         self.disks_hang = False
+        self.full: dict[TopicId, tuple[int, ...]] = {}
         self.session = ControllerSession(SystemClock().monotonic_ms)
         self.client = SeenClient(endpoints)
         self.watch = ClusterWatch(endpoints)
@@ -82,6 +83,7 @@ class Member:
             in_loop=in_loop,
             leader_count=lambda: 0,
             offline_replicas=dict,
+            full_replicas=lambda: self.full,
             disks_hang=lambda: self.disks_hang,
             lineage=lambda: self.lineage,
             on_registered=self.epochs.append,
@@ -228,6 +230,15 @@ async def test_an_embedded_node_sends_heartbeats_even_if_its_disks_hang(member: 
     await member.join()
     member.disks_hang = True
     assert member.membership._heartbeat() is not None
+
+
+async def test_heartbeats_tell_which_partitions_take_nothing(member: Member) -> None:
+    topic_id = TopicId(b"t" * 16)
+    member.full = {topic_id: (0, 2)}
+    request = member.membership._heartbeat()
+    assert request is not None
+    (told,) = request.full_replicas
+    assert (told.topic_id, list(told.partitions)) == (topic_id, [0, 2])
 
 
 async def test_the_session_lasts_while_the_controller_lets_the_node_lead(member: Member) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 
 from highwater.controller.active.client_access import ClientAccess
 from highwater.controller.active.first_error import first_error
+from highwater.controller.active.full_disks import FullDisks
 from highwater.controller.active.hand_overs import WAIT_S, HandOvers
 from highwater.controller.active.history_compaction import HistoryCompaction
 from highwater.controller.active.instances import Instances
@@ -39,6 +40,7 @@ from highwater.controller.core.elect_leaders import (
     electing_leaders,
     lags,
 )
+from highwater.controller.core.full_replicas import PAUSE_MS, Avoided, FullReplicas
 from highwater.controller.core.hand_over import finding_leader_moves
 from highwater.controller.core.membership import ElectionRules, changing_nodes
 from highwater.controller.core.outcome import Decision, Refusal
@@ -99,6 +101,7 @@ class ActiveController:
         past: StorePast,
         unclean: UncleanElections,
         hand_overs: HandOvers,
+        full_disks: FullDisks,
         quorum: QuorumView,
         instances: Instances,
         slices: Slices,
@@ -110,6 +113,7 @@ class ActiveController:
         self.unclean = unclean
         self._writer = writer
         self._leaders = leaders
+        self._full_disks = full_disks
         self._compaction = compaction
         self._elections = elections
         self._rules = rules
@@ -157,15 +161,20 @@ class ActiveController:
                 index=index,
                 on_unclean=unclean.committed,
             )
-        elections = election_rules(writer, rules.configs)
-        members = Members(writer, elections, rules.sessions, clock, log)
+        # Who wants leaders back sooner gets them back sooner.
+        interval_ms = rules.leader_imbalance_check_interval_ms
+        pause_ms = min(PAUSE_MS, interval_ms or PAUSE_MS)
+        full = FullReplicas(clock.monotonic_ms, pause_ms=pause_ms)
+        elections = election_rules(writer, rules.configs, full.avoided)
+        members = Members(writer, elections, rules.sessions, clock, log, full)
         hand_overs = HandOvers(writer, elections, lambda: members.offline, log)
         leaders = LeaderBalance(
             writer,
             lambda: members.offline,
             hand_overs,
-            interval_ms=rules.leader_imbalance_check_interval_ms,
+            interval_ms=interval_ms,
             log=log,
+            avoided=full.avoided,
         )
         compaction = HistoryCompaction(
             store,
@@ -183,6 +192,7 @@ class ActiveController:
             past,
             unclean,
             hand_overs,
+            FullDisks(writer, full, elections, lambda: members.offline, hand_overs, slices, log),
             QuorumView(store, fence, writer, members, clock),
             Instances(writer, clock, slices, log),
             slices,
@@ -217,6 +227,7 @@ class ActiveController:
                 tasks.create_task(self.members.watch_sessions(), name="watch-sessions")
                 tasks.create_task(self.members.close_ended(is_refused), name="close-ended")
                 tasks.create_task(self._leaders.run(), name="balance-leaders")
+                tasks.create_task(self._full_disks.run(), name="leave-full-disks")
                 tasks.create_task(self.hand_overs.run(), name="finish-moves")
                 tasks.create_task(self._compaction.run(), name="compact-history")
                 tasks.create_task(self.instances.run(), name="purge-instances")
@@ -467,9 +478,10 @@ def _first_changes(state: StoredState, new_cluster_id: Callable[[], str]) -> Ste
     return changes
 
 
-def election_rules(writer: MetadataWriter, configs: ConfigRules) -> ElectionRules:
+def election_rules(writer: MetadataWriter, configs: ConfigRules, avoided: Avoided) -> ElectionRules:
     """min.insync.replicas and unclean.leader.election.enable, topic before cluster."""
     return ElectionRules(
         min_isr=lambda topic: configs.min_isr(topic.configs, writer.image.cluster_configs),
         unclean=lambda topic: configs.unclean(topic.configs, writer.image.cluster_configs),
+        avoided=avoided,
     )

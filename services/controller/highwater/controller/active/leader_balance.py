@@ -6,16 +6,18 @@ former partitions. Source: Kafka's `ReplicationControlManager.maybeBalancePartit
 
 import asyncio
 from collections.abc import Callable
-from itertools import islice
 from typing import Final
 
 from highwater.controller.active.hand_overs import HandOvers
+from highwater.controller.active.leader_batches import LeaderBatches
 from highwater.controller.core.balance_leaders import balance, steady, unbalanced
-from highwater.controller.core.hand_over import leader_moves
+from highwater.controller.core.full_replicas import Avoided, nobody
 from highwater.controller.core.offline_replicas import OfflineByNode
+from highwater.controller.core.outcome import Decision
 from highwater.controller.core.partition_index import PartitionKey
 from highwater.controller.image.writer import MetadataWriter
 from highwater.controller.store.port import StoreUnavailableError
+from highwater.model.cluster import ClusterImage, PartitionState
 from highwater.model.errors import LimitExceededError
 from highwater.runtime.logging import Logger
 
@@ -25,11 +27,6 @@ for a node that comes and goes, or has just caught up."""
 
 BATCH_PARTITIONS: Final = 50
 """Leaders moved at once: few enough not to disturb clients and nodes."""
-
-BATCH_PAUSE_S: Final = 0.1
-
-ELECTIONS_MAX: Final = 1_000
-"""In one round (Kafka's MAX_ELECTIONS_PER_IMBALANCE); the rest waits for the next one."""
 
 
 class LeaderBalance:
@@ -44,11 +41,16 @@ class LeaderBalance:
         interval_ms: int,
         log: Logger,
         steady_ms: int = STEADY_MS,
+        avoided: Avoided = nobody,
     ) -> None:
-        """`interval_ms` between rounds, 0 for never; shorter ones also shorten `steady_ms`."""
+        """`interval_ms` between rounds, 0 for never; shorter ones also shorten `steady_ms`.
+
+        `avoided` nodes get no leaderships back.
+        """
         self._writer = writer
         self._offline = offline
-        self._hand_overs = hand_overs
+        self._batches = LeaderBatches(writer, hand_overs)
+        self._avoided = avoided
         self._interval_s = interval_ms / 1000
         self._steady_s = min(steady_ms, interval_ms) / 1000
         self._log = log
@@ -67,31 +69,20 @@ class LeaderBalance:
 
         Raises StoreUnavailableError, LimitExceededError, NotActiveError.
         """
-        before = unbalanced(self._writer.image, self._writer.index, self._offline())
+        before = self._unbalanced()
         if not before:
             return 0
         await asyncio.sleep(self._steady_s)
-        now = unbalanced(self._writer.image, self._writer.index, self._offline())
-        chosen = iter(steady(before, now)[:ELECTIONS_MAX])
-        moved = 0
-        while batch := frozenset(islice(chosen, BATCH_PARTITIONS)):
-            if moved:
-                await asyncio.sleep(BATCH_PAUSE_S)
-            moved += await self._move(batch)
+        now = self._unbalanced()
+        moved, _ = await self._batches.move(
+            steady(before, now), self._decide, at_once=BATCH_PARTITIONS
+        )
         if moved:
             self._log.info("leaders_balanced", elections=moved, unbalanced=len(now))
         return moved
 
-    async def _move(self, batch: frozenset[PartitionKey]) -> int:
-        image, moved = self._writer.image, 0
+    def _unbalanced(self) -> dict[PartitionKey, PartitionState]:
+        return unbalanced(self._writer.image, self._writer.index, self._offline(), self._avoided)
 
-        async def elect(keys: frozenset[PartitionKey]) -> None:
-            nonlocal moved
-            elections, _ = await self._writer.commit(
-                lambda image: balance(image, keys, self._offline())
-            )
-            moved += elections
-
-        moves = leader_moves(image, balance(image, batch, self._offline()).delta)
-        await self._hand_overs.carry_out(moves, elect)
-        return moved
+    def _decide(self, image: ClusterImage, keys: frozenset[PartitionKey]) -> Decision[int]:
+        return balance(image, keys, self._offline(), self._avoided)

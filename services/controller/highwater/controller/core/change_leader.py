@@ -1,4 +1,4 @@
-"""Leader changes on request (ElectLeaders, balancing), and for failed replicas.
+"""Leader changes on request (ElectLeaders, balancing), for full disks, and for failed replicas.
 
 Everything here keeps the rules of `election`: a new leader comes from the ISR, a change of leader
 adds one to the leader epoch, any change adds one to the partition epoch.
@@ -8,23 +8,39 @@ from dataclasses import replace
 
 from highwater.controller.core.election import Candidates, elect
 from highwater.model.cluster import PartitionState
-from highwater.model.ids import LeaderEpoch, NodeId
+from highwater.model.ids import NO_NODE, LeaderEpoch, NodeId
 
 
 def elect_preferred(partition: PartitionState, candidates: Candidates) -> PartitionState | None:
     """The partition led by its first replica; None if that replica cannot lead or leads already.
 
+    While its disk is nearly full it does not take a leadership from anybody, even if the leader's is, too.
     Source: Kafka's `PartitionChangeBuilder.Election.PREFERRED`.
     """
     preferred = partition.replicas[0]
     willing = candidates.alive - candidates.draining
     if preferred == partition.leader or preferred not in partition.isr or preferred not in willing:
         return None
+    if preferred in candidates.full and partition.leader != NO_NODE:
+        return None
+    return _led_by(partition, preferred)
+
+
+def elect_with_space(partition: PartitionState, candidates: Candidates) -> PartitionState | None:
+    """The partition led by the first other replica in sync with space on its disk; None without one."""
+    willing = candidates.alive - candidates.draining - candidates.full
+    for node in partition.replicas:
+        if node != partition.leader and node in partition.isr and node in willing:
+            return _led_by(partition, node)
+    return None
+
+
+def _led_by(partition: PartitionState, node: NodeId) -> PartitionState:
     return replace(
         partition,
-        leader=preferred,
+        leader=node,
         leader_epoch=LeaderEpoch(partition.leader_epoch + 1),
-        last_known_leader=preferred,
+        last_known_leader=node,
         partition_epoch=partition.partition_epoch + 1,
     )
 

@@ -1,7 +1,7 @@
 """ElectLeaders: elections on request, preferred or unclean (KIP-460)."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, auto
 
 from highwater.controller.core.change_leader import elect_preferred
@@ -87,7 +87,7 @@ def electing_leaders(
                 outcome: PartitionState | Refusal = _refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             else:
                 here = failed.get(topic_id, {}).get(number, frozenset())
-                able = replace(candidates, alive=candidates.alive - here) if here else candidates
+                able = candidates.of_partition(failed=here, full=rules.avoided(topic_id, number))
                 present = of_topic.get(number, topic.partitions[number])
                 outcome = _elect(topic, present, kind, able, rules)
             refusal = outcome if isinstance(outcome, Refusal) else None

@@ -23,6 +23,14 @@ class Candidates:
     """Alive nodes that shut down: they leave the ISR, and lead only if nobody else can."""
     lost_tail: frozenset[NodeId] = frozenset()
     """Nodes whose logs may miss acknowledged records (KIP-966): no longer in ISR or eligible."""
+    full: frozenset[NodeId] = frozenset()
+    """Nodes whose disks are nearly full: they begin to lead only if no other one in sync can."""
+
+    def of_partition(self, *, failed: frozenset[NodeId], full: frozenset[NodeId]) -> "Candidates":
+        """For one partition, which the failed nodes cannot serve."""
+        if not failed and not full:
+            return self
+        return replace(self, alive=self.alive - failed, full=full)
 
 
 def elect(
@@ -121,14 +129,23 @@ def choose_leader(
     eligible: tuple[NodeId, ...],
     candidates: Candidates,
 ) -> NodeId:
-    """The present leader if it may stay, else the first in replica order; NO_NODE if none."""
-    alive, draining = candidates.alive, candidates.draining
+    """The present leader if it may stay, else the first in replica order; NO_NODE if none.
+
+    A leader whose disk is nearly full stays: it goes by a hand-over (`full_disks`).
+    """
+    alive, draining, full = candidates.alive, candidates.draining, candidates.full
     if partition.leader in isr and partition.leader in alive and partition.leader not in draining:
         return partition.leader
     for trusted in (isr, eligible):
+        last_resort = NO_NODE
         for node in partition.replicas:
             if node in trusted and node in alive and node not in draining:
-                return node
+                if node not in full:
+                    return node
+                if last_resort == NO_NODE:
+                    last_resort = node
+        if last_resort != NO_NODE:
+            return last_resort
     for node in (partition.leader, *partition.replicas):
         if node in alive and (node in isr or node in eligible):
             return node

@@ -112,7 +112,7 @@ def finish_moves(
         if not is_moving(present):
             continue
         here = failed.get(topic_id, {}).get(number, frozenset())
-        able = replace(candidates, alive=candidates.alive - here) if here else candidates
+        able = candidates.of_partition(failed=here, full=rules.avoided(topic_id, number))
         done = completed(present, able, min_isr=rules.min_isr(topic))
         if done is not present:
             after = replace(done, partition_epoch=present.partition_epoch + 1)

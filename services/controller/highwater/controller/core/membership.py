@@ -7,6 +7,7 @@ from typing import Final
 from highwater.controller.core.change_isr import MinIsr
 from highwater.controller.core.change_leader import without_failed_replicas
 from highwater.controller.core.election import Candidates, elect, is_unclean
+from highwater.controller.core.full_replicas import Avoided, nobody
 from highwater.controller.core.gateways import host_of, node_without_port
 from highwater.controller.core.offline_replicas import OfflineByNode, nodes_without
 from highwater.controller.core.outcome import (
@@ -41,10 +42,11 @@ _NOBODY: Final[frozenset[NodeId]] = frozenset()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionRules:
-    """What elections take from topic configs."""
+    """What elections take from topic configs, and from what nodes say of their disks."""
 
     min_isr: MinIsr
     unclean: Callable[[TopicState], bool]
+    avoided: Avoided = nobody
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +225,8 @@ class _Elections:
         if self._of_topic[0] is not topic:
             self._of_topic = (topic, self._rules.min_isr(topic), self._rules.unclean(topic))
         _, min_isr, unclean = self._of_topic
-        candidates = self._candidates
+        full = self._rules.avoided(topic.topic_id, number)
+        candidates = replace(self._candidates, full=full) if full else self._candidates
         before = topic.partitions[number]
         if failed:
             after = without_failed_replicas(

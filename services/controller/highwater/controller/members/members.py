@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from highwater.controller.core.full_replicas import FullReplicas
 from highwater.controller.core.gateways import node_without_port, overlaps_met
 from highwater.controller.core.liveness import SessionTable
 from highwater.controller.core.membership import (
@@ -24,6 +25,7 @@ from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusa
 from highwater.controller.core.tail_check import has_its_tail
 from highwater.controller.image.writer import MetadataWriter
 from highwater.controller.members.absent_nodes import IsRefused, close_ended
+from highwater.controller.members.heartbeats import HeartbeatResult, NodeHeartbeat
 from highwater.controller.store.port import StoreUnavailableError
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.block_overlaps import BlockOverlap
@@ -62,27 +64,6 @@ class SessionRules:
     heartbeat_interval_ms: int = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeHeartbeat:
-    """What a node reports in a heartbeat."""
-
-    node_id: NodeId
-    node_epoch: int
-    applied_revision: int
-    wants_shutdown: bool = False
-    failed_log_dirs: tuple[str, ...] = ()
-    offline_replicas: OfflineReplicas = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatResult:
-    """The controller's answer to a heartbeat."""
-
-    refusal: Refusal | None = None
-    fenced: bool = False
-    may_shut_down: bool = False
-
-
 class Members:
     """All members in one term. Sessions only end while `watch_sessions` runs."""
 
@@ -93,12 +74,17 @@ class Members:
         sessions: SessionRules,
         clock: Clock,
         log: Logger,
+        full: FullReplicas,
     ) -> None:
-        """Gives all members in the store a fresh full session: they may all be alive."""
+        """Gives all members in the store a fresh full session: they may all be alive.
+
+        `full` is told what nodes say of their disks.
+        """
         self._writer = writer
         self._elections = elections
         self._clock = clock
         self._log = log
+        self._full = full
         times = (sessions.session_timeout_ms, sessions.stream_grace_ms)
         self.nodes: SessionTable[NodeId] = SessionTable(
             session_timeout_ms=times[0], stream_grace_ms=times[1]
@@ -178,6 +164,7 @@ class Members:
         if beat.failed_log_dirs != self._failed_log_dirs.get(beat.node_id, ()):
             self._failed_log_dirs[beat.node_id] = beat.failed_log_dirs
             self._log.warning("log_dirs_failed", node=beat.node_id, dirs=beat.failed_log_dirs)
+        self._full.note(beat.node_id, beat.full_replicas)
         await self._note_offline(beat)
         await self._follow_wishes(beat)
         may_shut_down = await self._may_shut_down(beat)

@@ -18,7 +18,8 @@ from highwater.controller.core.hand_over import LeaderMove
 from highwater.controller.core.membership import Registration
 from highwater.controller.core.outcome import Refusal
 from highwater.controller.image.not_active import NotActiveError
-from highwater.controller.members.members import APPLIED_WAIT_MS_MAX, HeartbeatResult, NodeHeartbeat
+from highwater.controller.members.heartbeats import HeartbeatResult
+from highwater.controller.members.members import APPLIED_WAIT_MS_MAX
 from highwater.controller.rpc.client_access import (
     acl_filter,
     quota_alteration,
@@ -28,6 +29,7 @@ from highwater.controller.rpc.client_access import (
 )
 from highwater.controller.rpc.config_wishes import config_wish
 from highwater.controller.rpc.errors import unary
+from highwater.controller.rpc.node_heartbeat import node_heartbeat
 from highwater.controller.rpc.quorum import quorum_to_pb
 from highwater.controller.rpc.seen import check_seen
 from highwater.controller.rpc.topic_wishes import growth, topic_wish
@@ -140,19 +142,7 @@ class ControllerServicer:
             )
             result = HeartbeatResult(refusal=refusal)
         else:
-            result = await members.heartbeat(
-                NodeHeartbeat(
-                    node_id=NodeId(request.node_id),
-                    node_epoch=request.node_epoch,
-                    applied_revision=request.applied_revision,
-                    wants_shutdown=request.wants_shutdown,
-                    failed_log_dirs=tuple(request.failed_log_dirs),
-                    offline_replicas={
-                        TopicId(topic.topic_id): frozenset(topic.partitions)
-                        for topic in request.offline_replicas
-                    },
-                )
-            )
+            result = await members.heartbeat(node_heartbeat(request))
         asked: Sequence[LeaderMove] = ()
         if result.refusal is None and not request.gateway_id:
             asked = _hand_overs(controller.hand_overs, request)

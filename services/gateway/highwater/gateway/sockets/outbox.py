@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from highwater.gateway.core.reply import Part
+from highwater.gateway.sockets.unsent import without_first
 from highwater.hop.fetch import FileRange
 
 THREAD_BYTES_MIN: Final = 256 * 1024
@@ -259,22 +260,8 @@ class Outbox:
         """Puts back the unsent rest, and continues."""
         self._threaded = False
         self.bytes_sent += sent
-        rest: list[Part] = []
-        for part in taken:
-            if isinstance(part, bytes):
-                n = min(sent, len(part))
-                self._queued_bytes -= n
-                if n < len(part):
-                    rest.append(part[n:])
-            else:
-                n = min(sent, part.length)
-                part.position += n
-                part.length -= n
-                if part.length:
-                    rest.append(part)
-                else:
-                    part.release()
-            sent -= n
+        rest, of_bytes = without_first(taken, sent)
+        self._queued_bytes -= of_bytes
         if self._closed:
             _release(rest)
             self._sock.close()

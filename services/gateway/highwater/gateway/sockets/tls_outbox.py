@@ -16,6 +16,7 @@ from highwater.gateway.sockets.outbox import QUEUE_BYTES_MAX, QUEUE_PARTS_MAX, O
 from highwater.gateway.sockets.tls_engine import TlsEngine
 from highwater.gateway.sockets.tls_loan import Threads, TlsLoan
 from highwater.gateway.sockets.tls_piece import Sent, Source, Span, send_encrypted
+from highwater.gateway.sockets.unsent import without_first
 from highwater.hop.fetch import BUFFERS, FileRange
 
 THREAD_BYTES_MIN: Final = 64 * 1024
@@ -188,11 +189,12 @@ class TlsOutbox:
             part = self._queue.popleft()
             size = min(_length(part), room)
             room -= size
-            self._lent.append(part)
             if isinstance(part, BUFFERS):
-                sources.append(memoryview(part)[:size])
+                part = memoryview(part)  # What is left of it is put back without a copy.
+                sources.append(part[:size])
             else:
                 sources.append(Span(part.fd, part.position, size))
+            self._lent.append(part)
         engine, sock = self._engine, self._lower.lend_socket()
         self._loan.lend(
             self._threads, lambda: send_encrypted(engine, sock, sources), self._thread_done
@@ -207,33 +209,13 @@ class TlsOutbox:
             if not self._closed:
                 self._fail(str(result))
             return
-        rest = self._left(lent, result.taken)
+        rest, of_buffers = without_first(lent, result.taken)
         if self._closed:
             _release(rest)
         else:
+            self._queued_bytes -= of_buffers
             self._queue.extendleft(reversed(rest))
         self._lower.take_back(result.sent, result.rest)
-
-    def _left(self, lent: list[Waiting], taken: int) -> list[Waiting]:
-        """What is left of the parts without their first `taken` bytes."""
-        rest: list[Waiting] = []
-        for part in lent:
-            size = _length(part)
-            count = min(taken, size)
-            taken -= count
-            if isinstance(part, BUFFERS):
-                if not self._closed:
-                    self._queued_bytes -= count
-                if count < size:
-                    rest.append(memoryview(part)[count:])
-                continue
-            part.position += count
-            part.length -= count
-            if part.length:
-                rest.append(part)
-            else:
-                part.release()
-        return rest
 
     # ---- both ----
 

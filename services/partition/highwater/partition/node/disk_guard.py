@@ -1,7 +1,8 @@
 """Looks at the free space of the node's log directories, and refuses appends where it runs out.
 
 `core.disk_marks` decides. Replicas of a directory that takes nothing at all do not fetch either: they
-leave the ISR, and come back when there is space again.
+leave the ISR, and come back when there is space again. The controller hears of those that refuse, so that
+others lead where they can.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from highwater.model.ids import TopicId
 from highwater.partition.core.disk_marks import DiskMark, DiskState, next_state
 from highwater.partition.data_plane.full_directory import FullDirectory
 from highwater.partition.data_plane.replica import PartitionReplica
@@ -17,6 +19,8 @@ from highwater.runtime.logging import Logger
 
 POLL_S: Final = 1.0
 """The mark has to be more than what is written meanwhile."""
+
+Key = tuple[TopicId, int]
 
 
 class DiskGuard:
@@ -28,14 +32,17 @@ class DiskGuard:
         mark: DiskMark,
         *,
         full: dict[int, FullDirectory],
-        replicas: Callable[[], Iterable[PartitionReplica]],
+        replicas: Callable[[], Iterable[tuple[Key, PartitionReplica]]],
         is_online: Callable[[int], bool],
         resume: Callable[[PartitionReplica], None],
+        is_internal: Callable[[Key], bool],
+        tell: Callable[[], None],
         log: Logger,
         space: Callable[[str], VolumeSpace] = space_of,
     ) -> None:
         """`full` is the data plane's table by a directory's index; `resume` lets a replica fetch again.
 
+        `is_internal` tells coordinators' partitions, and `tell` sends a heartbeat: `refusing` is new.
         `space` may block, so threads call it.
         """
         self._paths = [str(path.absolute()) for path in log_dirs]
@@ -44,11 +51,16 @@ class DiskGuard:
         self._replicas = replicas
         self._is_online = is_online
         self._resume = resume
+        self._is_internal = is_internal
+        self._tell = tell
         self._log = log
         self._space = space
         self._holds = False
         """Whether replicas are held."""
         self._states = dict.fromkeys(range(len(self._paths)), DiskState.OPEN)
+        self.refusing: Mapping[TopicId, tuple[int, ...]] = {}
+        """Partitions of this node, by topic, that take no appends of those who append to them. Replaced
+        as a whole, as the thread of heartbeats reads it."""
 
     @property
     def states(self) -> Mapping[str, DiskState]:
@@ -100,13 +112,29 @@ class DiskGuard:
                 mark_bytes=mark,
             )
         self._hold()
+        self._find_refusing()
+
+    def _find_refusing(self) -> None:
+        """Also among replicas that have come since the last look, or have moved."""
+        found: dict[TopicId, list[int]] = {}
+        if self._full:
+            for key, replica in list(self._replicas()):
+                directory = self._full.get(replica.log_dir)
+                if directory is None:
+                    continue
+                if directory.nothing_passes or not self._is_internal(key):
+                    found.setdefault(key[0], []).append(key[1])
+        refusing = {topic_id: tuple(sorted(numbers)) for topic_id, numbers in found.items()}
+        if refusing != self.refusing:
+            self.refusing = refusing
+            self._tell()
 
     def _hold(self) -> None:
         """Also replicas that have come since the last look, or have moved to another directory."""
         if not self._holds and DiskState.NOTHING not in self._states.values():
             return
         self._holds = False
-        for replica in list(self._replicas()):
+        for _, replica in list(self._replicas()):
             held = self._states.get(replica.log_dir) is DiskState.NOTHING
             self._holds = self._holds or held
             if replica.fetches_nothing is not held:

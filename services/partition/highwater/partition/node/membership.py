@@ -76,6 +76,7 @@ class Membership:
         in_loop: bool,
         leader_count: Callable[[], int],
         offline_replicas: Callable[[], Mapping[TopicId, Sequence[int]]],
+        full_replicas: Callable[[], Mapping[TopicId, Sequence[int]]],
         disks_hang: Callable[[], bool],
         lineage: Callable[[], Sequence[str]],
         on_registered: Callable[[int], None],
@@ -86,8 +87,8 @@ class Membership:
     ) -> None:
         """`in_loop`: send heartbeats without a thread of their own, for the embedded mode.
 
-        `leader_count`, `offline_replicas` (partitions here whose logs cannot be used, by topic)
-        and `disks_hang` (whether every directory hangs, which stops heartbeats as a hanging loop
+        `leader_count`, `offline_replicas` (partitions here whose logs cannot be used, by topic),
+        `full_replicas` (those that take no appends because the disk is nearly full) and `disks_hang` (whether every directory hangs, which stops heartbeats as a hanging loop
         does) are called on the heartbeats' thread, so their values are replaced, never changed.
         `lineage` gives the incarnations whose records the directories hold (`core.lineage`).
         `on_registered` is called with the node epoch of every registration, before other users.
@@ -106,6 +107,7 @@ class Membership:
         self._in_loop = in_loop
         self._leader_count = leader_count
         self._offline_replicas = offline_replicas
+        self._full_replicas = full_replicas
         self._disks_hang = disks_hang
         self._lineage = lineage
         self._on_registered = on_registered
@@ -200,6 +202,10 @@ class Membership:
             offline_replicas=[
                 pb.OfflineReplicas(topic_id=topic_id, partitions=partitions)
                 for topic_id, partitions in self._offline_replicas().items()
+            ],
+            full_replicas=[
+                pb.FullReplicas(topic_id=topic_id, partitions=partitions)
+                for topic_id, partitions in self._full_replicas().items()
             ],
             handed_over=[
                 pb.HandedOver(

@@ -116,7 +116,7 @@ class RegisterGatewayResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., cluster_id: _Optional[str] = ..., heartbeat_interval_ms: _Optional[int] = ..., session_timeout_ms: _Optional[int] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
-    __slots__ = ("node_id", "node_epoch", "gateway_id", "applied_revision", "wants_shutdown", "failed_log_dirs", "leader_count", "offline_replicas", "seen", "handed_over")
+    __slots__ = ("node_id", "node_epoch", "gateway_id", "applied_revision", "wants_shutdown", "failed_log_dirs", "leader_count", "offline_replicas", "seen", "handed_over", "full_replicas")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     NODE_EPOCH_FIELD_NUMBER: _ClassVar[int]
     GATEWAY_ID_FIELD_NUMBER: _ClassVar[int]
@@ -127,6 +127,7 @@ class HeartbeatRequest(_message.Message):
     OFFLINE_REPLICAS_FIELD_NUMBER: _ClassVar[int]
     SEEN_FIELD_NUMBER: _ClassVar[int]
     HANDED_OVER_FIELD_NUMBER: _ClassVar[int]
+    FULL_REPLICAS_FIELD_NUMBER: _ClassVar[int]
     node_id: int
     node_epoch: int
     gateway_id: str
@@ -137,7 +138,8 @@ class HeartbeatRequest(_message.Message):
     offline_replicas: _containers.RepeatedCompositeFieldContainer[OfflineReplicas]
     seen: SeenImage
     handed_over: _containers.RepeatedCompositeFieldContainer[HandedOver]
-    def __init__(self, node_id: _Optional[int] = ..., node_epoch: _Optional[int] = ..., gateway_id: _Optional[str] = ..., applied_revision: _Optional[int] = ..., wants_shutdown: _Optional[bool] = ..., failed_log_dirs: _Optional[_Iterable[str]] = ..., leader_count: _Optional[int] = ..., offline_replicas: _Optional[_Iterable[_Union[OfflineReplicas, _Mapping]]] = ..., seen: _Optional[_Union[SeenImage, _Mapping]] = ..., handed_over: _Optional[_Iterable[_Union[HandedOver, _Mapping]]] = ...) -> None: ...
+    full_replicas: _containers.RepeatedCompositeFieldContainer[FullReplicas]
+    def __init__(self, node_id: _Optional[int] = ..., node_epoch: _Optional[int] = ..., gateway_id: _Optional[str] = ..., applied_revision: _Optional[int] = ..., wants_shutdown: _Optional[bool] = ..., failed_log_dirs: _Optional[_Iterable[str]] = ..., leader_count: _Optional[int] = ..., offline_replicas: _Optional[_Iterable[_Union[OfflineReplicas, _Mapping]]] = ..., seen: _Optional[_Union[SeenImage, _Mapping]] = ..., handed_over: _Optional[_Iterable[_Union[HandedOver, _Mapping]]] = ..., full_replicas: _Optional[_Iterable[_Union[FullReplicas, _Mapping]]] = ...) -> None: ...
 
 class HandOver(_message.Message):
     __slots__ = ("topic_id", "partition", "leader_epoch", "successor")
@@ -164,6 +166,14 @@ class HandedOver(_message.Message):
     def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., ready: _Optional[bool] = ...) -> None: ...
 
 class OfflineReplicas(_message.Message):
+    __slots__ = ("topic_id", "partitions")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partitions: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic_id: _Optional[bytes] = ..., partitions: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class FullReplicas(_message.Message):
     __slots__ = ("topic_id", "partitions")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
