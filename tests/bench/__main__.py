@@ -157,7 +157,7 @@ def _run(plan: Plan, results: report.Results, console: Console, *, measure_start
     if not plan.workloads:
         return
     with contextlib.ExitStack() as stack:
-        _add_listeners(plan, stack)
+        add_listeners(plan, stack)
         for peer in plan.peers:
             stack.callback(peer.stop)
             peer.start()
@@ -174,7 +174,7 @@ def _run(plan: Plan, results: report.Results, console: Console, *, measure_start
         session.release()
 
 
-def _add_listeners(plan: Plan, stack: contextlib.ExitStack) -> None:
+def add_listeners(plan: Plan, stack: contextlib.ExitStack) -> None:
     """Peers get those that the rows need, and no others: a listener has threads in Kafka."""
     needed = {workload.security for workload in plan.workloads}
     others = tuple(each for each in Security if each in needed - {Security.PLAINTEXT})
