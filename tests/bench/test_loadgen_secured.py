@@ -8,6 +8,7 @@ import socket
 import ssl
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from confluent_kafka import Consumer
 
 from tests.bench import load
 from tests.bench.credentials import made_credentials
+from tests.bench.fake_broker import FakeBroker
 from tests.bench.peer import Listeners, Peer
 from tests.bench.peers import make_peer
 from tests.bench.workloads import Metric, Security, Transactions, Workload
@@ -130,6 +132,37 @@ def test_a_reader_sees_every_record_once_per_round(
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["requests"], found["records"], found["empty"]) == (requests, 3 * batches, 0)
+
+
+@pytest.mark.parametrize(
+    ("batch_bytes", "per_request", "requests", "pause_s"),
+    [(200, 5, 400, 0.0), (16_384, 1, 400, 0.0), (1_000_000, 1, 40, 0.02)],
+    ids=["many parts in a record", "a little more than a record", "more than a socket holds"],
+)
+def test_frames_arrive_as_they_are(
+    batch_bytes: int, per_request: int, requests: int, pause_s: float, tmp_path: Path
+) -> None:
+    """Sockets that are full are tried again: 16 MB are under way, and the broker is slow."""
+
+    def slowly(_partition: int) -> int:
+        time.sleep(pause_s)
+        return 0
+
+    certificate = make_certificate(tmp_path)
+    server, _ = tls_contexts(certificate)
+    with FakeBroker(error_of=slowly, tls=server, receive_bytes=64 << 10) as broker:
+        target = load.Target(
+            bootstrap=broker.address, topic="t", no_metadata=True, ca_file=certificate[0]
+        )
+        done = generate(
+            target, "--mode", "produce", "--no-metadata", "--partitions", "5", "--idempotent",
+            "--producer-id-base", "900", "--connections", "2", "--in-flight", "16",
+            "--batch-bytes", str(batch_bytes), "--partitions-per-request", str(per_request),
+            "--requests", str(requests),
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert broker.problems == []
+    assert [batch.size for batch in broker.produced] == [batch_bytes] * requests * per_request
 
 
 @pytest.mark.slow
