@@ -80,7 +80,7 @@ def values(peer: Peer, topic: str, count: int) -> list[bytes]:
         }
     )
     consumer.subscribe([topic])
-    found = []
+    found: list[bytes] = []
     try:
         while len(found) < count:
             messages = consumer.consume(count - len(found), PATIENCE_S)
