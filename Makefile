@@ -64,7 +64,7 @@ $(STAMPS)/spark: $(LOCKED) spark/pom.xml tools/setup/spark_jars.sh
 # The other clients, the metadata store and the tools that tests run against.
 .PHONY: peers
 peers: $(STAMPS)/python
-	@sh tools/setup/system.sh etcd kcat java maven gcc node faketime chromium
+	@sh tools/setup/system.sh etcd kcat java maven gcc openssl node faketime chromium
 	@[ "$$(id -u)" -ne 0 ] || sh tools/setup/system.sh strace ext4
 	@for lock in $$(find tests tools -name package-lock.json -not -path '*/node_modules/*'); do \
 	    dir=$$(dirname $$lock); \
@@ -194,7 +194,7 @@ sim-bugs: $(STAMPS)/python ## does the simulation still find every known bug?
 
 .PHONY: bench
 bench: $(STAMPS)/python ## the load generator against us (PEER=kafka: and Apache Kafka and a small C server, PEER=limit: and that alone)
-	@sh tools/setup/system.sh gcc $(if $(filter kafka%,$(PEER)),java maven)
+	@sh tools/setup/system.sh gcc openssl $(if $(filter kafka%,$(PEER)),java maven)
 	@$(BIN)/python -m tests.bench $(if $(PEER),--peer $(PEER)) $(if $(filter kafka,$(PEER)),--peer kafka3 --peer limit) $(ARGS)
 
 .PHONY: bench-failover
@@ -204,12 +204,12 @@ bench-failover: $(STAMPS)/python ## a leader is killed, paused, ended: how long 
 
 .PHONY: bench-restart
 bench-restart: $(STAMPS)/python ## a killed node with 10 GB comes back; then more and more partitions
-	@sh tools/setup/system.sh gcc java maven
+	@sh tools/setup/system.sh gcc openssl java maven
 	@$(BIN)/python -m tests.bench.restart $(ARGS)
 
 .PHONY: bench-nodes
 bench-nodes: $(STAMPS)/python ## the same load on one, two and three nodes of this host
-	@sh tools/setup/system.sh gcc
+	@sh tools/setup/system.sh gcc openssl
 	@$(BIN)/python -m tests.bench.nodes $(ARGS)
 
 .PHONY: bench-control
@@ -218,12 +218,12 @@ bench-control: $(STAMPS)/python ## what the death of a node costs controller and
 
 .PHONY: bench-tenants
 bench-tenants: $(STAMPS)/python ## what a noisy neighbour, many instances and logins cost a tenant
-	@sh tools/setup/system.sh gcc
+	@sh tools/setup/system.sh gcc openssl
 	@$(BIN)/python -m tests.bench.tenants $(ARGS)
 
 .PHONY: bench-spark
 bench-spark: $(STAMPS)/spark ## Spark's batch read of 5 GB from us beside the same from Apache Kafka
-	@sh tools/setup/system.sh gcc
+	@sh tools/setup/system.sh gcc openssl
 	@$(BIN)/python -m tests.bench.spark_read $(ARGS)
 
 .PHONY: clean

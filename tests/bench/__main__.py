@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from rich.console import Console
 
 from tests.bench import load, report, startup
+from tests.bench.credentials import made_credentials
 from tests.bench.document import DOCUMENT, Section, save_json, write_section
-from tests.bench.peer import Peer
+from tests.bench.peer import Listeners, Peer
 from tests.bench.peer_limit import LIMIT
 from tests.bench.peers import baseline_of, default_peers, limit_of, make_peer
 from tests.bench.processes import end_orderly_on_sigterm
 from tests.bench.session import Session, Settings
-from tests.bench.workloads import NODES_OF_REPLICATED, Workload, all_workloads, select
+from tests.bench.workloads import NODES_OF_REPLICATED, Security, Workload, all_workloads, select
 
-DEFAULT_ROWS = "*/p12/plain,*/rf3/plain,txn-*"
+DEFAULT_ROWS = "*/p12/plain,*/rf3/plain,txn-*,*/tls,*/sasl"
 QUICK = Settings(
     pairs=1, seconds=1.0, warmup_seconds=0.5, first_warmup_seconds=2.0, idle_seconds=1.0
 )
@@ -156,6 +157,7 @@ def _run(plan: Plan, results: report.Results, console: Console, *, measure_start
     if not plan.workloads:
         return
     with contextlib.ExitStack() as stack:
+        add_listeners(plan, stack)
         for peer in plan.peers:
             stack.callback(peer.stop)
             peer.start()
@@ -170,6 +172,18 @@ def _run(plan: Plan, results: report.Results, console: Console, *, measure_start
             if resident is not None:
                 group.memory_after[peer.name] = resident
         session.release()
+
+
+def add_listeners(plan: Plan, stack: contextlib.ExitStack) -> None:
+    """Peers get those that the rows need, and no others: a listener has threads in Kafka."""
+    needed = {workload.security for workload in plan.workloads}
+    others = tuple(each for each in Security if each in needed - {Security.PLAINTEXT})
+    if not others:
+        return
+    listeners = Listeners(securities=others, credentials=stack.enter_context(made_credentials()))
+    for peer in plan.peers:
+        if peer.can_be_secured:
+            peer.listeners = listeners
 
 
 def _finish(results: report.Results, console: Console, *, document: bool) -> int:

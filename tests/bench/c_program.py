@@ -17,7 +17,9 @@ class BuildFailed(RuntimeError):
 def build(source: Path, target: str = "all") -> None:
     """Makes a target of `source`/Makefile; at the same time by one process. Raises BuildFailed."""
     if shutil.which("make") is None or shutil.which("cc") is None:
-        raise BuildFailed("make and a C compiler are needed: apt-get install build-essential")
+        raise BuildFailed(
+            "make and a C compiler are needed: apt-get install build-essential libssl-dev"
+        )
     (source / "build").mkdir(exist_ok=True)
     with (source / "build" / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

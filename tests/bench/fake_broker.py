@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -35,18 +36,21 @@ class Produced:
 class FakeBroker:
     """Answers Produce v9 with `error_of(partition)`; correlation ids move by `correlation_shift`.
 
-    `metadata` is the body of its answer to Metadata v4; see `metadata_of`.
+    `metadata` is the body of its answer to Metadata v4; see `metadata_of`. For `tls` and `receive_bytes`
+    see FrameServer.
     """
 
     error_of: Callable[[int], int] = lambda _partition: 0
     correlation_shift: int = 0
     metadata: bytes = b""
+    tls: ssl.SSLContext | None = None
+    receive_bytes: int = 0
     produced: list[Produced] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     _server: FrameServer = field(init=False)
 
     def __post_init__(self) -> None:
-        self._server = FrameServer(self._answer)
+        self._server = FrameServer(self._answer, tls=self.tls, receive_bytes=self.receive_bytes)
 
     def __enter__(self) -> Self:
         self._server.__enter__()

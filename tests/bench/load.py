@@ -70,21 +70,23 @@ class LoadResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The target of a run: a bootstrap address and a topic; see the generator's --no-metadata, and
-    --sasl-plain for `login`.
+    """The target of a run: a bootstrap address and a topic; see the generator's --no-metadata,
+    --sasl-plain for `login`, and --tls-ca for `ca_file`.
     """
 
     bootstrap: str
     topic: str
     no_metadata: bool = False
     login: str = ""
+    ca_file: Path | None = None
 
     @property
     def arguments(self) -> list[str]:
         """The generator's options for this target, without the partition count."""
         first = self.bootstrap.split(",")[0]
         login = ["--sasl-plain", self.login] if self.login else []
-        return ["--bootstrap", first, "--topic", self.topic, *login]
+        tls = ["--tls-ca", str(self.ca_file)] if self.ca_file else []
+        return ["--bootstrap", first, "--topic", self.topic, *login, *tls]
 
 
 def build() -> Path:

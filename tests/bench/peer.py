@@ -6,15 +6,27 @@ import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException
 
+from tests.bench import load
+from tests.bench.credentials import Credentials
+from tests.bench.workloads import Security
 from tests.support import kafka_peer, measured_process
 
 RETENTION_CHECK_MS = 500
 # A node is listed, and its port open, a little before it is unfenced.
 UNFENCE_TIMEOUT_S = 15.0
 UNFENCE_POLL_S = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listeners:
+    """Those that a peer has beside the plain one, and what is shown there."""
+
+    securities: tuple[Security, ...]
+    credentials: Credentials
 
 
 class Peer(ABC):
@@ -29,6 +41,9 @@ class Peer(ABC):
     nodes: int = 1
     no_metadata = False
     has_transactions = True
+    can_be_secured = False
+    """Whether it may have `listeners`, which are set before `prepare`."""
+    listeners: Listeners | None = None
 
     @abstractmethod
     def prepare(self) -> None:
@@ -68,6 +83,24 @@ class Peer(ABC):
     @abstractmethod
     def version(self) -> str:
         """A description for the report."""
+
+    def address_of(self, security: Security) -> str:
+        """`bootstrap` of one of `listeners`. Raises LookupError if there is none."""
+        raise LookupError(f"{self.name} has no listener for {security.value}")
+
+    def target(self, topic: str, security: Security = Security.PLAINTEXT) -> load.Target:
+        """How a load reaches a topic. Raises LookupError."""
+        if security is Security.PLAINTEXT:
+            return load.Target(bootstrap=self.bootstrap, topic=topic, no_metadata=self.no_metadata)
+        address = self.address_of(security)
+        assert self.listeners is not None
+        shown = self.listeners.credentials
+        return load.Target(
+            bootstrap=address,
+            topic=topic,
+            login=shown.login if security is Security.LOGIN else "",
+            ca_file=shown.certificate if security is Security.TLS else None,
+        )
 
     def create_topic(
         self,

@@ -14,7 +14,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from highwater.embed.supervisor.readiness import serves_all_nodes
+from tests.bench.credentials import PASSWORD, USER
 from tests.bench.peer import RETENTION_CHECK_MS, BreakablePeer, first_line
+from tests.bench.workloads import Security
 from tests.support.measured_process import tail, wait_for_exit, wait_until_listening
 from tests.support.process import free_port_block
 
@@ -40,7 +42,7 @@ HIGHWATER_NODES: Mapping[str, int] = {
 HIGHWATER_ENVIRONMENT = {"HIGHWATER_PARTITION_RETENTION_CHECK_INTERVAL_MS": str(RETENTION_CHECK_MS)}
 # Topic options that only Highwater knows.
 HIGHWATER_DEEP_VALIDATION = {"record.validation": "deep"}
-# Bootstrap, and one port for each node.
+# Bootstrap, and one port for each node; of each listener.
 HIGHWATER_PORT_BLOCK = 8
 _PIDS_FILE = "pids.json"
 
@@ -52,6 +54,8 @@ class Highwater(BreakablePeer):
     it, `hold` pauses the supervisor, which handles no data.
     """
 
+    can_be_secured = True
+
     def __init__(self, mode: str, environment: Mapping[str, str] | None = None) -> None:
         """`environment` has further settings."""
         self.name = mode
@@ -59,11 +63,17 @@ class Highwater(BreakablePeer):
         self.nodes = HIGHWATER_NODES[mode]
         self._root: Path | None = None
         self._port = 0
+        self._ports: dict[Security, int] = {}
         self._process: subprocess.Popen[bytes] | None = None
 
     def prepare(self) -> None:
         self._root = Path(tempfile.mkdtemp(prefix=f"highwater-{self.name}-"))
-        self._port = free_port_block(HIGHWATER_PORT_BLOCK)
+        others = self.listeners.securities if self.listeners else ()
+        self._port = free_port_block(HIGHWATER_PORT_BLOCK * (1 + len(others)))
+        self._ports = {
+            security: self._port + HIGHWATER_PORT_BLOCK * number
+            for number, security in enumerate(others, 1)
+        }
         self.bootstrap = f"127.0.0.1:{self._port}"
 
     def launch(self) -> None:
@@ -72,7 +82,7 @@ class Highwater(BreakablePeer):
         command = [word.format(port=self._port, data=self.data_dir) for word in words]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [str(HIGHWATER), *command],
+                [str(HIGHWATER), *command, *self._listener_flags()],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._root,
                 env={**os.environ, **self._environment},
             )  # fmt: skip
@@ -82,8 +92,17 @@ class Highwater(BreakablePeer):
         try:
             wait_until_listening(self._process, self._port, START_TIMEOUT_S)
             self._wait_for_nodes()
+            for port in self._ports.values():
+                wait_until_listening(self._process, port, START_TIMEOUT_S)
+            if Security.LOGIN in self._ports:
+                self._make_user()
         except RuntimeError as error:
             raise RuntimeError(f"highwater ({self.name}): {error}\n{tail(self._log)}") from error
+
+    def address_of(self, security: Security) -> str:
+        if security not in self._ports:
+            return super().address_of(security)
+        return f"127.0.0.1:{self._ports[security]}"
 
     def stop(self) -> None:
         if self._process is not None:
@@ -135,6 +154,29 @@ class Highwater(BreakablePeer):
             self.launch()
         else:
             self._let_supervisor_go_on()
+
+    def _listener_flags(self) -> list[str]:
+        settings = []
+        for security, port in self._ports.items():
+            assert self.listeners is not None
+            shown = self.listeners.credentials
+            name = f"gateway.listeners.{security.value}"
+            settings.append(f"{name}.port={port}")
+            if security is Security.TLS:
+                settings.append(f"{name}.tls.cert_file={shown.certificate}")
+                settings.append(f"{name}.tls.key_file={shown.key}")
+            else:
+                settings.append(f'{name}.sasl_mechanisms=["PLAIN"]')
+        return [word for setting in settings for word in ("--set", setting)]
+
+    def _make_user(self) -> None:
+        words = ("user", "set", USER, "--password-file", "-", "--data-dir", str(self.data_dir))
+        done = subprocess.run(
+            [str(HIGHWATER), *words], input=f"{PASSWORD}\n",
+            capture_output=True, text=True, timeout=START_TIMEOUT_S, check=False,
+        )  # fmt: skip
+        if done.returncode != 0:
+            raise RuntimeError(f"no user: {done.stderr}")
 
     def _let_supervisor_go_on(self) -> None:
         assert self._process is not None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from highwater.embed.supervisor.readiness import serves_all_nodes
-from tests.bench.peer import RETENTION_CHECK_MS, BreakablePeer, first_line
+from tests.bench.credentials import PASSWORD, USER
+from tests.bench.peer import RETENTION_CHECK_MS, BreakablePeer, Listeners, first_line
+from tests.bench.workloads import Security
 from tests.support import kafka_peer
 from tests.support.java_tools import KAFKA_VERSION
 
@@ -15,6 +17,9 @@ KAFKA_NODES = {KAFKA: 1, "kafka3": 3}
 START_TIMEOUT_S = 60.0
 POLL_S = 0.05
 ADMIN_TIMEOUT_MS = 10_000
+# Kafka's own names for what stands between client and broker.
+_PROTOCOLS: Mapping[Security, str] = {Security.TLS: "SSL", Security.LOGIN: "SASL_PLAINTEXT"}
+_PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
 class ApacheKafka(BreakablePeer):
@@ -24,13 +29,26 @@ class ApacheKafka(BreakablePeer):
     machine; a smaller heap would be our choice, not Kafka's.
     """
 
+    can_be_secured = True
+
     def __init__(self, name: str = KAFKA) -> None:
         self.name = name
         self.nodes = KAFKA_NODES[name]
-        properties = {"log.retention.check.interval.ms": str(RETENTION_CHECK_MS)}
-        self._kafka = kafka_peer.KafkaPeer(nodes=self.nodes, properties=properties)
+        self._kafka = self._make()
+
+    def _make(self) -> kafka_peer.KafkaPeer:
+        others = self.listeners.securities if self.listeners else ()
+        return kafka_peer.KafkaPeer(
+            nodes=self.nodes,
+            properties={
+                "log.retention.check.interval.ms": str(RETENTION_CHECK_MS),
+                **(_security_properties(self.listeners) if self.listeners else {}),
+            },
+            protocols=tuple(_PROTOCOLS[each] for each in others),
+        )
 
     def prepare(self) -> None:
+        self._kafka = self._make()
         self._kafka.format()
         self.bootstrap = self._kafka.bootstrap
 
@@ -50,6 +68,11 @@ class ApacheKafka(BreakablePeer):
                 if time.monotonic() > deadline:
                     raise RuntimeError(f"{address} does not know {self.nodes} nodes")
                 time.sleep(POLL_S)
+
+    def address_of(self, security: Security) -> str:
+        if self.listeners is None or security not in self.listeners.securities:
+            return super().address_of(security)
+        return self._kafka.bootstrap_of(_PROTOCOLS[security])
 
     def stop(self) -> None:
         if self.nodes > 1:
@@ -89,3 +112,17 @@ class ApacheKafka(BreakablePeer):
         finally:
             admin.close()
         return int(quorum["topics"][0]["partitions"][0]["leader_id"])
+
+
+def _security_properties(listeners: Listeners) -> dict[str, str]:
+    """Kafka's settings for TLS 1.3 with files in PEM (KIP-651), and for SASL PLAIN."""
+    properties: dict[str, str] = {}
+    if Security.TLS in listeners.securities:
+        properties["ssl.keystore.type"] = "PEM"
+        properties["ssl.keystore.location"] = str(listeners.credentials.keystore)
+    if Security.LOGIN in listeners.securities:
+        properties["sasl.enabled.mechanisms"] = "PLAIN"
+        properties["listener.name.sasl_plaintext.plain.sasl.jaas.config"] = (
+            f'{_PLAIN_MODULE} required user_{USER}="{PASSWORD}";'
+        )
+    return properties

@@ -12,7 +12,7 @@ from statistics import median
 
 from tests.bench import load
 from tests.bench.peer import Peer
-from tests.bench.workloads import JAVA_IN_FLIGHT, KIB, MANY_PARTITIONS, Metric, Workload
+from tests.bench.workloads import JAVA_IN_FLIGHT, KIB, MANY_PARTITIONS, Metric, Security, Workload
 
 PREPARED_BATCH_BYTES = 16 * KIB
 # Kafka indexes every 4 KiB, and its first store into a preallocated index file is slow: after three
@@ -112,7 +112,7 @@ class Session:
 
     def measure(self, workload: Workload) -> Row:
         """Runs one row. A peer that fails is reported in the row and skipped in its rest, one without
-        transactions does not run a row of them.
+        transactions, or without TLS and logins, does not run a row of them.
         """
         row = Row(workload)
         peers = [peer for peer in self._peers if _runs(peer, workload)]
@@ -175,9 +175,7 @@ class Session:
             self._tell(f"  {peer.name}: failed: {error}")
 
     def _target(self, workload: Workload, peer: Peer) -> load.Target:
-        return load.Target(
-            bootstrap=peer.bootstrap, topic=workload.topic, no_metadata=peer.no_metadata
-        )
+        return peer.target(workload.topic, workload.security)
 
     def _prepare(self, workload: Workload, peer: Peer) -> None:
         target = self._target(workload, peer)
@@ -269,7 +267,10 @@ class Session:
 
 
 def _runs(peer: Peer, workload: Workload) -> bool:
-    return peer.has_transactions or workload.transactions is None
+    secured = workload.security is not Security.PLAINTEXT
+    return (peer.has_transactions or workload.transactions is None) and (
+        peer.can_be_secured or not secured
+    )
 
 
 def _each(before: float | None, after: float | None, requests: float) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import subprocess
@@ -11,7 +12,7 @@ import time
 import pytest
 
 from tests.bench import report
-from tests.bench.__main__ import DEFAULT_ROWS, GROUP_KINDS, main, make_plans
+from tests.bench.__main__ import DEFAULT_ROWS, GROUP_KINDS, add_listeners, main, make_plans
 from tests.bench.peers import (
     baseline_of,
     default_peers,
@@ -21,7 +22,7 @@ from tests.bench.peers import (
 )
 from tests.bench.session import Row, Sample, Session, Settings, topic_configs
 from tests.bench.startup import Idle, Startup
-from tests.bench.workloads import Workload, all_workloads, select
+from tests.bench.workloads import Security, Workload, all_workloads, select
 
 NAMES = ("embedded", "services", "services3", "kafka", "kafka3")
 
@@ -229,6 +230,51 @@ def test_a_broker_without_transactions_does_not_run_them() -> None:
     assert (found.samples, found.failures, told) == ({}, {}, [])
 
 
+def test_rows_with_tls_and_logins_run_by_default_and_have_targets_at_16_kib() -> None:
+    rows = [row for row in all_workloads() if row.security is not Security.PLAINTEXT]
+    assert {row.name: dict(row.targets) for row in rows} == {
+        "produce-16k-10x8/p12/tls": {"embedded": 1.0},
+        "fetch-16k-10x1/p12/tls": {"embedded": 1.0},
+        "fetch-1m-4x1/p12/tls": {},
+        "produce-16k-10x8/p12/sasl": {"embedded": 1.0},
+        "fetch-16k-10x1/p12/sasl": {"embedded": 1.0},
+    }
+    assert all(row.name.endswith(f"/{row.security.value}") for row in rows)
+    assert {row.name for row in select(DEFAULT_ROWS.split(","))} >= {row.name for row in rows}
+    # What is read needs no topic of its own, what is written has one.
+    assert {row.topic for row in rows if row.fetch} == {"bench-fetch-p12"}
+    assert len({row.topic for row in all_workloads() if "produce-16k-10x8/p12" in row.name}) == 6
+
+
+def test_a_broker_without_tls_does_not_run_such_rows() -> None:
+    told: list[str] = []
+    limit = make_peer("limit")  # Not started: whatever is done with it fails.
+    for row in select(["*/tls", "*/sasl"]):
+        found = Session([limit], Settings(), told.append).measure(row)
+        assert (found.samples, found.failures, told) == ({}, {}, [])
+
+
+def test_peers_have_only_the_listeners_that_rows_need() -> None:
+    names = ("embedded", "kafka", "limit")
+
+    def listeners_of(pattern: str) -> dict[str, tuple[Security, ...]]:
+        (plan,) = make_plans([make_peer(name) for name in names], select(pattern.split(",")))
+        with contextlib.ExitStack() as stack:
+            add_listeners(plan, stack)
+            return {
+                peer.name: peer.listeners.securities
+                for peer in plan.peers
+                if peer.listeners is not None
+            }
+
+    assert listeners_of("*/p12/plain") == {}
+    tls, login = (Security.TLS,), (Security.LOGIN,)
+    assert listeners_of("*/p12/plain,fetch*/tls") == {"embedded": tls, "kafka": tls}
+    assert listeners_of("*/tls,*/sasl") == {"embedded": tls + login, "kafka": tls + login}
+    with pytest.raises(LookupError, match="kafka has no listener for tls"):
+        make_peer("kafka").target("t", Security.TLS)
+
+
 def test_processor_time_and_page_faults_stand_beside_the_latencies() -> None:
     group = report.Group(
         title="t", section=GROUP_KINDS[0].section, peers=("combined",), baseline=None
@@ -294,6 +340,9 @@ def test_targets_of_idempotent_rows() -> None:
                     "combined3", "services3",
                 } == targets  # fmt: skip
                 assert not row.plain_shares
+            case [_, "p12", "tls" | "sasl"]:
+                assert targets <= {"embedded"}
+                continue
             case _:
                 assert not targets
                 assert not row.plain_shares

@@ -34,6 +34,15 @@ class Metric(enum.Enum):
         return self is Metric.MEDIAN_LATENCY
 
 
+class Security(enum.Enum):
+    """What stands between client and broker; the value is the last part of rows' names."""
+
+    PLAINTEXT = "plain"
+    TLS = "tls"
+    LOGIN = "sasl"
+    """SASL PLAIN without TLS; a connection logs in before its first window."""
+
+
 class Batch(enum.Enum):
     """The content of a produced record batch."""
 
@@ -76,6 +85,7 @@ class Workload:
     replication: int = 1
     preload_bytes_per_partition: int = 0
     transactions: Transactions | None = None
+    security: Security = Security.PLAINTEXT
     targets: Mapping[str, float] = field(default_factory=dict)
     p50_targets: Mapping[str, float] = field(default_factory=dict)
     plain_shares: Mapping[str, float] = field(default_factory=dict)
@@ -221,6 +231,19 @@ _TRANSACTIONAL = (
     ),
 )  # fmt: skip
 
+# Issue 19: with TLS, and with a login, embedded must not be slower than Kafka's TLS or login at 16 KiB.
+_SECURED_TARGETS: Mapping[str, Mapping[str, float]] = {
+    "produce-16k-10x8": {"embedded": 1.0},
+    "fetch-16k-10x1": {"embedded": 1.0},
+}
+_SECURED = (
+    ("produce-16k-10x8", Security.TLS),
+    ("fetch-16k-10x1", Security.TLS),
+    ("fetch-1m-4x1", Security.TLS),
+    ("produce-16k-10x8", Security.LOGIN),
+    ("fetch-16k-10x1", Security.LOGIN),
+)
+
 # Enough that a reader seldom starts over, but little enough to stay in the page cache.
 _PRELOAD_BYTES = {1: 256 * MIB, 12: 64 * MIB, 1000: 512 * KIB}
 
@@ -228,6 +251,18 @@ _PRELOAD_BYTES = {1: 256 * MIB, 12: 64 * MIB, 1000: 512 * KIB}
 def _variant(base: Workload, **changes: object) -> Workload:
     values = {name: getattr(base, name) for name in Workload.__slots__}
     return Workload(**{**values, **changes})
+
+
+def _secured_rows() -> list[Workload]:
+    rows = []
+    for name, security in _SECURED:
+        base = (_PRODUCE | _FETCH)[name]
+        fixed: dict[str, object] = {"targets": _SECURED_TARGETS.get(name, {})}
+        if base.fetch:
+            fixed["preload_bytes_per_partition"] = _PRELOAD_BYTES[base.partitions]
+        at = f"{name}/p{base.partitions}/{security.value}"
+        rows.append(_variant(base, name=at, security=security, **fixed))
+    return rows
 
 
 def all_workloads() -> tuple[Workload, ...]:
@@ -255,6 +290,7 @@ def all_workloads() -> tuple[Workload, ...]:
     base = _PRODUCE["produce-16k-10x8"]
     rows.append(_variant(base, name="produce-16k-10x8/p12/lz4", **lz4))
     rows.append(_variant(base, name="produce-16k-10x8/p12/lz4-deep", deep_validation=True, **lz4))
+    rows += _secured_rows()
     for name, base in _REPLICATED.items():
         fixed = {"replication": REPLICATION_FACTOR}
         rows.append(_variant(base, name=f"{name}/rf3/plain", **fixed))

@@ -49,6 +49,8 @@ class _Node:
     node_id: int
     port: int
     controller_port: int
+    others: Mapping[str, int]
+    """Ports of further listeners, by protocol."""
     home: Path
     directory_id: str
     process: subprocess.Popen[bytes] | None = None
@@ -70,13 +72,16 @@ class _Node:
 class KafkaPeer:
     """A Kafka cluster of `nodes` combined nodes; use as a context manager.
 
-    `properties` are added to every node's server.properties. With `data_dir` the data stays
+    `properties` are added to every node's server.properties. `protocols` are Kafka's security protocols,
+    SSL for example: each node has a listener for each, beside the plain one that `bootstrap` names; their
+    settings belong into `properties`. With `data_dir` the data stays
     there after the end; otherwise it lives in a temporary directory that stop() removes.
     `start_seconds` is the time from the first process start until every port accepted.
     """
 
     nodes: int = 1
     properties: Mapping[str, str] = field(default_factory=dict)
+    protocols: Sequence[str] = ()
     data_dir: Path | None = None
     start_seconds: float = 0.0
     _root: Path | None = None
@@ -86,6 +91,10 @@ class KafkaPeer:
     def bootstrap(self) -> str:
         """host:port of every node, separated by commas."""
         return ",".join(f"127.0.0.1:{node.port}" for node in self._members)
+
+    def bootstrap_of(self, protocol: str) -> str:
+        """The same of the listeners for one of `protocols`."""
+        return ",".join(f"127.0.0.1:{node.others[protocol]}" for node in self._members)
 
     @property
     def pids(self) -> list[int]:
@@ -127,13 +136,14 @@ class KafkaPeer:
         """Chooses ports, writes the configuration and formats the storage of every node."""
         self._root = self.data_dir or Path(tempfile.mkdtemp(prefix="kafka-peer-"))
         # Below the ephemeral range, so that a stopped node finds its port free when it restarts.
-        first = free_port_block(2 * self.nodes)
-        ports = range(first, first + 2 * self.nodes)
+        each = 2 + len(self.protocols)
+        first = free_port_block(each * self.nodes)
         self._members = [
             _Node(
                 node_id=i + 1,
-                port=ports[2 * i],
-                controller_port=ports[2 * i + 1],
+                port=first + each * i,
+                controller_port=first + each * i + 1,
+                others={name: first + each * i + n for n, name in enumerate(self.protocols, 2)},
                 home=self._root / f"node{i + 1}",
                 directory_id=_kafka_uuid(),
             )
@@ -206,13 +216,17 @@ class KafkaPeer:
 
     def _server_properties(self, node: _Node) -> str:
         replication = str(min(self.nodes, 3))
+        ports = {"PLAINTEXT": node.port, **node.others, "CONTROLLER": node.controller_port}
+        listeners = ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
+        protocols = {name: name for name in ports} | {"CONTROLLER": "PLAINTEXT"}
         values = {
             "process.roles": "broker,controller",
             "node.id": str(node.node_id),
-            "listeners": f"PLAINTEXT://127.0.0.1:{node.port},"
-            f"CONTROLLER://127.0.0.1:{node.controller_port}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{node.port},"
-            f"CONTROLLER://127.0.0.1:{node.controller_port}",
+            "listeners": listeners,
+            "advertised.listeners": listeners,
+            "listener.security.protocol.map": ",".join(
+                f"{name}:{protocol}" for name, protocol in protocols.items()
+            ),
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.bootstrap.servers": ",".join(
                 f"127.0.0.1:{each.controller_port}" for each in self._members
@@ -231,7 +245,8 @@ class KafkaPeer:
     def _wait_ready(self, node: _Node) -> None:
         assert node.process is not None
         try:
-            wait_until_listening(node.process, node.port, START_TIMEOUT_S)
+            for port in (node.port, *node.others.values()):
+                wait_until_listening(node.process, port, START_TIMEOUT_S)
         except RuntimeError as error:
             raise RuntimeError(f"Kafka node {node.node_id}: {error}\n{tail(node.log)}") from error
 

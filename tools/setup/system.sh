@@ -3,7 +3,7 @@
 #
 # Usage: sh tools/setup/system.sh NEED...
 #
-# Needs: python etcd kcat java maven gcc node go docker compose debootstrap faketime strace ext4 chromium
+# Needs: python etcd kcat java maven gcc openssl node go docker compose debootstrap faketime strace ext4 chromium
 #
 # Installs missing programs from the distribution if run as root on Debian or Ubuntu; otherwise
 # prints the exact command to run, and ends with exit code 2. Prints nothing if nothing is missing.
@@ -53,6 +53,7 @@ satisfied() {
         java) java_is_new_enough ;;
         maven) have mvn ;;
         gcc) have gcc && have make ;;
+        openssl) have gcc && echo '#include <openssl/ssl.h>' | gcc -E -x c - >/dev/null 2>&1 ;;
         node) have node && have npm ;;
         go) go_is_new_enough ;;
         docker) have dockerd && have iptables && have ip ;;
@@ -75,6 +76,7 @@ packages_of() {
         java) echo "openjdk-17-jre-headless openjdk-21-jre-headless default-jre-headless" ;;
         maven) echo "maven" ;;
         gcc) echo "gcc+libc6-dev+make" ;;
+        openssl) echo "gcc+libc6-dev+libssl-dev" ;;
         node) echo "nodejs+npm" ;;
         go) echo "golang-1.24-go golang-1.23-go golang-1.22-go golang-go" ;;
         faketime) echo "faketime" ;;

@@ -1,4 +1,4 @@
-/* The few blocking calls made before the load: connect, SASL PLAIN, Metadata v1-v9, InitProducerId v1. */
+/* The few blocking calls made before the load: connect, TLS, SASL PLAIN, Metadata v1-v9, InitProducerId v1. */
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -13,14 +13,14 @@
 #include "loadgen.h"
 #include "wire.h"
 
-enum { SETUP_TIMEOUT_SECONDS = 20, RETRIES_MAX = 2000, RETRY_PAUSE_MS = 10 };
+enum { RETRIES_MAX = 2000, RETRY_PAUSE_MS = 10 };
 enum { RESPONSE_BYTES_MAX = 64 << 20 };
 enum { API_METADATA = 3, API_SASL_HANDSHAKE = 17, API_INIT_PRODUCER_ID = 22, API_SASL_AUTHENTICATE = 36 };
 enum { ERROR_UNKNOWN_TOPIC = 3, ERROR_LEADER_NOT_AVAILABLE = 5 };
 
-static void log_in(int fd);
+static void log_in(struct transport *t);
 
-int cluster_connect(const char *host, int port) {
+void cluster_connect(struct transport *t, const char *host, int port) {
   char service[8];
   struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
   snprintf(service, sizeof service, "%d", port);
@@ -42,40 +42,42 @@ int cluster_connect(const char *host, int port) {
   if (fd < 0) die("cannot connect to %s:%d: %s", host, port, strerror(errno));
   int on = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  if (state.options.user) log_in(fd);
-  return fd;
+  *t = (struct transport){.fd = fd};
+  if (state.options.ca_file) tls_start(t, host, port);
+  if (state.options.user) log_in(t);
 }
 
-static void transfer(int fd, void *bytes, size_t size, bool sending) {
+static void transfer(struct transport *t, void *bytes, size_t size, bool sending) {
   for (size_t done = 0; done < size;) {
-    ssize_t n = sending ? send(fd, (char *)bytes + done, size - done, MSG_NOSIGNAL)
-                        : recv(fd, (char *)bytes + done, size - done, 0);
+    struct iovec part = {.iov_base = (char *)bytes + done, .iov_len = size - done};
+    ssize_t n = sending ? transport_send(t, &part, 1)
+                        : transport_receive(t, part.iov_base, part.iov_len);
     if (n == 0) die("the broker closed the connection during set-up");
     if (n < 0) die("set-up: %s", strerror(errno));
     done += (size_t)n;
   }
 }
 
-uint8_t *cluster_call(int fd, uint8_t *frame, uint8_t *end, struct reader *response) {
+uint8_t *cluster_call(struct transport *t, uint8_t *frame, uint8_t *end, struct reader *response) {
   static int32_t correlation = 1 << 30;
   store32(frame, (int32_t)(end - frame - 4));
   store32(frame + AT_CORRELATION, ++correlation);
-  transfer(fd, frame, (size_t)(end - frame), true);
+  transfer(t, frame, (size_t)(end - frame), true);
   uint8_t prefix[4];
-  transfer(fd, prefix, 4, false);
+  transfer(t, prefix, 4, false);
   int32_t size = load32(prefix);
   if (size < 4 || size > RESPONSE_BYTES_MAX) die("response of %d bytes during set-up", size);
   uint8_t *bytes = malloc((size_t)size);
   if (!bytes) die("out of memory");
-  transfer(fd, bytes, (size_t)size, false);
+  transfer(t, bytes, (size_t)size, false);
   if (load32(bytes) != correlation) die("wrong correlation id during set-up");
   *response = (struct reader){.at = bytes + 4, .end = bytes + size};
   return bytes;
 }
 
-static void login_step(int fd, uint8_t *frame, uint8_t *end, const char *what) {
+static void login_step(struct transport *t, uint8_t *frame, uint8_t *end, const char *what) {
   struct reader r;
-  uint8_t *bytes = cluster_call(fd, frame, end, &r);
+  uint8_t *bytes = cluster_call(t, frame, end, &r);
   int16_t error = get16(&r);
   if (r.short_read) die("cannot parse %s", what);
   if (error) die("%s: error %d", what, error);
@@ -83,17 +85,17 @@ static void login_step(int fd, uint8_t *frame, uint8_t *end, const char *what) {
 }
 
 /* SaslHandshake v1 and SaslAuthenticate v0, with PLAIN (RFC 4616). */
-static void log_in(int fd) {
+static void log_in(struct transport *t) {
   const char *user = state.options.user, *password = state.options.password;
   const size_t users = strlen(user), passwords = strlen(password);
   uint8_t frame[1024], *p = put_request_header(frame, API_SASL_HANDSHAKE, 1, false);
-  login_step(fd, frame, put_string(p, "PLAIN", false), "SaslHandshake");
+  login_step(t, frame, put_string(p, "PLAIN", false), "SaslHandshake");
   p = put_request_header(frame, API_SASL_AUTHENTICATE, 0, false);
   p = put32(p, (int32_t)(users + passwords + 2));
   *p++ = 0; /* who it acts as: itself */
   memcpy(p, user, users + 1);
   memcpy(p + users + 1, password, passwords);
-  login_step(fd, frame, p + users + 1 + passwords, "SaslAuthenticate");
+  login_step(t, frame, p + users + 1 + passwords, "SaslAuthenticate");
 }
 
 void cluster_retry(int attempt, const char *what, int16_t error) {
@@ -164,7 +166,7 @@ static int16_t read_topic(struct reader *r, int version, bool flexible) {
   return error;
 }
 
-static int16_t metadata_once(int fd) {
+static int16_t metadata_once(struct transport *t) {
   const int version = state.options.metadata_version;
   const bool flexible = version >= 9;
   uint8_t frame[1024], *p = put_request_header(frame, API_METADATA, (int16_t)version, flexible);
@@ -175,7 +177,7 @@ static int16_t metadata_once(int fd) {
   if (version >= 8) p = put16(p, 0); /* two authorized-operations flags */
   p = put_tags(p, flexible);
   struct reader r;
-  uint8_t *bytes = cluster_call(fd, frame, p, &r);
+  uint8_t *bytes = cluster_call(t, frame, p, &r);
   skip_tags(&r, flexible);
   if (version >= 3) get32(&r); /* throttle */
   read_brokers(&r, version, flexible);
@@ -202,15 +204,16 @@ void cluster_load_metadata(void) {
     use_bootstrap_only();
     return;
   }
-  int fd = cluster_connect(state.options.host, state.options.port);
+  struct transport t;
+  cluster_connect(&t, state.options.host, state.options.port);
   for (int attempt = 0;; attempt++) {
-    int16_t error = metadata_once(fd);
+    int16_t error = metadata_once(&t);
     if (error == 0) break;
     bool retriable = error == ERROR_LEADER_NOT_AVAILABLE || error == ERROR_UNKNOWN_TOPIC;
     if (!retriable) die("Metadata for topic %s: error %d", state.options.topic, error);
     cluster_retry(attempt, "Metadata", error);
   }
-  close(fd);
+  transport_close(&t);
   /* Keep the brokers that lead something: connections are spread over these. */
   int kept = 0;
   for (int i = 0; i < state.cluster.broker_count; i++)
@@ -226,7 +229,7 @@ void cluster_init_producer_id(struct connection *c) {
     p = put16(p, -1); /* no transactional id */
     p = put32(p, 60000);
     struct reader r;
-    uint8_t *bytes = cluster_call(c->fd, frame, p, &r);
+    uint8_t *bytes = cluster_call(&c->transport, frame, p, &r);
     get32(&r); /* throttle */
     int16_t error = get16(&r);
     c->producer_id = get64(&r);

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "loadgen.h"
 #include "wire.h"
@@ -36,11 +35,12 @@ static int16_t read_level(struct reader *r) {
 /* Java's producers do with transaction.version 2 what transact.c does, and without it something
  * else: brokers that are compared must have it. */
 void coordinator_check_version(void) {
-  int fd = cluster_connect(state.options.host, state.options.port);
+  struct transport t;
+  cluster_connect(&t, state.options.host, state.options.port);
   uint8_t frame[512], *p = put_request_header(frame, API_API_VERSIONS, 3, true);
   p = put_tags(put_string(put_string(p, "loadgen", true), "1", true), true);
   struct reader r;
-  uint8_t *bytes = cluster_call(fd, frame, p, &r);
+  uint8_t *bytes = cluster_call(&t, frame, p, &r);
   int16_t error = get16(&r), level = 0;
   for (int64_t n = get_length(&r, true); n > 0 && !r.short_read; n--) {
     skip_bytes(&r, 6); /* an API, its first and its last version */
@@ -57,7 +57,7 @@ void coordinator_check_version(void) {
   }
   if (error || r.short_read) die("ApiVersions v3: error %d, or cannot be parsed", error);
   free(bytes);
-  close(fd);
+  transport_close(&t);
   if (level < FEATURE_LEVEL)
     die("the broker has finalized transaction.version %d, not %d", level, FEATURE_LEVEL);
 }
@@ -68,7 +68,7 @@ static void find_coordinator(struct connection *c, const char *transactional_id)
     uint8_t frame[1024], *p = put_request_header(frame, API_FIND_COORDINATOR, 2, false);
     p = put8(put_string(p, transactional_id, false), KEY_TRANSACTION);
     struct reader r;
-    uint8_t *bytes = cluster_call(c->fd, frame, p, &r);
+    uint8_t *bytes = cluster_call(&c->transport, frame, p, &r);
     get32(&r); /* throttle */
     int16_t error = get16(&r);
     skip_string(&r, false);
@@ -93,7 +93,7 @@ void coordinator_init_producer(struct connection *c, const char *transactional_i
     p = put32(put_string(p, transactional_id, true), TRANSACTION_TIMEOUT_MS);
     p = put_tags(put16(put64(p, -1), -1), true); /* no producer id to go on with */
     struct reader r;
-    uint8_t *bytes = cluster_call(c->fd, frame, p, &r);
+    uint8_t *bytes = cluster_call(&c->transport, frame, p, &r);
     skip_tags(&r, true);
     get32(&r); /* throttle */
     int16_t error = get16(&r);

@@ -257,13 +257,13 @@ static void feed(struct connection *c, const uint8_t *p, size_t n, uint64_t now)
   }
 }
 
-/* With --discard the kernel drops records whose end is known, uncopied. */
+/* With --discard, and so without TLS, the kernel drops records whose end is known, uncopied. */
 static ssize_t receive(struct connection *c, uint8_t *buffer, bool *discarded) {
   struct fetch_state *f = c->fetch;
   *discarded = f->in_body && f->known && f->records_left > 0;
-  if (*discarded) return recv(c->fd, NULL, f->records_left, MSG_TRUNC);
+  if (*discarded) return recv(c->transport.fd, NULL, f->records_left, MSG_TRUNC);
   size_t room = state.options.discard && !f->in_body ? 512 : INPUT_BYTES;
-  return recv(c->fd, buffer, room, 0);
+  return transport_receive(&c->transport, buffer, room);
 }
 
 void fetch_readable(struct connection *c) {

@@ -118,7 +118,8 @@ void read_frames(struct connection *c, size_t capacity,
     c->input = malloc(capacity);
     if (!c->input) die("out of memory");
   }
-  ssize_t n = recv(c->fd, c->input + c->input_used, c->input_capacity - c->input_used, 0);
+  ssize_t n = transport_receive(&c->transport, c->input + c->input_used,
+                                c->input_capacity - c->input_used);
   if (n == 0) die("the broker closed connection %d with %d in flight", c->index, c->used);
   if (n < 0) {
     if (errno == EAGAIN || errno == EINTR) return;
@@ -142,7 +143,7 @@ void read_frames(struct connection *c, size_t capacity,
 
 static void watch(struct connection *c, bool output) {
   struct epoll_event event = {.events = EPOLLIN | (output ? EPOLLOUT : 0), .data.ptr = c};
-  if (epoll_ctl(epoll_fd, EPOLL_CTL_MOD, c->fd, &event) != 0) die("epoll: %s", strerror(errno));
+  if (epoll_ctl(epoll_fd, EPOLL_CTL_MOD, c->transport.fd, &event) != 0) die("epoll: %s", strerror(errno));
   c->waiting_for_output = output;
 }
 
@@ -182,10 +183,9 @@ static void complete_written(struct connection *c) {
 
 static void flush(struct connection *c) {
   while (c->output_head < c->output_tail) {
-    int count = c->output_tail - c->output_head;
-    struct msghdr message = {.msg_iov = c->output + c->output_head,
-                             .msg_iovlen = (size_t)(count < IOV_PER_WRITE ? count : IOV_PER_WRITE)};
-    ssize_t n = sendmsg(c->fd, &message, MSG_NOSIGNAL);
+    const int count = c->output_tail - c->output_head;
+    ssize_t n = transport_send(&c->transport, c->output + c->output_head,
+                               count < IOV_PER_WRITE ? count : IOV_PER_WRITE);
     if (n < 0 && errno == EAGAIN) break;
     if (n < 0) die("connection %d: %s", c->index, strerror(errno));
     advance_output(c, (size_t)n);
@@ -243,15 +243,15 @@ static void open_connection(struct connection *c, int index) {
   const uint64_t all = o->requests, n = (uint64_t)o->connections;
   c->quota = all / n + ((uint64_t)index < all % n);
   c->broker = &state.cluster.brokers[index % state.cluster.broker_count];
-  c->fd = cluster_connect(c->broker->host, c->broker->port);
+  cluster_connect(&c->transport, c->broker->host, c->broker->port);
   c->slots = calloc((size_t)o->in_flight, sizeof *c->slots);
   c->output_capacity = 2 * o->in_flight * (2 * o->partitions_per_request + 1);
   c->output = malloc((size_t)c->output_capacity * sizeof *c->output);
   if (!c->slots || !c->output) die("out of memory");
   MODES[o->mode].prepare(c);
-  fcntl(c->fd, F_SETFL, O_NONBLOCK);
+  fcntl(c->transport.fd, F_SETFL, O_NONBLOCK);
   struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
-  if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, c->fd, &event) != 0) die("epoll: %s", strerror(errno));
+  if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, c->transport.fd, &event) != 0) die("epoll: %s", strerror(errno));
 }
 
 /* Open loop: hands every request whose time has come to its connection, and arms the timer for
@@ -303,8 +303,10 @@ static void handle_event(const struct epoll_event *event) {
     if (sending) release_due(now_ns());
     return;
   }
-  if (event->events & (EPOLLIN | EPOLLERR | EPOLLHUP))
-    MODES[state.options.mode].readable(c);
+  if (event->events & (EPOLLIN | EPOLLERR | EPOLLHUP)) {
+    do MODES[state.options.mode].readable(c);
+    while (c->used > 0 && transport_holds_more(&c->transport));
+  }
   pump(c);
 }
 

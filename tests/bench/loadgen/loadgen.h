@@ -4,6 +4,7 @@
  * cluster.c  Metadata and InitProducerId, blocking     fetch.c     Fetch frames and responses
  * batch.c    the record batch and its CRC              transact.c  transactions of Produce and EndTxn
  * wire.h     protocol fields, varints                  coordinator.c  what comes before them, blocking
+ * transport.c  TCP, or TLS on it
  */
 #ifndef LOADGEN_H
 #define LOADGEN_H
@@ -14,8 +15,11 @@
 
 #include "batch.h"
 #include "histogram.h"
+#include "transport.h"
 
 enum { MAX_BROKERS = 64, MAX_TOPIC_BYTES = 249, MAX_LOGIN_BYTES = 200, SECONDS_MAX = 3600 };
+/* Connecting, shaking hands, and each call before the load. */
+enum { SETUP_TIMEOUT_SECONDS = 20 };
 enum mode { PRODUCE, FETCH, TRANSACT };
 /* Kafka's error codes that are not the end of a request. */
 enum {
@@ -29,6 +33,7 @@ enum {
 struct options {
   const char *host, *topic, *batch_file, *client_id;
   const char *user, *password; /* of SASL PLAIN; null: no login */
+  const char *ca_file;         /* of TLS; null: plain */
   int port;
   enum mode mode;
   bool idempotent, discard, no_metadata, auto_create, read_committed;
@@ -81,7 +86,8 @@ struct cursor {
 };
 
 struct connection {
-  int fd, index;
+  struct transport transport;
+  int index;
   bool waiting_for_output;
   struct slot *slots;
   int head, used;
@@ -136,13 +142,14 @@ void count_request(uint64_t start, uint64_t now, uint64_t bytes, uint64_t record
 void complete_request(struct connection *c, uint64_t now, uint64_t bytes, uint64_t records);
 bool check_correlation(struct connection *c, int32_t correlation);
 
-/* cluster.c: blocking, used before the load starts; a connection has logged in, if it has to */
+/* cluster.c: blocking, used before the load starts; a connection has shaken hands
+ * and logged in, if it has to */
 struct reader;
 /* Sends the frame that ends at `end`; the caller frees the returned response. */
-uint8_t *cluster_call(int fd, uint8_t *frame, uint8_t *end, struct reader *response);
+uint8_t *cluster_call(struct transport *t, uint8_t *frame, uint8_t *end, struct reader *response);
 /* Waits a little before the next attempt, or ends the run after too many. */
 void cluster_retry(int attempt, const char *what, int16_t error);
-int cluster_connect(const char *host, int port);
+void cluster_connect(struct transport *t, const char *host, int port);
 void cluster_load_metadata(void);
 void cluster_init_producer_id(struct connection *c);
 

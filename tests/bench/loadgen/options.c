@@ -18,6 +18,7 @@ static const char USAGE[] =
     "  --no-metadata --partitions P   send everything to the bootstrap address\n"
     "  --metadata-version N    1-9 (4)   --client-id NAME (loadgen)\n"
     "  --sasl-plain USER:PASSWORD  log in on each connection\n"
+    "  --tls-ca FILE           TLS 1.3; the broker's certificate is signed by one in FILE (PEM)\n"
     "  --auto-create           let Metadata create the topic, as ordinary producers do\n"
     "produce:\n"
     "  --acks -1|0|1 (1)  --partitions-per-request K (1)\n"
@@ -29,7 +30,8 @@ static const char USAGE[] =
     "fetch:\n"
     "  --max-bytes N (1048576)  --min-bytes N (1)  --max-wait-ms N (500)\n"
     "  --discard               after the first pass over a partition the kernel drops the\n"
-    "                          records uncopied: a cheaper client\n"
+    "                          records uncopied: a cheaper client; not with TLS, which has to\n"
+    "                          decrypt them\n"
     "  --read-committed        isolation level 1; a partition ends at its last stable offset\n"
     "transact: a request is a transaction, its latency that of EndTxn; one broker with\n"
     "                          transaction.version 2\n"
@@ -80,6 +82,7 @@ enum option_id {
   NO_METADATA, PARTITIONS, METADATA_VERSION, CLIENT_ID, ACKS, PER_REQUEST, BATCH_BYTES, RECORDS,
   AUTO_CREATE, BATCH_FILE, IDEMPOTENT, PRODUCER_ID, MAX_BYTES, MIN_BYTES, MAX_WAIT, DISCARD, HELP,
   READ_COMMITTED, TRANSACTION_RECORDS, RECORD_BYTES, ABORT_EVERY, RETRY_BACKOFF, SASL_PLAIN,
+  TLS_CA,
 };
 
 static const struct option OPTIONS[] = {
@@ -97,6 +100,7 @@ static const struct option OPTIONS[] = {
     {"read-committed", 0, 0, READ_COMMITTED}, {"transaction-records", 1, 0, TRANSACTION_RECORDS},
     {"record-bytes", 1, 0, RECORD_BYTES}, {"abort-every", 1, 0, ABORT_EVERY},
     {"retry-backoff-ms", 1, 0, RETRY_BACKOFF}, {"sasl-plain", 1, 0, SASL_PLAIN},
+    {"tls-ca", 1, 0, TLS_CA},
     {"auto-create", 0, 0, AUTO_CREATE}, {"discard", 0, 0, DISCARD}, {"help", 0, 0, HELP}, {0, 0, 0, 0},
 };
 
@@ -141,6 +145,7 @@ static void set_option(struct options *o, int id, char *value) {
     case ABORT_EVERY: o->abort_every = (uint64_t)integer(value, 1, 1L << 50); break;
     case RETRY_BACKOFF: o->retry_backoff_ms = integer(value, 0, 60000); break;
     case SASL_PLAIN: parse_login(o, value); break;
+    case TLS_CA: o->ca_file = value; break;
     case HELP: fputs(USAGE, stdout); exit(0);
   }
 }
@@ -166,6 +171,7 @@ void options_parse(int argc, char **argv) {
   if (strlen(o->topic) > MAX_TOPIC_BYTES || strlen(o->client_id) > MAX_TOPIC_BYTES)
     usage_error("name too long", NULL);
   if (o->no_metadata && o->partitions == 0) usage_error("--no-metadata needs --partitions", NULL);
+  if (o->ca_file) o->discard = false;
   const bool transact = o->mode == TRANSACT;
   if (o->batch_bytes == 0) o->batch_bytes = transact ? 16384 : 1024;
   if (transact && (o->version || o->rate > 0)) usage_error("no version, no rate in this mode", NULL);
