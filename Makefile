@@ -224,7 +224,7 @@ bench-tenants: $(STAMPS)/python ## what a noisy neighbour, many instances and lo
 .PHONY: bench-spark
 bench-spark: $(STAMPS)/spark ## Spark's batch read of 5 GB from us beside the same from Apache Kafka
 	@sh tools/setup/system.sh gcc
-	@$(BIN)/python -m tests.bench.spark_read $(ARGS)
+	@$(BIN)/python -m tests.bench.spark_bench $(ARGS)
 
 .PHONY: clean
 clean: ## remove what can be made again, but not .venv

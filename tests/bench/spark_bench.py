@@ -1,0 +1,112 @@
+"""`python -m tests.bench.spark_bench`: what Spark does with Highwater and with Apache Kafka, in one run.
+
+Each of ours runs beside Kafka, with the same bytes. Only two brokers run at a time: the page cache of a
+small machine could not hold the data of more. docs/benchmarks.md has the method of every row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+
+from rich.console import Console
+
+from tests.bench import load
+from tests.bench.command_line import command_of, parser_of, teller
+from tests.bench.document import DOCUMENT, machine, rich_table, save_json, write_section
+from tests.bench.peers import make_peer
+from tests.bench.processes import end_orderly_on_sigterm
+from tests.bench.spark_comparison import HEADER, Comparison, markdown, pair_up, table
+from tests.bench.spark_load import Loads
+from tests.bench.spark_pair import Pair, Scale
+from tests.bench.spark_rows import ROWS, SECTIONS, Kind, Row, select
+from tests.bench.spark_session import bench_session, check_disk, scratch_directory
+
+MODULE = "tests.bench.spark_bench"
+DEFAULT_PEERS = "combined,services,embedded,kafka"
+DEFAULT_ROWS = "read/*,load/*"
+QUICK = Scale(gigabytes=0.02, pairs=1)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns 0; errors of a broker or of Spark are passed on."""
+    options = _parser().parse_args(arguments)
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    if options.list:
+        console.print("\n".join(row.name for row in ROWS), markup=False)
+        return 0
+    rows = select(options.rows.split(","))
+    scale = QUICK if options.quick else Scale(gigabytes=options.gigabytes, pairs=options.pairs)
+    check_disk(scale.disk_bytes)
+    load.build()
+    found: dict[Kind, list[Comparison]] = {}
+    try:
+        _measure(pair_up(options.peers.split(",")), rows, scale, found, teller(console))
+    finally:
+        # What was measured before an error is kept.
+        _publish(found, scale, command_of(MODULE, arguments), console, write=options.write_document)
+    return 0
+
+
+def _measure(
+    pairs: Sequence[Sequence[str]],
+    rows: Sequence[Row],
+    scale: Scale,
+    found: dict[Kind, list[Comparison]],
+    tell: Callable[[str], None],
+) -> None:
+    """Fills `found` pair by pair."""
+    with contextlib.ExitStack() as stack:
+        scratch = stack.enter_context(scratch_directory())
+        spark = stack.enter_context(bench_session(scratch))
+        loads = Loads(spark, scratch, tell)
+        for names in pairs:
+            with contextlib.ExitStack() as running:
+                peers = [make_peer(name) for name in names]
+                for peer in peers:
+                    running.callback(peer.stop)
+                    peer.start()
+                pair = Pair(spark=spark, peers=peers, loads=loads, scale=scale, tell=tell)
+                for row, comparison in pair.measure(rows):
+                    found.setdefault(row.kind, []).append(comparison)
+
+
+def _publish(
+    found: dict[Kind, list[Comparison]],
+    scale: Scale,
+    command: str,
+    console: Console,
+    *,
+    write: bool,
+) -> None:
+    for kind, comparisons in found.items():
+        console.print(rich_table(SECTIONS[kind].name, HEADER, table(comparisons)))
+        if write:
+            text = markdown(command, comparisons, scale.notes(kind))
+            write_section(DOCUMENT, SECTIONS[kind], text)
+    content = {
+        "command": command,
+        "machine": machine(),
+        "comparisons": [asdict(each) for several in found.values() for each in several],
+    }
+    console.print(f"Every value: {save_json('spark-', content)}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = parser_of(MODULE, __doc__, quick=f"one pair with {QUICK.gigabytes} GB")
+    parser.add_argument("--list", action="store_true", help="print the names of the rows, and end")
+    parser.add_argument("--rows", default=DEFAULT_ROWS, help=f"shell patterns ({DEFAULT_ROWS})")
+    parser.add_argument("--gigabytes", type=float, default=5.0, help="of values in a topic (5)")
+    parser.add_argument("--pairs", type=int, default=3, help="measured runs of each broker (3)")
+    parser.add_argument(
+        "--peers", default=DEFAULT_PEERS, help=f"as of tests.bench ({DEFAULT_PEERS})"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    end_orderly_on_sigterm()
+    sys.exit(main())
