@@ -160,6 +160,26 @@ def send(
             time.sleep(retry_pause_s)
 
 
+def send_at_rate(
+    target: Target,
+    *,
+    partitions: int,
+    requests_per_s: float,
+    seconds: float,
+    batch_bytes: int,
+    records_per_batch: int,
+    connections: int,
+) -> LoadResult:
+    """Sends batches at a fixed rate, as an open loop. Raises LoadFailed."""
+    arguments = [
+        "--mode", "produce", "--version", str(PRODUCE_VERSION), "--acks", "1",
+        "--connections", str(connections), "--in-flight", "8", "--rate", str(requests_per_s),
+        "--seconds", str(seconds), "--warmup-seconds", "0",
+        "--batch-bytes", str(batch_bytes), "--records-per-batch", str(records_per_batch),
+    ]  # fmt: skip
+    return _run(target, partitions, arguments, seconds)
+
+
 def send_transactions(
     target: Target, transactions: Transactions, *, partitions: int, total_bytes: int, in_flight: int
 ) -> LoadResult:

@@ -16,6 +16,7 @@ _WHOLE_FROM = 100.0
 """Values from here on are shown without decimals."""
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +64,9 @@ def pair_up(names: Sequence[str]) -> list[list[str]]:
     return [[name, KAFKA] for name in ours] or [[KAFKA]]
 
 
-def in_turns(items: Sequence[T], pairs: int, run: Callable[[T], float]) -> list[tuple[float, ...]]:
+def in_turns(items: Sequence[T], pairs: int, run: Callable[[T], V]) -> list[tuple[V, ...]]:
     """Runs each item `pairs` times, the order swapped from pair to pair; returns their values."""
-    found: list[list[float]] = [[] for _ in items]
+    found: list[list[V]] = [[] for _ in items]
     numbers = range(len(items))
     for pair in range(pairs):
         for number in numbers if pair % 2 == 0 else reversed(numbers):

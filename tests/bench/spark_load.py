@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tests.bench.peer import Peer
 from tests.bench.spark_comparison import Comparison, compare, in_turns
@@ -24,6 +24,13 @@ TARGETS: Mapping[str, float] = {"combined": 0.97, "services": 0.7, "embedded": 0
 
 class LoadIncomplete(RuntimeError):
     """A table does not have the rows that were written to the topic."""
+
+
+class Told(NamedTuple):
+    """What the job tells: None if it does not know how many records it loaded."""
+
+    records: int | None
+    seconds: float
 
 
 class Loads:
@@ -59,19 +66,30 @@ class Loads:
     def rows_per_s(self, peer: Peer, filled: Filled, table_format: str) -> float:
         """Loads once. Raises LoadIncomplete."""
         from highwater.spark.load_run import LoadRun
+
+        def load(table: Path) -> Told:
+            wanted = request(peer.bootstrap, table, filled.topic, table_format=table_format)
+            result = LoadRun(self._spark, wanted, lambda _: None).run()
+            return Told(records=result.records, seconds=result.seconds)
+
+        return self.checked(peer, filled, table_format, load)
+
+    def checked(
+        self, peer: Peer, filled: Filled, table_format: str, load: Callable[[Path], Told]
+    ) -> float:
+        """Rows/s of a load into a new table, which is looked at and removed. Raises LoadIncomplete."""
         from highwater.spark.tables import open_table
 
         # A path of its own: Delta remembers what it knows of one.
         self._number += 1
         table = self._scratch / f"table-{self._number}"
-        wanted = request(peer.bootstrap, table, filled.topic, table_format=table_format)
         try:
-            result = LoadRun(self._spark, wanted, lambda _: None).run()
+            told = load(table)
             rows = open_table(self._spark, table_format, str(table)).read().count()
         finally:
             shutil.rmtree(table, ignore_errors=True)
-        check(peer.name, filled.records, told=result.records, rows=rows)
-        return filled.records / result.seconds
+        check(peer.name, filled.records, told=told.records, rows=rows)
+        return filled.records / told.seconds
 
 
 def check(name: str, records: int, *, told: int | None, rows: int) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.bench import spark_read
+from tests.bench import spark_read, spark_scaling
 from tests.bench.peer import Peer
+from tests.bench.peer_kafka import KAFKA
 from tests.bench.spark_comparison import Comparison
 from tests.bench.spark_load import Loads
-from tests.bench.spark_rows import Kind, Row
-from tests.bench.spark_topics import PARTITIONS, Data, fill, plan
+from tests.bench.spark_mirror import Mirrors
+from tests.bench.spark_rows import LATENCY, Kind, Row
+from tests.bench.spark_stream import Streams, StreamScale
+from tests.bench.spark_topics import PARTITIONS, Data, Filled, fill, plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,6 +27,8 @@ class Scale:
 
     gigabytes: float
     pairs: int
+    mirror_gigabytes: float = 1.0
+    stream: StreamScale = field(default_factory=StreamScale)
 
     @property
     def disk_bytes(self) -> int:
@@ -31,8 +37,12 @@ class Scale:
 
     def notes(self, kind: Kind) -> list[str]:
         """What a reader of the rows needs to know."""
-        assert kind in Kind
-        size = f"{self.gigabytes:g} GB of values of about 1 KiB in {PARTITIONS} partitions"
+        if kind is Kind.STREAM:
+            scale = self.stream
+            latency = f"latency at {scale.rate:,.0f} records/s for {scale.seconds:g} s"
+            return [f"{latency}, steps of {scale.step_s:g} s, {self.pairs} measured runs of each"]
+        gigabytes = self.mirror_gigabytes if kind is Kind.MIRROR else self.gigabytes
+        size = f"{gigabytes:g} GB of values of about 1 KiB in {PARTITIONS} partitions"
         return [f"{size}, {self.pairs} measured runs of each"]
 
 
@@ -43,6 +53,9 @@ class Pair:
     spark: SparkSession
     peers: Sequence[Peer]
     loads: Loads
+    streams: Streams
+    mirrors: Mirrors
+    scratch: Path
     scale: Scale
     tell: Callable[[str], None]
 
@@ -52,6 +65,21 @@ class Pair:
             of_data = [row for row in rows if row.data is data]
             if of_data:
                 yield from self._with_data(data, of_data)
+        for row in rows:
+            if row.data is None:
+                for comparison in self._alone(row):
+                    yield row, comparison
+
+    def _alone(self, row: Row) -> list[Comparison]:
+        """A row that writes topics of its own."""
+        if row.name == LATENCY:
+            return self.streams.latency(self.peers, row=row.name, pairs=self.scale.pairs)
+        if row.kind is Kind.MIRROR:
+            target, *source = self.peers
+            if not source or source[0].name != KAFKA:
+                raise ValueError(f"{row.name} needs {KAFKA} among the peers, and one of ours")
+            return self.mirrors.measure(source[0], target, row=row.name, pairs=self.scale.pairs)
+        return [self.streams.largest_rate(self.peers, row=row.name, pairs=self.scale.pairs)]
 
     def _with_data(self, data: Data, rows: Sequence[Row]) -> Iterator[tuple[Row, Comparison]]:
         filled = plan(f"spark-{data}", data, self.scale.gigabytes)
@@ -70,5 +98,20 @@ class Pair:
                     self.peers, filled,
                     row=row.name, table_format=row.table_format, pairs=self.scale.pairs,
                 )  # fmt: skip
+        yield from self._with_workers(filled, [row for row in rows if row.workers])
         for peer in self.peers:
             peer.delete_topic(filled.topic)
+
+    def _with_workers(
+        self, filled: Filled, rows: Sequence[Row]
+    ) -> Iterator[tuple[Row, Comparison]]:
+        found: dict[int, Comparison] = {}
+        for row in rows:
+            found[row.workers] = spark_scaling.measure(
+                self.loads, self.peers, filled, row=row.name, workers=row.workers,
+                pairs=self.scale.pairs, scratch=self.scratch, tell=self.tell,
+            )  # fmt: skip
+            yield row, found[row.workers]
+        if found.keys() == {1, 2}:
+            for comparison in spark_scaling.speed_ups("workers/2 to 1", found[1], found[2]):
+                yield rows[-1], comparison

@@ -11,6 +11,8 @@ from tests.bench.document import Section
 from tests.bench.spark_topics import Data
 
 _TARGET = "bench-spark"
+LATENCY = "stream/latency"
+LARGEST_RATE = "stream/largest-rate"
 
 
 class Kind(StrEnum):
@@ -18,11 +20,17 @@ class Kind(StrEnum):
 
     READ = "read"
     LOAD = "load"
+    STREAM = "stream"
+    WORKERS = "workers"
+    MIRROR = "mirror"
 
 
 SECTIONS = {
     Kind.READ: Section(name="Spark's batch read", target=_TARGET),
     Kind.LOAD: Section(name="Spark's loads", target=_TARGET),
+    Kind.STREAM: Section(name="Spark's streams", target=_TARGET),
+    Kind.WORKERS: Section(name="Spark's workers", target=_TARGET),
+    Kind.MIRROR: Section(name="mirrors", target=_TARGET),
 }
 
 
@@ -34,6 +42,7 @@ class Row:
     kind: Kind
     data: Data | None = None
     table_format: str = ""
+    workers: int = 0
 
 
 ROWS = (
@@ -43,6 +52,13 @@ ROWS = (
         for data in Data
         for form in ("parquet", "delta")
     ),
+    *(
+        Row(name=f"workers/{count}", kind=Kind.WORKERS, data=Data.PLAIN, workers=count)
+        for count in (1, 2)
+    ),
+    Row(name=LATENCY, kind=Kind.STREAM),
+    Row(name=LARGEST_RATE, kind=Kind.STREAM),
+    Row(name="mirror/from-kafka", kind=Kind.MIRROR),
 )
 
 

@@ -12,8 +12,10 @@ pytest.importorskip("pyspark", reason="needs the spark extra")
 from tests.bench import load, spark_read, spark_topics
 from tests.bench.peers import make_peer
 from tests.bench.spark_load import LoadIncomplete, Loads
+from tests.bench.spark_mirror import Mirrors
 from tests.bench.spark_pair import Pair, Scale
 from tests.bench.spark_rows import select
+from tests.bench.spark_stream import Streams
 from tests.support.cluster import Cluster
 
 if TYPE_CHECKING:
@@ -27,11 +29,15 @@ def test_reads_and_loads_what_was_written(
 ) -> None:
     load.build()
     told: list[str] = []
+    scale = Scale(gigabytes=0.01, pairs=2)
     pair = Pair(
         spark=spark,
         peers=[make_peer(f"external:{cluster.bootstrap}")],
         loads=Loads(spark, tmp_path, told.append),
-        scale=Scale(gigabytes=0.01, pairs=2),
+        streams=Streams(spark, tmp_path, scale.stream, told.append),
+        mirrors=Mirrors(spark, tmp_path, 0.0, told.append),
+        scratch=tmp_path,
+        scale=scale,
         tell=told.append,
     )
     rows = select(["read/*", "load/*"])
