@@ -222,8 +222,8 @@ bench-tenants: $(STAMPS)/python ## what a noisy neighbour, many instances and lo
 	@$(BIN)/python -m tests.bench.tenants $(ARGS)
 
 .PHONY: bench-spark
-bench-spark: $(STAMPS)/spark ## Spark's batch read of 5 GB from us beside the same from Apache Kafka
-	@sh tools/setup/system.sh gcc
+bench-spark: $(STAMPS)/spark ## Spark's reads, loads and streams with us beside the same with Apache Kafka (ARGS="--rows 'workers/*,mirror/*'": those)
+	@sh tools/setup/system.sh gcc java maven
 	@$(BIN)/python -m tests.bench.spark_bench $(ARGS)
 
 .PHONY: clean

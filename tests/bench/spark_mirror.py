@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 COPY_TIMEOUT_S = 3600.0
 TARGET_ALIAS = "target"
 TASKS_MAX = 2
-# Those of Kafka's own connect-mirror-maker.sh.
+# Those of Kafka's own start script for it.
 JVM_OPTIONS = (
     "-Xms256M",
     "-Xmx2G",

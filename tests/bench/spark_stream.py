@@ -219,7 +219,7 @@ class Query:
 
     def lag(self) -> int:
         """Records of the topic that are in no committed batch."""
-        ends = (
+        ends: Iterator[int] = (
             self._consumer.get_watermark_offsets(
                 TopicPartition(self.topic, number), timeout=READ_TIMEOUT_S
             )[1]

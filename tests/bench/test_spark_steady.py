@@ -33,7 +33,12 @@ def test_the_climb_ends_below_the_first_step_that_is_too_much() -> None:
 
     def below(limit: int) -> int:
         asked.clear()
-        return climb(0, lambda step: asked.append(step) or step < limit, top=10)
+
+        def is_steady_at(step: int) -> bool:
+            asked.append(step)
+            return step < limit
+
+        return climb(0, is_steady_at, top=10)
 
     assert below(3) == 2
     assert asked == [0, 1, 2, 3]
