@@ -62,11 +62,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     check_disk(scale.disk_bytes)
     load.build()
     found: dict[Kind, list[Comparison]] = {}
+    is_whole = False
     try:
         _measure(pair_up(options.peers.split(",")), rows, scale, found, teller(console))
+        is_whole = True
     finally:
-        # What was measured before an error is kept.
-        _publish(found, scale, command_of(MODULE, arguments), console, write=options.write_document)
+        # What was measured before an error is kept, but not published.
+        write = options.write_document and is_whole
+        _publish(found, scale, command_of(MODULE, arguments), console, write=write)
     return 0
 
 
