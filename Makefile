@@ -222,9 +222,9 @@ bench-tenants: $(STAMPS)/python ## what a noisy neighbour, many instances and lo
 	@$(BIN)/python -m tests.bench.tenants $(ARGS)
 
 .PHONY: bench-spark
-bench-spark: $(STAMPS)/spark ## Spark's batch read of 5 GB from us beside the same from Apache Kafka
-	@sh tools/setup/system.sh gcc openssl
-	@$(BIN)/python -m tests.bench.spark_read $(ARGS)
+bench-spark: $(STAMPS)/spark ## Spark's reads, loads and streams with us beside the same with Apache Kafka (ARGS="--rows 'workers/*,mirror/*'": those)
+	@sh tools/setup/system.sh gcc openssl java maven
+	@$(BIN)/python -m tests.bench.spark_bench $(ARGS)
 
 .PHONY: clean
 clean: ## remove what can be made again, but not .venv

@@ -6,7 +6,7 @@ import json
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -129,10 +129,12 @@ def send(
     connections: int = 1,
     acks: int = 1,
     auto_create: bool = False,
+    batch_file: Path | None = None,
     wait_s: float = 0.0,
     retry_pause_s: float = RETRY_PAUSE_S,
 ) -> LoadResult:
-    """Sends exactly `requests` batches, evenly over the partitions, as fast as possible.
+    """Sends exactly `requests` batches, evenly over the partitions, as fast as possible: those of
+    `batch_file`, or of `batch_bytes` with so many records.
 
     A connection reaches the partitions of one broker, so there must be as many as brokers. If a run
     fails, it is repeated for up to `wait_s`, with new batches: a new partition answers
@@ -148,6 +150,8 @@ def send(
     ]  # fmt: skip
     if auto_create:
         arguments.append("--auto-create")
+    if batch_file is not None:
+        arguments += ["--batch-file", str(batch_file)]
     deadline = time.monotonic() + wait_s
     while True:
         try:
@@ -156,6 +160,26 @@ def send(
             if time.monotonic() >= deadline:
                 raise
             time.sleep(retry_pause_s)
+
+
+def send_at_rate(
+    target: Target,
+    *,
+    partitions: int,
+    requests_per_s: float,
+    seconds: float,
+    batch_bytes: int,
+    records_per_batch: int,
+    connections: int,
+) -> LoadResult:
+    """Sends batches at a fixed rate, as an open loop. Raises LoadFailed."""
+    arguments = [
+        "--mode", "produce", "--version", str(PRODUCE_VERSION), "--acks", "1",
+        "--connections", str(connections), "--in-flight", "8", "--rate", str(requests_per_s),
+        "--seconds", str(seconds), "--warmup-seconds", "0",
+        "--batch-bytes", str(batch_bytes), "--records-per-batch", str(records_per_batch),
+    ]  # fmt: skip
+    return _run(target, partitions, arguments, seconds)
 
 
 def send_transactions(
@@ -177,17 +201,28 @@ def send_transactions(
 
 def lz4_batch(size: int) -> bytes:
     """A batch of 1 KiB records, compressed to about `size` bytes; text-like, so about 3 to 1."""
-    now_ms = int(time.time() * 1000)
     builder = RecordBatchBuilder(compression=Compression.LZ4)
-    words = [f"{n:x}".encode() for n in range(40_000, 44_000)]
     count, finished = 0, b""
     while len(finished) < size:
-        for _ in range(4):
-            value = b" ".join(words[(count * 97 + i * i) % len(words)] for i in range(220))
-            builder.append(key=None, value=value[:LZ4_RECORD_BYTES], timestamp_ms=now_ms)
-            count += 1
+        _append_text(builder, range(count, count + 4))
+        count += 4
         finished = builder.build()
     return finished
+
+
+def lz4_records(count: int) -> bytes:
+    """A batch of so many 1 KiB records, compressed."""
+    builder = RecordBatchBuilder(compression=Compression.LZ4)
+    _append_text(builder, range(count))
+    return builder.build()
+
+
+def _append_text(builder: RecordBatchBuilder, numbers: Iterable[int]) -> None:
+    now_ms = int(time.time() * 1000)
+    words = [f"{n:x}".encode() for n in range(40_000, 44_000)]
+    for number in numbers:
+        value = b" ".join(words[(number * 97 + i * i) % len(words)] for i in range(220))
+        builder.append(key=None, value=value[:LZ4_RECORD_BYTES], timestamp_ms=now_ms)
 
 
 def _produce_options(workload: Workload) -> list[str]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import control_plane, failover, nodes, restart, spark_read, tenants
+from tests.bench import control_plane, failover, nodes, restart, tenants
 from tests.bench.__main__ import GROUP_KINDS
 from tests.bench.document import (
     DOCUMENT,
@@ -14,6 +14,7 @@ from tests.bench.document import (
     with_target,
     write_section,
 )
+from tests.bench.spark_rows import SECTIONS as SPARK_SECTIONS
 
 SECTIONS = (
     *(kind.section for kind in GROUP_KINDS),
@@ -22,7 +23,7 @@ SECTIONS = (
     nodes.SECTION,
     control_plane.SECTION,
     tenants.SECTION,
-    spark_read.SECTION,
+    *SPARK_SECTIONS.values(),
 )
 
 

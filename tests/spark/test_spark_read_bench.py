@@ -1,15 +1,21 @@
-"""The batch read benchmark runs to its end at a small size, and would notice a missing record."""
+"""The reads and loads of the benchmark run to their end at a small size, and would notice a missing record."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 pytest.importorskip("pyspark", reason="needs the spark extra")
 
-from tests.bench import load, spark_read
+from tests.bench import load, spark_read, spark_topics
 from tests.bench.peers import make_peer
+from tests.bench.spark_load import LoadIncomplete, Loads
+from tests.bench.spark_mirror import Mirrors
+from tests.bench.spark_pair import Pair, Scale
+from tests.bench.spark_rows import select
+from tests.bench.spark_stream import Streams
 from tests.support.cluster import Cluster
 
 if TYPE_CHECKING:
@@ -18,33 +24,38 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.full]
 
 
-def test_reads_what_was_written(
-    cluster: Cluster, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+def test_reads_and_loads_what_was_written(
+    cluster: Cluster, spark: SparkSession, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(spark_read, "TOPIC", f"spark-read-{cluster.mode}")
     load.build()
-    peer = make_peer(f"external:{cluster.bootstrap}")
     told: list[str] = []
-    results = spark_read.measure(spark, [peer], batches=24, pairs=2, tell=told.append)
-    (result,) = results
-    assert result.records == 24 * spark_read.RECORDS_PER_BATCH
-    assert 0.9 < result.value_bytes / (24 * spark_read.BATCH_BYTES) < 1.0
-    assert len(result.reads_s) == 2
-    assert len(told) == 3
-    assert len(spark_read.table([results])) == 1
+    scale = Scale(gigabytes=0.01, pairs=2)
+    pair = Pair(
+        spark=spark,
+        peers=[make_peer(f"external:{cluster.bootstrap}")],
+        loads=Loads(spark, tmp_path, told.append),
+        streams=Streams(spark, tmp_path, scale.stream, told.append),
+        mirrors=Mirrors(spark, tmp_path, 0.0, told.append),
+        scratch=tmp_path,
+        scale=scale,
+        tell=told.append,
+    )
+    rows = select(["read/*", "load/*"])
+    found = list(pair.measure(rows))
+    assert [row for row, _ in found] == list(rows)
+    assert all(len(comparison.ours.values) == 2 for _, comparison in found)
+    assert len(told) == 2 * len(rows) + 2
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_a_missing_record_is_noticed(
-    cluster: Cluster, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(spark_read, "TOPIC", f"spark-read-less-{cluster.mode}")
+def test_a_missing_record_is_noticed(cluster: Cluster, spark: SparkSession, tmp_path: Path) -> None:
     load.build()
     peer = make_peer(f"external:{cluster.bootstrap}")
-    written = load.send
-
-    def send_less(*arguments: object, requests: int, **options: object) -> object:
-        return written(*arguments, requests=requests - 12, **options)
-
-    monkeypatch.setattr(load, "send", send_less)
-    with pytest.raises(spark_read.ReadFailed, match="12000 records were written"):
-        spark_read.measure(spark, [peer], batches=24, pairs=1, tell=lambda _: None)
+    filled = spark_topics.plan(f"spark-less-{cluster.mode}", spark_topics.Data.PLAIN, 0.0)
+    spark_topics.fill(peer, filled)
+    more = spark_topics.Filled(topic=filled.topic, data=filled.data, batches=filled.batches + 1)
+    with pytest.raises(spark_read.ReadFailed, match=f"{more.records} records were written"):
+        spark_read.verify(spark, [peer], more)
+    with pytest.raises(LoadIncomplete, match=f"{more.records} records were written"):
+        Loads(spark, tmp_path, lambda _: None).rows_per_s(peer, more, "parquet")
+    peer.delete_topic(filled.topic)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.java_programs import compiled
@@ -25,9 +26,11 @@ _JVM_OPTIONS = (
 )
 
 
-def framework_command(main: str, *arguments: str) -> list[str]:
+def framework_command(
+    main: str, *arguments: str, jvm_options: Sequence[str] = _JVM_OPTIONS
+) -> list[str]:
     """The command line that runs a class of the frameworks. Raises JavaMissing."""
-    return _command(f"{_jars()}/*", main, arguments)
+    return [java_executable(), *jvm_options, "-cp", f"{_jars()}/*", main, *arguments]
 
 
 def program_command(program: str, *arguments: str) -> list[str]:
@@ -37,12 +40,8 @@ def program_command(program: str, *arguments: str) -> list[str]:
     """
     jars = _jars()
     classes = compiled(_HOME / f"{program}.java", jars)
-    return _command(f"{classes}:{jars}/*", program, arguments)
+    return [java_executable(), *_JVM_OPTIONS, "-cp", f"{classes}:{jars}/*", program, *arguments]
 
 
 def _jars() -> Path:
     return copy_dependencies(_HOME / "pom.xml", "frameworks")
-
-
-def _command(class_path: str, main: str, arguments: tuple[str, ...]) -> list[str]:
-    return [java_executable(), *_JVM_OPTIONS, "-cp", class_path, main, *arguments]

@@ -1,4 +1,4 @@
-"""A Spark standalone cluster of this machine's processes: a master, a worker, and executors for each job."""
+"""A Spark standalone cluster of this machine's processes: a master, workers, and executors for each job."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +30,26 @@ class SparkWorkers:
     are children of the worker's process.
     """
 
-    def __init__(self, directory: Path, jars: Path) -> None:
-        """`jars` is the directory of the connector's."""
+    def __init__(
+        self,
+        directory: Path,
+        jars: Path,
+        *,
+        workers: int = 1,
+        cores: int = CORES,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """`jars` is the directory of the connector's, `cores` are those of each worker; `settings` are
+        further ones for all jobs.
+        """
         import pyspark
 
         self._directory = directory
         self._jars = jars
         self._port = free_port_block(2)
         self._jobs = 0
+        self._cores = workers * cores
+        self._settings = settings or {}
         self._environment = {
             "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
             "PYSPARK_PYTHON": sys.executable,
@@ -49,12 +62,15 @@ class SparkWorkers:
             *(spark_class, "org.apache.spark.deploy.master.Master", "--host", HOST),
             *("--port", str(self._port), "--webui-port", str(self._port + 1)),
         )
-        self._worker = self._daemon(
-            "worker",
-            *(spark_class, "org.apache.spark.deploy.worker.Worker", "--host", HOST),
-            *("--webui-port", "0", "--cores", str(CORES), "--memory", "1g"),
-            *("--work-dir", str(directory / "work"), self.url),
-        )
+        self._workers = [
+            self._daemon(
+                f"worker-{number}",
+                *(spark_class, "org.apache.spark.deploy.worker.Worker", "--host", HOST),
+                *("--webui-port", "0", "--cores", str(cores), "--memory", "1g"),
+                *("--work-dir", str(directory / f"work-{number}"), self.url),
+            )
+            for number in range(workers)
+        ]
 
     @property
     def url(self) -> str:
@@ -62,13 +78,15 @@ class SparkWorkers:
         return f"spark://{HOST}:{self._port}"
 
     def start(self) -> None:
-        """Returns when the master knows the worker."""
+        """Returns when the master knows all workers."""
         self._master.start()
-        self._worker.start()
-        wait_until(self._has_worker, timeout_s=START_S, what="a worker at the Spark master")
+        for worker in self._workers:
+            worker.start()
+        wait_until(self._has_workers, timeout_s=START_S, what="workers at the Spark master")
 
     def stop(self) -> None:
-        self._worker.stop()
+        for worker in self._workers:
+            worker.stop()
         self._master.stop()
 
     def job(self, *words: str) -> ManagedProcess:
@@ -81,6 +99,7 @@ class SparkWorkers:
             "spark.ui.enabled": "false",
             "spark.sql.shuffle.partitions": "4",
             "spark.databricks.delta.snapshotPartitions": "2",
+            **self._settings,
         }
         submit = [
             word for name, value in settings.items() for word in ("--conf", f"{name}={value}")
@@ -92,7 +111,7 @@ class SparkWorkers:
             environment=self._environment
             | {
                 "SPARK_MASTER_URL": self.url,
-                "JOB_CORES": str(CORES),
+                "JOB_CORES": str(self._cores),
                 "JOB_DRIVER_MEMORY": "768m",
                 "JOB_EXECUTOR_MEMORY": "768m",
                 "JOB_SUBMIT": shlex.join(submit),
@@ -102,7 +121,12 @@ class SparkWorkers:
     def executors(self) -> list[int]:
         """The pids of the executors that run."""
         found = []
-        for each in psutil.Process(self._worker.pid).children(recursive=True):
+        children = [
+            each
+            for worker in self._workers
+            for each in psutil.Process(worker.pid).children(recursive=True)
+        ]
+        for each in children:
             try:
                 if EXECUTOR_CLASS in each.cmdline() and each.status() != psutil.STATUS_ZOMBIE:
                     found.append(each.pid)
@@ -128,7 +152,7 @@ class SparkWorkers:
             environment=self._environment,
         )
 
-    def _has_worker(self) -> bool:
+    def _has_workers(self) -> bool:
         try:
             with urllib.request.urlopen(
                 f"http://{HOST}:{self._port + 1}/json/", timeout=10
@@ -136,4 +160,4 @@ class SparkWorkers:
                 told: dict[str, Any] = json.load(answer)
         except OSError:
             return False
-        return int(told["aliveworkers"]) == 1
+        return int(told["aliveworkers"]) == len(self._workers)
