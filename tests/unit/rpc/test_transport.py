@@ -29,7 +29,12 @@ class FakeSocket:
     def set_write_buffer_limits(self, high, low):
         assert low < high
 
+    def is_closing(self):
+        return self.closed or self.aborted
+
     def write(self, data):
+        if self.is_closing():
+            raise RuntimeError("the handler is closed")  # As uvloop does.
         self.writes.append(bytes(data))
         self.on_write()
 
@@ -266,6 +271,19 @@ async def test_a_lost_connection_ends_streams_and_is_told_once(make):
     assert heard.events == [("lost", False)]
     assert owner.names.count("on_lost") == 1
     assert "reset" in owner.events[-1][1]
+
+
+async def test_nothing_is_written_between_a_failure_and_the_end(make):
+    transport, _, fake = make()
+    await asyncio.sleep(0)
+    fake.writes.clear()
+    _, heard = opened(transport)
+    fake.aborted = True  # The loop has met an error.
+    transport.flush()
+    transport.close("enough")
+    assert fake.writes == []
+    transport.connection_lost(BrokenPipeError())
+    assert heard.events == [("lost", False)]
 
 
 async def test_the_read_buffer_of_a_lost_connection_is_free_at_once(make):

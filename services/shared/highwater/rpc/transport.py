@@ -210,6 +210,8 @@ class Transport(asyncio.BufferedProtocol):
         nbytes = output.nbytes
         self._counters.bytes_sent += nbytes
         frames = output.take()
+        if self._transport.is_closing():
+            return  # The socket has failed: uvloop refuses to write, and calls `connection_lost` next.
         if nbytes <= JOIN_BYTES_MAX:
             self._transport.write(b"".join(frames))
         else:
