@@ -42,4 +42,5 @@ def owners(tenants: InstanceCluster) -> dict[str, Owner]:
 def border(owners: dict[str, Owner], tenants: InstanceCluster, stranger: str, other: str) -> Border:
     for owner in owners.values():
         owner.allow_everything()
+        owner.make_room()
     return Border(tenants, stranger, owners[other], owners[stranger].known)

@@ -36,11 +36,13 @@ from tests.support.wire import RawConnection, only
 
 LONG_MS = 600_000
 """How long members and transactions last that say nothing."""
-ALTER_CONFIG_SET = 0
+ALTER_CONFIG_SET, ALTER_CONFIG_DELETE = 0, 1
 GROUPS, TRANSACTIONS = 0, 1
 """Types of keys in FindCoordinator."""
 READ = 3
 _LATEST, _EARLIEST = -1, -2
+SUBSCRIPTIONS_KEPT = 200
+"""With more of them room is made before the next test, which needs a hundred or two."""
 _RETRIED = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -93,6 +95,31 @@ class Owner:
             acls.CreateAclsRequest(allowed),
             3,
             lambda answer: max(one.error_code for one in answer.results),
+        )
+
+    def make_room(self) -> None:
+        """Removes client metrics subscriptions of earlier tests: an instance has a limited number."""
+        there = {
+            name: settings
+            for (instance, name), settings in self._tenants.image.client_metrics.items()
+            if instance == self.instance
+        }
+        if len(there) < SUBSCRIPTIONS_KEPT:
+            return
+        self._alter(
+            [
+                configs.IncrementalAlterConfigsRequestAlterConfigsResource(
+                    by_hand.CLIENT_METRICS,
+                    name,
+                    [
+                        configs.IncrementalAlterConfigsRequestAlterableConfig(
+                            key, ALTER_CONFIG_DELETE, None
+                        )
+                        for key in settings
+                    ],
+                )
+                for name, settings in there.items()
+            ]
         )
 
     def make(self) -> Owned:
@@ -321,6 +348,11 @@ class Owner:
                 (by_hand.CLIENT_METRICS, names.subscription, "interval.ms", "8000"),
             )
         ]
+        self._alter(changes)
+
+    def _alter(
+        self, changes: list[configs.IncrementalAlterConfigsRequestAlterConfigsResource]
+    ) -> None:
         self._ask(
             configs.IncrementalAlterConfigsRequest(changes),
             1,

@@ -51,6 +51,9 @@ class FakeSocket(asyncio.Transport):
     def abort(self) -> None:
         self.closed = self.aborted = True
 
+    def is_closing(self) -> bool:
+        return self.closed
+
 
 class Wire:
     """Between the test and one connection of the product."""
