@@ -24,7 +24,7 @@ TRANSACTIONAL_BUGS = (
     ),
     _bug(
         name="lets-any-batch-begin",
-        seed=5,
+        seed=1,
         producer_states=bugs.LetsAnyBatchBegin,
         verified_appends=bugs.AsksForNoOldClient,
         source="R22, KIP-890",
