@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -28,6 +29,26 @@ const (
 
 // transactional opens a client whose transactional id is its own: what a former one left open has ended.
 func (f franz) transactional(ctx context.Context, id string) (*kgo.Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		client, err := f.identified(ctx, id)
+		if err == nil {
+			return client, nil
+		}
+		if !passes(err) {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(producerIDAgain):
+		}
+	}
+}
+
+// identified opens a client and asks for its producer id, once.
+func (f franz) identified(ctx context.Context, id string) (*kgo.Client, error) {
 	client, err := f.open(
 		kgo.TransactionalID(id),
 		kgo.TransactionTimeout(transactionTimeout),
@@ -36,25 +57,18 @@ func (f franz) transactional(ctx context.Context, id string) (*kgo.Client, error
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for {
-		_, _, err := client.ProducerID(ctx)
-		if err == nil {
-			return client, nil
-		}
-		// ProducerID tells of an error that passes, and tries again when it is called again.
-		if !errors.Is(err, kerr.ConcurrentTransactions) {
-			client.Close()
-			return nil, fmt.Errorf("producer id: %w", err)
-		}
-		select {
-		case <-ctx.Done():
-			client.Close()
-			return nil, fmt.Errorf("producer id: %w", err)
-		case <-time.After(producerIDAgain):
-		}
+	if _, _, err = client.ProducerID(ctx); err != nil {
+		client.Close()
+		return nil, fmt.Errorf("producer id: %w", err)
 	}
+	return client, nil
+}
+
+// passes says whether it is worth asking for a producer id again. The library itself gives up after a few refused
+// connections, which a coordinator's death may outlast.
+func passes(err error) bool {
+	var refused *net.OpError
+	return errors.Is(err, kerr.ConcurrentTransactions) || errors.As(err, &refused)
 }
 
 func (f franz) Transact(ctx context.Context, topic, id string, work <-chan driver.Transaction, tell func(string, error)) error {
