@@ -9,20 +9,24 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 CLUSTERS = frozenset({"nodes3", "gateways2", "combined3", "grpcio3"})
 """Clusters of several processes: all tests on one of them share it."""
 
-_ONE_FOR_ALL = frozenset({"spark", "docker"})
-"""Folders with something that all of their tests share: a session of Spark, a Docker engine."""
+_ONE_FOR_ALL = ("spark", "docker")
+"""Folders with something that all of their tests share: a session of Spark, a Docker engine.
+
+They have few tests, which take long, so they begin: the run would otherwise end with one worker."""
 
 
 def group_of(nodeid: str) -> str:
     """The group of a test, for example of `tests/spark/test_load_job.py::test_rows[nodes3-raw]`."""
     file, _, test = nodeid.partition("::")
     folder = PurePosixPath(file).parent
-    for shared in _ONE_FOR_ALL.intersection(folder.parts):
-        return shared
+    for shared in _ONE_FOR_ALL:
+        if shared in folder.parts:
+            return shared
     values = test.partition("[")[2].removesuffix("]").split("-")
     for cluster in CLUSTERS.intersection(values):
         return cluster
@@ -30,7 +34,13 @@ def group_of(nodeid: str) -> str:
 
 
 class ByGroup(LoadScopeScheduling):  # type: ignore[misc] # Has no types.
-    """Gives a whole group to a worker, the groups with the most tests first."""
+    """Gives a whole group to a worker: the slow groups, then those with the most tests."""
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        for slow in reversed(_ONE_FOR_ALL):
+            if slow in self.workqueue:
+                self.workqueue.move_to_end(slow, last=False)
+        super()._assign_work_unit(node)

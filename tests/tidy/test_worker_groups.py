@@ -1,6 +1,8 @@
+from collections import OrderedDict
+
 import pytest
 
-from tests.support.worker_groups import group_of
+from tests.support.worker_groups import ByGroup, group_of
 
 PROTOCOL = "tests/conformance/protocol/test_produce.py"
 LOAD = "tests/spark/test_load_job.py"
@@ -21,3 +23,23 @@ LOAD = "tests/spark/test_load_job.py"
 )
 def test_who_shares_a_cluster_shares_a_worker(nodeid: str, group: str) -> None:
     assert group_of(nodeid) == group
+
+
+class Worker:
+    """Notes the indices of the tests that it is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[list[int]] = []
+
+    def send_runtest_some(self, indices: list[int]) -> None:
+        self.sent.append(indices)
+
+
+def test_slow_groups_begin() -> None:
+    tests = ["tests/compat/test_a.py::test_a", "tests/docker/test_b.py::test_b", f"{LOAD}::test_c"]
+    schedule, worker = ByGroup.__new__(ByGroup), Worker()
+    schedule.workqueue = OrderedDict((group_of(test), {test: False}) for test in tests)
+    schedule.assigned_work, schedule.registered_collections = {}, {worker: tests}
+    while schedule.workqueue:
+        schedule._assign_work_unit(worker)
+    assert worker.sent == [[2], [1], [0]]

@@ -11,6 +11,8 @@ from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.embed.up.ports import free_ports
 from highwater.gateway.config import GatewayConfig, ListenerConfig
 from highwater.gateway.handlers import metadata
+from highwater.gateway.routing import departure
+from highwater.gateway.routing.departure import LEAVE_S_MAX
 from highwater.gateway.service import GatewayService
 from highwater.kafka.messages.metadata import MetadataRequest, MetadataRequestMetadataRequestTopic
 from highwater.metadata.controller_client import ControllerClient
@@ -239,3 +241,37 @@ async def test_what_is_held_for_new_leaders_is_waited_for_but_not_for_ever(gatew
         await gateway.follow_leaders(revision + 1000, 0.05)
         held.nbytes = 1
         await gateway.follow_leaders(revision, 0.05)
+
+
+async def test_a_gateway_that_stops_is_named_to_nobody_before_its_ports_close(gateways):
+    """Otherwise clients would be sent back to it, until its session ends."""
+    first, second = gateways.both
+    named = first.routing.image.node_gateways
+    leaving, other = (first, second) if first.port in _named_ports(first) else (second, first)
+    assert named, "the nodes have gateways"
+    at_close = []
+    end_heartbeats = leaving._heartbeats.stop
+
+    async def close():
+        at_close.append((_named_ports(leaving), _named_ports(other)))
+        await end_heartbeats()
+
+    leaving._heartbeats.stop = close
+    async with asyncio.timeout(LEAVE_S_MAX):
+        await leaving.stop()
+    assert at_close == [({other.port}, {other.port})]
+
+
+async def test_a_gateway_stops_without_the_controller(gateways, monkeypatch):
+    monkeypatch.setattr(departure, "LEAVE_S_MAX", 0.2)
+    leaving = gateways.both[0]
+    await gateways.controller.stop()
+    async with asyncio.timeout(8):
+        await leaving.stop()
+    assert not leaving.connections
+
+
+def _named_ports(gateway):
+    """Of the gateways that it would name for nodes."""
+    image = gateway.routing.image
+    return {image.gateways[each].port for each in image.node_gateways.values()}

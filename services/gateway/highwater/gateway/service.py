@@ -47,6 +47,7 @@ from highwater.gateway.quota.core.windowed_rate import QuotaWindows
 from highwater.gateway.quota.limited_requests import LimitedRequests
 from highwater.gateway.requests.handler_loading import load_all_handlers
 from highwater.gateway.requests.requests import FetchFramePath, FramePath, Requests
+from highwater.gateway.routing.departure import Departure
 from highwater.gateway.routing.node_links import MemberLink, NodeLinks, OpenLink
 from highwater.gateway.routing.table import PartitionRoute, RoutingTable
 from highwater.gateway.sockets.addresses import listen_addresses
@@ -131,6 +132,7 @@ class GatewayService:
         self.readiness.add("metadata", lambda: self.routing.image is not None)
         self._tasks = TaskOwner(self._task_failed, tasks_max=200_000)
         self._heartbeats: Heartbeats | None = None
+        self._departure = Departure(log)
         self._listener: Listener | None = None
         self._topic_networks = TopicNetworks()
         self._node_id = NO_NODE
@@ -228,8 +230,11 @@ class GatewayService:
                     await asyncio.sleep(HELD_LOOK_S)
 
     async def stop(self) -> None:
-        """Stops accepting, lets requests end, closes."""
+        """Sends clients elsewhere, stops accepting, lets requests end, closes."""
         if self._heartbeats is not None:
+            # Clients of a gateway with a node follow the node's leaders, which have gone by now.
+            if self._node_id == NO_NODE:
+                await self._departure.leave(self._heartbeats)
             await self._heartbeats.stop()
         await self._stack.aclose()
 
@@ -391,6 +396,7 @@ class GatewayService:
                     node_id=-1,
                     gateway_id=state.gateway_id,
                     applied_revision=self.watch.applied_revision,
+                    wants_shutdown=self._departure.begun,
                     seen=self.watch.seen,
                 ),
                 on_response=self._heartbeat_answered,
@@ -401,8 +407,9 @@ class GatewayService:
 
     def _heartbeat_answered(self, response: pb.HeartbeatResponse, _sent_ms: int) -> None:
         self.routing.note_revision(response.revision)
+        self._departure.answered(response)
         lost = response.error.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
-        if lost and not self._registering:
+        if lost and not self._registering and not self._departure.begun:
             self._registering = True
             self._tasks.start(self._register_again(), name="register-gateway")
 

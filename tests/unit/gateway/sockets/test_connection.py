@@ -146,6 +146,20 @@ async def test_a_client_at_rest_is_left_in_that_moment():
     theirs.close()
 
 
+async def test_a_client_that_waits_for_a_fetch_is_at_rest():
+    """A consumer that waits for records sends its next fetch at once; it could never be left otherwise."""
+    handler = FetchHandler()
+    made, theirs, connections = await connect(handler)
+    await send(handler, theirs)
+    assert made.outstanding
+    assert made.at_rest
+    theirs.send(b"\0")
+    assert not made.at_rest, "something else is here"
+    made.leave("the test wants it")
+    await lost(connections)
+    theirs.close()
+
+
 async def test_a_client_that_leaves_cancels_its_fetch():
     handler = FetchHandler()
     made, theirs, connections = await connect(handler)

@@ -12,6 +12,7 @@ from highwater.model.errors import BindError, ConfigError, PortInUseError
 from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.model.listener_names import DEFAULT_LISTENER
 from tests.unit.gateway.clients.partition_node import until
+from tests.unit.gateway.core.session_world import FETCH, PRODUCE, request
 from tests.unit.gateway.sockets.listener_world import World, closed
 
 
@@ -97,16 +98,22 @@ async def test_clients_of_a_port_that_is_given_back_go_when_no_write_is_under_wa
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", port)
         (connection,) = (c for c in world.listener.connections if c.client.peer.node == 7)
-        connection.outstanding, connection.fetching = 2, 1
+        world.handler.keep = True
+        writer.write(request(PRODUCE, 1) + request(FETCH, 2))
+        await until(lambda: len(world.handler.kept) == 2)
         assert world.listener.send_away(DEFAULT_LISTENER, DEFAULT_INSTANCE, 7), (
             "none by that listener"
         )
         assert not world.listener.send_away("internal", DEFAULT_INSTANCE, 7)
         assert not connection.closed
-        connection.outstanding = 1
+        fetch, produce = world.handler.kept.pop(), world.handler.kept.pop()
+        connection.complete(produce, b"1;")
+        assert not world.listener.send_away("internal", DEFAULT_INSTANCE, 7)
+        assert not connection.closed, "its reply has not left"
+        assert await reader.readexactly(2) == b"1;"
         assert not world.listener.send_away("internal", DEFAULT_INSTANCE, 7)
         assert await closed(reader)
-        connection.outstanding = connection.fetching = 0
+        connection.complete_fetch(fetch, b"")
         await until(lambda: world.listener.send_away("internal", DEFAULT_INSTANCE, 7))
         assert not other.at_eof()
     writer.transport.abort()

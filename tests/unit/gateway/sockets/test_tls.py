@@ -56,7 +56,7 @@ async def test_requests_and_replies_of_any_size(world, certificates):
         assert connection.client.requester.principal == ANONYMOUS
         shown = {"listener/default": certificates[0][0].read_bytes()}
         assert world.listener.certificates == shown
-        await until(lambda: connection.idle_output)
+        await until(lambda: connection.at_rest)
     await until(lambda: not world.listener.connections)
 
 

@@ -19,8 +19,14 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 
+from highwater.controller.core.outcome import PENDING_REVISION, Decision, unchanged
 from highwater.model.block_overlaps import BlockOverlap, block_overlaps
-from highwater.model.cluster import GatewayState, NodeState
+from highwater.model.cluster import (
+    ClusterDelta,
+    ClusterImage,
+    GatewayState,
+    NodeState,
+)
 from highwater.model.ids import NO_NODE, GatewayId, NodeId
 from highwater.model.listener_names import invalid_listener_names
 
@@ -82,6 +88,19 @@ def assign_gateways(
             chosen = _gateway_of(node, able or gateways.values())
         found[node.node_id] = chosen
     return found
+
+
+def take_leave(image: ClusterImage, gateway_id: GatewayId) -> Decision[None]:
+    """Removes a gateway that stops and still serves, so that clients get others.
+
+    The only gateway stays until its session ends: clients could go nowhere else.
+    """
+    if gateway_id not in image.gateways or len(image.gateways) == 1:
+        return unchanged(None)
+    removed = frozenset({gateway_id})
+    return Decision(
+        delta=ClusterDelta(revision=PENDING_REVISION, removed_gateways=removed), result=None
+    )
 
 
 def overlaps_met(

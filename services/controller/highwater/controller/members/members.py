@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from highwater.controller.core.full_replicas import FullReplicas
-from highwater.controller.core.gateways import node_without_port, overlaps_met
+from highwater.controller.core.gateways import node_without_port, overlaps_met, take_leave
 from highwater.controller.core.liveness import SessionTable
 from highwater.controller.core.membership import (
     ElectionRules,
@@ -171,12 +171,16 @@ class Members:
         node = self._writer.image.nodes[beat.node_id]
         return HeartbeatResult(fenced=node.fenced, may_shut_down=may_shut_down)
 
-    def gateway_heartbeat(self, gateway_id: GatewayId, applied_revision: int) -> Refusal | None:
-        """Keeps a gateway's session."""
+    async def gateway_heartbeat(
+        self, gateway_id: GatewayId, applied_revision: int, *, wants_shutdown: bool = False
+    ) -> HeartbeatResult:
+        """Keeps a gateway's session. If it wants to stop, clients get other gateways from now on."""
         if self.gateways.get(gateway_id) is None:
-            return _refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, "the gateway is not registered")
+            refusal = _refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, "the gateway is not registered")
+            return HeartbeatResult(refusal=refusal)
         self._heard(self.gateways, gateway_id, applied_revision)
-        return None
+        may_shut_down = wants_shutdown and await self._gateway_leaves(gateway_id)
+        return HeartbeatResult(may_shut_down=may_shut_down)
 
     def check_epoch(self, node: NodeId, node_epoch: int) -> Refusal | None:
         """Why a node's call must be refused, or None."""
@@ -387,6 +391,15 @@ class Members:
             return False  # Not resigned yet; its next heartbeat follows at once when it has.
         return await self.wait_applied(revision, DRAIN_WAIT_MS)
 
+    async def _gateway_leaves(self, gateway_id: GatewayId) -> bool:
+        """Removes the gateway from the image while it still serves; true once all members know."""
+        try:
+            _, revision = await self._writer.commit(lambda image: take_leave(image, gateway_id))
+        except _NOT_NOW as error:
+            self._log.warning("cannot_remove_gateway", gateway=gateway_id, error=str(error))
+            return False
+        return await self.wait_applied(revision, DRAIN_WAIT_MS)
+
     def _with_elections(
         self, image: ClusterImage, changed: Sequence[NodeState]
     ) -> Steps[Decision[int]]:
@@ -432,16 +445,18 @@ class Members:
             self._log.warning("nodes_fenced", nodes=dead, elections=elections)
         if gone:
 
-            def remove(_: ClusterImage) -> Decision[frozenset[GatewayId]]:
+            def remove(image: ClusterImage) -> Decision[frozenset[GatewayId]]:
                 at_ms = self._clock.monotonic_ms()
-                removed = frozenset(g for g in gone if not self.gateways.is_live(g, at_ms))
+                ended = frozenset(g for g in gone if not self.gateways.is_live(g, at_ms))
+                # One that has said that it stops is not in the image any more.
+                removed = ended & image.gateways.keys()
                 delta = ClusterDelta(revision=PENDING_REVISION, removed_gateways=removed)
-                return Decision(delta=delta if removed else None, result=removed)
+                return Decision(delta=delta if removed else None, result=ended)
 
-            removed, _ = await self._writer.commit(remove)
-            for gateway in removed:
+            ended, _ = await self._writer.commit(remove)
+            for gateway in ended:
                 self.gateways.end(gateway)
-            self._log.warning("gateways_gone", gateways=sorted(removed))
+            self._log.info("gateways_gone", gateways=sorted(ended))
             self._tell_overlaps()  # If one of these comes back, that is told again.
         if dead or gone:
             self._check_waiters()

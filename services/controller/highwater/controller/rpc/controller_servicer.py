@@ -18,7 +18,6 @@ from highwater.controller.core.hand_over import LeaderMove
 from highwater.controller.core.membership import Registration
 from highwater.controller.core.outcome import Refusal
 from highwater.controller.image.not_active import NotActiveError
-from highwater.controller.members.heartbeats import HeartbeatResult
 from highwater.controller.members.members import APPLIED_WAIT_MS_MAX
 from highwater.controller.rpc.client_access import (
     acl_filter,
@@ -137,10 +136,11 @@ class ControllerServicer:
         await check_seen(controller, request.seen)
         members = controller.members
         if request.gateway_id:
-            refusal = members.gateway_heartbeat(
-                GatewayId(request.gateway_id), request.applied_revision
+            result = await members.gateway_heartbeat(
+                GatewayId(request.gateway_id),
+                request.applied_revision,
+                wants_shutdown=request.wants_shutdown,
             )
-            result = HeartbeatResult(refusal=refusal)
         else:
             result = await members.heartbeat(node_heartbeat(request))
         asked: Sequence[LeaderMove] = ()

@@ -229,17 +229,24 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
         return 0 if self._outbox is None else self._outbox.bytes_sent
 
     @property
-    def idle_output(self) -> bool:
-        """True if every reply has left."""
-        return not self.replies and (self._outbox is None or self._outbox.idle)
+    def _sends_nothing(self) -> bool:
+        return self._outbox is None or self._outbox.idle
 
     @property
     def at_rest(self) -> bool:
-        """True if every request that has come has its reply, and nothing of another one is here.
+        """True if every request that has come has its reply or is a fetch, and nothing of another is here.
 
         A client that may not send is at rest without what waits in its socket.
         """
-        return not self.outstanding and self.idle_output and not self._has_unread()
+        return self.only_fetches and not self._has_unread()
+
+    @property
+    def only_fetches(self) -> bool:
+        """True if only fetches wait for replies, which clients repeat, and nothing is half read or sent."""
+        if self.mid_frame or not self._sends_nothing:
+            return False
+        # A reply that is ready, and has not left yet, is in `replies` and not in flight any more.
+        return self.outstanding == self.fetching == len(self.replies)
 
     def _has_unread(self) -> bool:
         if self._outbox is None or self._transport is None or not self._transport.is_reading():

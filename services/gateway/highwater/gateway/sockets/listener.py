@@ -230,8 +230,7 @@ class Listener:
         inside = [c for c in self.doors.of(instance).connections if c.client.peer.node == node]
         found = [c for c in inside if c.client.peer.listener == listener]
         for connection in found:
-            busy = connection.outstanding > connection.fetching or connection.mid_frame
-            if not busy and connection.idle_output:
+            if connection.only_fetches:
                 connection.close("the node has a gateway of its own")
         return not found
 
