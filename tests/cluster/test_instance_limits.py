@@ -114,9 +114,20 @@ def test_the_limit_follows_the_busy_partition(up: Up) -> None:
     for partition in range(3):
         with Load(up.bootstrap, topic, partition=partition) as load:
             time.sleep(WARM_UP_S)
-            rate = load.rate(2 * MEASURED_S)
-            assert 0.95 * RATE_LIMIT <= rate <= 1.02 * RATE_LIMIT
+            _assert_all_is_used(load)
         assert load.errors == []
+
+
+def _assert_all_is_used(load: Load) -> None:
+    """In some of three windows 95 % of the limit, in none more than the limit and 2 %.
+
+    Other tests on the same machine may keep the clients from sending as much for seconds.
+    """
+    rates: list[float] = []
+    while len(rates) < 3 and max(rates, default=0.0) < 0.95 * RATE_LIMIT:
+        rates.append(load.rate(2 * MEASURED_S))
+        assert rates[-1] <= 1.02 * RATE_LIMIT
+    assert max(rates) >= 0.95 * RATE_LIMIT, rates
 
 
 def _create_topic(
