@@ -1,4 +1,4 @@
-"""Registration, sessions and fencing of nodes and gateways."""
+"""Registration, sessions and fencing of nodes."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -166,95 +166,6 @@ async def test_silence_is_death_after_the_session(
     start = loop.time()
     await image_when(watch, lambda i: i.nodes[1].fenced, timeout_s=5.0)
     assert 1.5 < loop.time() - start < 3.5
-
-
-async def test_gateways_are_assigned_and_forgotten(
-    client: ControllerClient, watch: ClusterWatch, endpoints: ControllerEndpoints
-) -> None:
-    await node(client, 1).join()
-    await client.register_gateway(pb.RegisterGatewayRequest(gateway=gateway_state("g1")))
-    stream = ClusterWatch(endpoints, watcher=Watcher(gateway_id="g1"))
-    stream.start()
-    image = await image_when(watch, lambda i: i.node_gateways)
-    assert dict(image.node_gateways) == {1: "g1"}
-    await stream.wait_for_revision(image.revision, 5.0)
-    await stream.stop()
-    image = await image_when(watch, lambda i: not i.gateways, timeout_s=1.5)
-    assert not image.node_gateways
-    beat = await client.heartbeat(pb.HeartbeatRequest(node_id=-1, gateway_id="g1"))
-    assert beat.error.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
-
-
-class Warnings:
-    """A log that keeps warnings with a reason."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[str, str]] = []
-
-    def warning(self, event: str, *, reason: str = "", **values: object) -> None:
-        if reason:
-            self.told.append((event, reason))
-
-    def info(self, event: str, **values: object) -> None:
-        pass
-
-
-async def test_blocks_of_gateways_that_overlap_are_told_and_not_refused(
-    controller: ControllerService,
-    client: ControllerClient,
-    watch: ClusterWatch,
-    endpoints: ControllerEndpoints,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    log = Warnings()
-    assert controller.active is not None
-    monkeypatch.setattr(controller.active.members, "_log", log)
-    for name, port in (("a", 9092), ("b", 9094)):
-        state = gateway_state(name, port=port)
-        answer = await client.register_gateway(pb.RegisterGatewayRequest(gateway=state))
-        assert answer.error.error_code == 0
-    await node(client, 1).register()
-    assert log.told == [], "no node's port is in both"
-    for number in (2, 3):
-        await FakeNode(client, f"127.0.0.1:{9400 + number}", f"i{number}").register()
-    ((event, reason),) = log.told
-    assert event == "gateway_ports_overlap"
-    assert "gateway a (127.0.0.1:9092)" in reason
-    assert "gateway b" in reason
-    # It goes, and comes back: those who look at the log by then have to find it there.
-    stream = ClusterWatch(endpoints, watcher=Watcher(gateway_id="a"))
-    stream.start()
-    await stream.wait_for_revision(1, 5.0)
-    await stream.stop()
-    await image_when(watch, lambda i: "a" not in i.gateways, timeout_s=1.5)
-    state = gateway_state("a", port=9092)
-    await client.register_gateway(pb.RegisterGatewayRequest(gateway=state))
-    assert log.told == [(event, reason)] * 2
-
-
-async def test_node_0_and_a_block_of_ports_refuse_each_other(
-    client: ControllerClient, watch: ClusterWatch
-) -> None:
-    """Its port would be the bootstrap port."""
-    await client.register_gateway(pb.RegisterGatewayRequest(gateway=gateway_state("block")))
-    refused = await node(client, 0).register()
-    assert refused.error.error_code == ErrorCode.INVALID_REQUEST
-    assert "gateway block" in refused.error.message
-    image = await image_when(watch, lambda i: not i.gateways, timeout_s=5.0)
-    assert not image.nodes
-    single = gateway_state("single")
-    single.single_port = True
-    for state in (single, single):
-        answer = await client.register_gateway(pb.RegisterGatewayRequest(gateway=state))
-        assert answer.error.error_code == 0
-    zero = await node(client, 0).join()
-    assert (zero.node_id, (await zero.beat()).fenced) == (0, False)
-    answer = await client.register_gateway(
-        pb.RegisterGatewayRequest(gateway=gateway_state("block"))
-    )
-    assert answer.error.error_code == ErrorCode.INVALID_REQUEST
-    image = await image_when(watch, lambda i: 0 in i.nodes)
-    assert "block" not in image.gateways
 
 
 @pytest.mark.parametrize(("number", "code"), [(-2, 42), (10_000, 0), (10_001, 42)])
