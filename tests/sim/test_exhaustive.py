@@ -35,7 +35,7 @@ def test_two_replicas() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "bounds",
     [
