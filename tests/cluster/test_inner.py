@@ -159,11 +159,16 @@ def test_every_inner_port_refuses_strangers_and_serves_the_cluster(guarded: Guar
 
 @pytest.mark.parametrize("guarded", CERTIFICATES, indirect=True, ids="-".join)
 def test_a_name_that_is_not_allowed(guarded: Guarded) -> None:
-    cert, key = guarded.authority.issue("somebody.else")
-    shown = guarded.own.model_copy(update={"cert_file": cert, "key_file": key})
+    shown = somebody_else(guarded)
     refused = {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.UNAVAILABLE}
     for name, port in inner_ports(guarded.up).items():
         assert ask(port, shown) in refused, name
+
+
+def somebody_else(guarded: Guarded) -> InnerSettings:
+    """A certificate of the cluster's authority for a name that is not allowed."""
+    cert, key = guarded.authority.issue("somebody.else")
+    return guarded.own.model_copy(update={"cert_file": cert, "key_file": key})
 
 
 def test_sockets_and_secrets_are_for_this_user_only(guarded: Guarded) -> None:
@@ -249,6 +254,10 @@ def test_floods_of_strangers_do_not_keep_the_cluster_from_its_work(guarded: Guar
 
 
 def test_the_log_says_who_was_refused_and_nobodys_secret(guarded: Guarded) -> None:
+    for port in inner_ports(guarded.up).values():
+        ask(
+            port, guarded.strangers["plain"] if guarded.kind == "secret" else somebody_else(guarded)
+        )
     log = guarded.up.process.log_path.read_text()
     refused = "inner_call_refused" if guarded.kind == "secret" else "inner_peer_refused"
     told = [line for line in log.splitlines() if refused in line]
