@@ -218,3 +218,23 @@ async def test_the_only_gateway_stays_in_the_image_until_its_session_ends(
     await client.register_gateway(pb.RegisterGatewayRequest(gateway=gateway_state("g1")))
     assert (await client.heartbeat(gateway_beat("g1"))).may_shut_down
     assert "g1" in (await image_when(watch, lambda i: bool(i.gateways))).gateways
+
+
+async def test_nobody_waits_for_a_gateway_that_has_left_and_drains(
+    client: ControllerClient, watch: ClusterWatch, controller: ControllerService
+) -> None:
+    """It sends no heartbeats any more, while its session may last for seconds."""
+    one = await node(client, 1).join()
+    for name in ("g1", "g2"):
+        await client.register_gateway(pb.RegisterGatewayRequest(gateway=gateway_state(name)))
+    await client.heartbeat(
+        pb.HeartbeatRequest(node_id=-1, gateway_id="g2", applied_revision=1 << 40)
+    )
+    revision = (await image_when(watch, lambda i: len(i.gateways) == 2)).revision
+    answer = await client.heartbeat(gateway_beat("g1", revision))
+    assert not answer.may_shut_down, "it names itself to clients yet"
+    left = await image_when(watch, lambda i: "g1" not in i.gateways)
+    await one.beat()
+    assert (await client.heartbeat(gateway_beat("g1", left.revision))).may_shut_down
+    active = await controller.wait_active(10)
+    assert await active.members.wait_applied(left.revision + 1, 500)

@@ -74,6 +74,23 @@ def still_led(
     return frozenset(present)
 
 
+def as_asked(decision: Decision[int], moves: Iterable[LeaderMove]) -> Decision[int]:
+    """The decision without partitions that would get another leader than the successor of their move.
+
+    Nodes, disks and ISRs may have changed since the leader was asked, but it has waited for that one
+    replica: another one may lack the end of its log, although it is in sync.
+    """
+    if decision.delta is None:
+        return decision
+    successors = {move.key: move.successor for move in moves}
+    changed: Changes = {}
+    for topic_id, states in decision.delta.partitions.items():
+        for after in states:
+            if successors.get((topic_id, after.partition), after.leader) == after.leader:
+                changed.setdefault(topic_id, {})[after.partition] = after
+    return Decision(delta=delta_of(changed), result=sum(map(len, changed.values())))
+
+
 def waiting_moves(change: ClusterImage | ClusterDelta) -> Iterator[PartitionKey]:
     """Partitions whose move waits for nothing but, perhaps, the leader that it removes.
 

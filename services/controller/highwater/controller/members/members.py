@@ -101,6 +101,8 @@ class Members:
         self._fenced_at: dict[NodeId, int] = {}
         self._drained_at: dict[NodeId, int] = {}
         """The revision at which draining nodes lost their leaderships."""
+        self._left_at: dict[GatewayId, int] = {}
+        """The revision from which on clients get others than a gateway that stops."""
         self._failed_log_dirs: dict[NodeId, tuple[str, ...]] = {}
         self._offline: dict[NodeId, OfflineReplicas] = {}
         """Replicas that live nodes cannot serve, from their heartbeats; not in the store."""
@@ -148,6 +150,7 @@ class Members:
         if refused is not None:
             return refused
         self.gateways.open(gateway.gateway_id, epoch=0, now_ms=self._clock.monotonic_ms())
+        self._left_at.pop(gateway.gateway_id, None)
         self._log.info("gateway_registered", gateway=gateway.gateway_id)
         self._tell_overlaps()
         return None
@@ -179,7 +182,7 @@ class Members:
             refusal = _refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, "the gateway is not registered")
             return HeartbeatResult(refusal=refusal)
         self._heard(self.gateways, gateway_id, applied_revision)
-        may_shut_down = wants_shutdown and await self._gateway_leaves(gateway_id)
+        may_shut_down = wants_shutdown and await self._gateway_leaves(gateway_id, applied_revision)
         return HeartbeatResult(may_shut_down=may_shut_down)
 
     def check_epoch(self, node: NodeId, node_epoch: int) -> Refusal | None:
@@ -391,13 +394,20 @@ class Members:
             return False  # Not resigned yet; its next heartbeat follows at once when it has.
         return await self.wait_applied(revision, DRAIN_WAIT_MS)
 
-    async def _gateway_leaves(self, gateway_id: GatewayId) -> bool:
-        """Removes the gateway from the image while it still serves; true once all members know."""
+    async def _gateway_leaves(self, gateway_id: GatewayId, applied_revision: int) -> bool:
+        """Removes the gateway from the image while it still serves; true once it and all members know."""
         try:
-            _, revision = await self._writer.commit(lambda image: take_leave(image, gateway_id))
+            removed, revision = await self._writer.commit(
+                lambda image: take_leave(image, gateway_id)
+            )
         except _NOT_NOW as error:
             self._log.warning("cannot_remove_gateway", gateway=gateway_id, error=str(error))
             return False
+        if removed:
+            self._left_at[gateway_id] = revision
+        revision = self._left_at.setdefault(gateway_id, revision)
+        if applied_revision < revision:
+            return False  # It names itself yet; its next heartbeat follows at once when it does not.
         return await self.wait_applied(revision, DRAIN_WAIT_MS)
 
     def _with_elections(
@@ -456,6 +466,7 @@ class Members:
             ended, _ = await self._writer.commit(remove)
             for gateway in ended:
                 self.gateways.end(gateway)
+                self._left_at.pop(gateway, None)
             self._log.info("gateways_gone", gateways=sorted(ended))
             self._tell_overlaps()  # If one of these comes back, that is told again.
         if dead or gone:
@@ -474,7 +485,13 @@ class Members:
             for node in self.nodes.behind(revision)
             if node in nodes and not nodes[node].fenced and _confirmed(self.nodes, node)
         ]
-        late += [g for g in self.gateways.behind(revision) if _confirmed(self.gateways, g)]
+        # One that has said that it stops drains: it names others, and sends no heartbeats any more.
+        gateways = self._writer.image.gateways
+        late += [
+            gateway
+            for gateway in self.gateways.behind(revision)
+            if gateway in gateways and _confirmed(self.gateways, gateway)
+        ]
         return late
 
     def _check_waiters(self) -> None:
