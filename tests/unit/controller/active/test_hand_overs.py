@@ -103,8 +103,18 @@ class World:
     def asked(self, node: int) -> list[int]:
         return [one.key[1] for one in self.hand_overs.asked_of(NodeId(node))]
 
-    def answer(self, node: int, partition: int, *, ready: bool = True, epoch: int = 4) -> None:
-        self.hand_overs.answered(NodeId(node), (TOPIC, partition), epoch, ready=ready)
+    def answer(
+        self,
+        node: int,
+        partition: int,
+        *,
+        ready: bool = True,
+        epoch: int = 4,
+        successor: int | None = None,
+    ) -> None:
+        self.hand_overs.answered(
+            NodeId(node), (TOPIC, partition), epoch, ready=ready, successor=successor
+        )
 
 
 async def turn() -> None:
@@ -156,6 +166,19 @@ async def test_answers_of_other_nodes_and_epochs_do_not_count() -> None:
     await turn()
     assert world.elected == []
     world.answer(1, 0)
+    await task
+    assert world.elected == [{0}]
+
+
+async def test_an_answer_to_the_question_for_another_successor_does_not_count() -> None:
+    """A leader repeats it for two seconds."""
+    world = World()
+    task = world.start(move(0))
+    await turn()
+    world.answer(1, 0, successor=2)
+    await turn()
+    assert (world.elected, world.asked(1)) == ([], [0])
+    world.answer(1, 0, successor=3)
     await task
     assert world.elected == [{0}]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,31 @@ async def test_a_leader_goes_on_when_its_successor_leaves_before_its_election(
     image_says(leader.replica, leader=1, epoch=EPOCH, replicas=(1, 2, 3), isr=(1, 3))
     await until(lambda: held.codes == {0: 0})
     assert leader.ready == []
+
+
+@pytest.mark.parametrize("lags", [False, True])
+async def test_an_answer_is_for_one_successor_and_another_one_is_waited_for_anew(
+    tmp_path: Path, tasks: TaskOwner, monkeypatch: pytest.MonkeyPatch, lags: bool
+) -> None:
+    """The first one's disk is full by now, say, so the controller has elected nobody."""
+    monkeypatch.setattr(module, "ELECTED_S", 60.0)
+    monkeypatch.setattr(module, "TOLD_S", 60.0)
+    leader = Leader(tmp_path, tasks, catch_up_s=0.02 if lags else 60.0)
+    leader.append(make_batch())
+    if not lags:
+        follower_fetched(leader.replica, 2, 1)
+    leader.hand_overs.ask([ASKED])
+    await until(lambda: leader.ready == [not lags])
+    assert [one.successor for one in leader.hand_overs.answers] == [2]
+    leader.hand_overs.ask([replace(ASKED, successor=3)])
+    held = leader.append(make_batch())
+    await until(lambda: leader.ready == [False] if lags else leader.ready == [])
+    if not lags:
+        assert held.codes == {}, "the first one may be elected yet"
+        follower_fetched(leader.replica, 3, 1)
+        await until(lambda: leader.ready == [True])
+    await until(lambda: [one.successor for one in leader.hand_overs.answers] == [3])
+    assert held.codes == ({0: 0} if lags else {})
 
 
 async def test_a_stopping_node_ends_waits_and_ignores_later_requests(

@@ -375,7 +375,8 @@ class ActiveController:
         asked = await self._slices.run(decide(image, wanted))
         moves = await self._slices.run(finding_leader_moves(image, asked.delta))
         lagging = await self.hand_overs.carry_out(moves, elect, min(hand_over_ms / 1000, WAIT_S))
-        outcomes.update((key, lags(key)) for key in lagging)
+        for key in lagging:
+            outcomes.setdefault(key, lags(key))  # Unless the election has said why it was none.
         # Decide now the elections that need no hand-over or were refused.
         rest = [(t, [n for n in numbers if (t, n) not in outcomes]) for t, numbers in wanted or ()]
         if wanted is None:

@@ -71,10 +71,22 @@ class HandOvers:
         asked = self._asked.get(node, {})
         return [move for key, move in asked.items() if key not in self._answers]
 
-    def answered(self, node: NodeId, key: PartitionKey, leader_epoch: int, *, ready: bool) -> None:
-        """A leader has handed over, or goes on because its successor lags."""
+    def answered(
+        self,
+        node: NodeId,
+        key: PartitionKey,
+        leader_epoch: int,
+        *,
+        ready: bool,
+        successor: int | None = None,
+    ) -> None:
+        """A leader has handed over, or goes on because its successor lags. It repeats an answer for a while, so
+        that may be to an earlier question, for another successor; None if an older node does not say.
+        """
         move = self._asked.get(node, {}).get(key)
-        if move is not None and move.leader_epoch == leader_epoch:
+        if move is None or move.leader_epoch != leader_epoch:
+            return
+        if successor is None or successor == move.successor:
             self._answers.setdefault(key, ready)
             self._answered.set()
 
@@ -97,9 +109,7 @@ class HandOvers:
                     self._answers.clear()
         return still_led(self._writer.image, moves, frozenset(move.key for move in moves))
 
-    async def _carry_out(
-        self, moves: Sequence[LeaderMove], elect: Elect, timeout_s: float
-    ) -> None:
+    async def _carry_out(self, moves: Sequence[LeaderMove], elect: Elect, timeout_s: float) -> None:
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
         waiting = set()
@@ -154,11 +164,11 @@ class HandOvers:
             decision = finish_moves(self._writer.image, keys, self._elections, self._offline())
             moves = leader_moves(self._writer.image, decision.delta)
             if decision.delta is not None and (free := keys.difference(m.key for m in moves)):
-                await self._finish(free)
+                await self._finish(free, ())
             lagging = await self.carry_out(moves, partial(self._finish, moves=moves))
             if lagging and give_up:
                 self._log.warning("leaders_removed_without_hand_over", partitions=len(lagging))
-                await self._finish(lagging)
+                await self._finish(lagging, None)
                 return frozenset()
         except (StoreUnavailableError, LimitExceededError) as error:
             self._log.warning("cannot_finish_moves", error=str(error))
@@ -166,12 +176,12 @@ class HandOvers:
         return lagging
 
     async def _finish(
-        self, keys: frozenset[PartitionKey], moves: Sequence[LeaderMove] = ()
+        self, keys: frozenset[PartitionKey], moves: Sequence[LeaderMove] | None
     ) -> None:
-        """Only to the successors of `moves`, where there are some."""
+        """Leaders that live go as in `moves`, the others stay; all go if that is None."""
 
         def decide(image: ClusterImage) -> Decision[int]:
             done = finish_moves(image, keys, self._elections, self._offline())
-            return as_asked(done, moves)
+            return done if moves is None else as_asked(image, done, moves)
 
         await self._writer.commit(decide)

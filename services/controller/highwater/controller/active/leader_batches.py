@@ -57,7 +57,7 @@ class LeaderBatches:
         async def elect(keys: frozenset[PartitionKey]) -> None:
             nonlocal moved
             elections, _ = await self._writer.commit(
-                lambda image: as_asked(decide(image, keys), moves)
+                lambda image: as_asked(image, decide(image, keys), moves)
             )
             moved += elections
 

@@ -74,19 +74,22 @@ def still_led(
     return frozenset(present)
 
 
-def as_asked(decision: Decision[int], moves: Iterable[LeaderMove]) -> Decision[int]:
-    """The decision without partitions that would get another leader than the successor of their move.
+def as_asked(
+    image: ClusterImage, decision: Decision[int], moves: Iterable[LeaderMove]
+) -> Decision[int]:
+    """The decision without partitions whose leaders live and were not asked for just that: `moves` are.
 
-    Nodes, disks and ISRs may have changed since the leader was asked, but it has waited for that one
-    replica: another one may lack the end of its log, although it is in sync.
+    Nodes, disks and ISRs may have changed since, but a leader has waited for one replica: another one
+    may lack the end of its log, although it is in sync.
     """
-    if decision.delta is None:
+    asked = frozenset(moves)
+    others = {move.key for move in leader_moves(image, decision.delta) if move not in asked}
+    if decision.delta is None or not others:
         return decision
-    successors = {move.key: move.successor for move in moves}
     changed: Changes = {}
     for topic_id, states in decision.delta.partitions.items():
         for after in states:
-            if successors.get((topic_id, after.partition), after.leader) == after.leader:
+            if (topic_id, after.partition) not in others:
                 changed.setdefault(topic_id, {})[after.partition] = after
     return Decision(delta=delta_of(changed), result=sum(map(len, changed.values())))
 

@@ -407,7 +407,9 @@ class Members:
             self._left_at[gateway_id] = revision
         revision = self._left_at.setdefault(gateway_id, revision)
         if applied_revision < revision:
-            return False  # It names itself yet; its next heartbeat follows at once when it does not.
+            return (
+                False  # It names itself yet; its next heartbeat follows at once when it does not.
+            )
         return await self.wait_applied(revision, DRAIN_WAIT_MS)
 
     def _with_elections(
