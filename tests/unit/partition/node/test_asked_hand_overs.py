@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -212,3 +213,22 @@ async def test_coordinators_are_not_held_up(tmp_path: Path, tasks: TaskOwner) ->
     leader.hand_overs.ask([ASKED])
     await until(lambda: leader.ready == [True])
     assert leader.append(make_batch()).codes == {0: 0}
+
+
+async def test_looks_leave_the_loop_most_of_its_time(
+    tmp_path: Path, tasks: TaskOwner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader = Leader(tmp_path, tasks, catch_up_s=60.0)
+    leader.append(make_batch())
+    looks: list[float] = []
+
+    def slow(*_: object) -> None:
+        begun_s = time.monotonic()
+        while time.monotonic() < begun_s + 0.02:
+            continue
+        looks.append(begun_s)
+
+    monkeypatch.setattr(leader.hand_overs, "_advance", slow)
+    leader.hand_overs.ask([ASKED])
+    await until(lambda: len(looks) == 3)
+    assert looks[2] - looks[0] >= 2 * 4 * 0.02

@@ -19,6 +19,10 @@ from highwater.runtime.tasks import TaskOwner
 ELECTED_S: Final = 2.0
 """After which a leader goes on that said it was ready: a heartbeat and a commit take milliseconds."""
 
+LOOKS_PART: Final = 4
+"""Of its time the loop spends one in so many parts on looks, at most: with the 1 000 partitions that a controller
+may ask for at once, one look takes some 7 ms."""
+
 TOLD_S: Final = 0.5
 """How long heartbeats tell that a leader goes on; the controller may ask again then."""
 
@@ -167,7 +171,7 @@ class AskedHandOvers:
                 for one in list(self._under_way.values()):
                     self._advance(one, now_s)
                 self._publish()
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(max(LOOK_S, (LOOKS_PART - 1) * (loop.time() - now_s)))
         finally:
             self._looking = False
             self._give_up_all()
