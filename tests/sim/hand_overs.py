@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from highwater.controller.core.hand_over import leader_moves, waiting_moves
+from highwater.controller.core.hand_over import LeaderMove, as_asked, leader_moves, waiting_moves
 from highwater.controller.core.outcome import Decision
 from tests.sim.network import CONTROLLER
 
@@ -22,7 +22,7 @@ MOVE_TRIES = 3
 MOVE_PAUSE_MS = 120
 
 Decide = Callable[[], Decision[Any]]
-_Asked = tuple[int, int, Decide, bool]
+_Asked = tuple[int, int, Decide, bool, LeaderMove]
 
 
 class HandOvers:
@@ -33,7 +33,8 @@ class HandOvers:
         self.successor: int | None = None
         """Whom a leader was asked for last, while its answer is awaited."""
         self._asked: _Asked | None = None
-        """The leader and its epoch, what is to be decided, and whether it completes a move."""
+        """The leader and its epoch, what is to be decided, whether it completes a move, and what the leader
+        was asked for."""
         self._refusals: dict[int, int] = {}
         """By leader epoch, how often its leader went on instead of completing a move."""
         self._next_try_ms = 0
@@ -50,7 +51,7 @@ class HandOvers:
         if self._asked is not None or not moves:
             return
         (move,) = moves
-        self._asked = (move.leader, move.leader_epoch, decide, is_move)
+        self._asked = (move.leader, move.leader_epoch, decide, is_move, move)
         self.successor = move.successor
         question = (move.leader_epoch, move.successor)
         world = controller.world
@@ -83,7 +84,8 @@ class HandOvers:
             self._next_try_ms = self._controller.world.now + MOVE_PAUSE_MS
             self._refusals[leader_epoch] = self._refusals.get(leader_epoch, 0) + 1
             if self._refusals[leader_epoch] >= MOVE_TRIES:
-                self._elect_all_the_same(asked)
+                self._controller.world.observer.replaced_without_hand_over(leader_epoch)
+                self._elect(asked, anybody=True)
 
     def _not_answered(self, asked: _Asked) -> None:
         if asked is not self._asked:
@@ -92,14 +94,15 @@ class HandOvers:
             self._controller.world.after(ANSWER_MS, self._not_answered, asked)
             return
         self._asked = self.successor = None
-        self._elect_all_the_same(asked)
-
-    def _elect_all_the_same(self, asked: _Asked) -> None:
         self._controller.world.observer.replaced_without_hand_over(asked[1])
         self._elect(asked)
 
-    def _elect(self, asked: _Asked) -> None:
-        """Nothing if another epoch has begun, whose leader nobody has asked."""
-        _, leader_epoch, decide, _ = asked
+    def _elect(self, asked: _Asked, *, anybody: bool = False) -> None:
+        """Nothing if another epoch has begun, whose leader nobody has asked; only the successor that the
+        leader was asked for, unless `anybody` may lead.
+        """
+        _, leader_epoch, decide, _, move = asked
         if self._controller.partition.leader_epoch == leader_epoch:
-            self._controller.commit(decide())
+            decision = decide()
+            image = self._controller.image
+            self._controller.commit(decision if anybody else as_asked(image, decision, [move]))

@@ -84,7 +84,12 @@ class Node(ProcessPart):
         shared: dict[str, Any] = {"node_id": lambda: ELSEWHERE, "calls": self.calls}
         self._verifier_link = VerifierLink(coordinator=_no_coordinator, tasks=self.tasks, **shared)
         self.verifier = PartitionVerifier(self._verifier_link, call_soon=self.loop.call_soon)
-        self.marker_link = MarkerLink(find_target=lambda *_: None, tasks=self.tasks, **shared)
+        self.marker_link = MarkerLink(
+            find_target=lambda *_: None,
+            tasks=self.tasks,
+            call_later=self.loop.call_later,
+            **shared,
+        )
         self.verified = cluster.bug.verified_appends(
             self.replica,
             AppendVerification(self.verifier, self.loop.call_later),

@@ -407,7 +407,7 @@ class GatewayService:
 
     def _heartbeat_answered(self, response: pb.HeartbeatResponse, _sent_ms: int) -> None:
         self.routing.note_revision(response.revision)
-        self._departure.answered(response)
+        self._departure.answered(response, registering=self._registering)
         lost = response.error.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
         if lost and not self._registering and not self._departure.begun:
             self._registering = True

@@ -9,7 +9,10 @@ import pytest
 
 from highwater.controller.active import hand_overs
 from highwater.controller.active.hand_overs import HandOvers
+from highwater.controller.active.leader_batches import LeaderBatches
+from highwater.controller.core.full_replicas import FullReplicas
 from highwater.controller.core.hand_over import LeaderMove, waiting_moves
+from highwater.controller.core.leave_full_disks import leave_full_disks
 from highwater.controller.core.membership import ElectionRules, change_nodes, fence
 from highwater.controller.core.partition_index import PartitionIndex, index_of
 from highwater.controller.image.watch_hub import WatchHub
@@ -50,17 +53,19 @@ class World:
         )
         return image_of(topics=[replace(topic, topic_id=TOPIC, partitions=partitions)])
 
-    async def commit(self, decide) -> None:
+    async def commit(self, decide) -> tuple[int, int]:
         """As the writer, whose image this world has."""
         if self.fails:
             self.fails -= 1
             raise StoreUnavailableError
-        delta = decide(self.image).delta
+        decision = decide(self.image)
+        delta = decision.delta
         if delta is not None:
             delta = replace(delta, revision=self.image.revision + 1)
             self.image = self.image.apply(delta)
             if self.hub is not None:
                 self.hub.publish(self.image, delta)
+        return decision.result, self.image.revision
 
     @property
     def index(self) -> PartitionIndex:
@@ -84,7 +89,13 @@ class World:
         return self.image.topics[TOPIC].partitions[0].replicas
 
     async def elect(self, keys) -> None:
-        self.elected.append({number for _, number in keys})
+        """Records it; a new leader has a new epoch."""
+        numbers = {number for _, number in keys}
+        self.elected.append(numbers)
+        present = self.image.topics[TOPIC].partitions
+        self.image = self.led_in_epochs(
+            *(one.leader_epoch + (one.partition in numbers) for one in present)
+        )
 
     def start(self, *moves: LeaderMove, timeout_s: float = 5.0) -> asyncio.Task:
         return asyncio.create_task(self.hand_overs.carry_out(moves, self.elect, timeout_s))
@@ -92,8 +103,18 @@ class World:
     def asked(self, node: int) -> list[int]:
         return [one.key[1] for one in self.hand_overs.asked_of(NodeId(node))]
 
-    def answer(self, node: int, partition: int, *, ready: bool = True, epoch: int = 4) -> None:
-        self.hand_overs.answered(NodeId(node), (TOPIC, partition), epoch, ready=ready)
+    def answer(
+        self,
+        node: int,
+        partition: int,
+        *,
+        ready: bool = True,
+        epoch: int = 4,
+        successor: int | None = None,
+    ) -> None:
+        self.hand_overs.answered(
+            NodeId(node), (TOPIC, partition), epoch, ready=ready, successor=successor
+        )
 
 
 async def turn() -> None:
@@ -145,6 +166,19 @@ async def test_answers_of_other_nodes_and_epochs_do_not_count() -> None:
     await turn()
     assert world.elected == []
     world.answer(1, 0)
+    await task
+    assert world.elected == [{0}]
+
+
+async def test_an_answer_to_the_question_for_another_successor_does_not_count() -> None:
+    """A leader repeats it for two seconds."""
+    world = World()
+    task = world.start(move(0))
+    await turn()
+    world.answer(1, 0, successor=2)
+    await turn()
+    assert (world.elected, world.asked(1)) == ([], [0])
+    world.answer(1, 0, successor=3)
     await task
     assert world.elected == [{0}]
 
@@ -209,3 +243,61 @@ async def test_a_move_that_the_store_did_not_take_is_finished_with_a_later_chang
     await turn()
     running.cancel()
     assert world.replicas == (3,)
+
+
+async def test_nobody_is_elected_but_the_successor_that_the_leader_was_asked_for() -> None:
+    """The leader waited for one replica only. Another one in sync may lack what it has acknowledged."""
+    world = World()
+    topic = topic_state("orders", [(1, 2, 3)])
+    led = replace(topic.partitions[0], leader_epoch=LeaderEpoch(4))
+    nodes = [node_state(1), node_state(2), node_state(3)]
+    world.image = image_of(nodes, [replace(topic, topic_id=TOPIC, partitions=(led,))])
+    full = FullReplicas(lambda: 0)
+    key = (TOPIC, 0)
+    full.note(NodeId(1), {TOPIC: frozenset({0})})
+
+    def decide(image, keys):
+        return leave_full_disks(image, keys, full.told, full.avoided, {})
+
+    batches = LeaderBatches(world, world.hand_overs)  # type: ignore[arg-type]
+    moving = asyncio.create_task(batches.move([key], decide, at_once=1))
+    await turn()
+    (asked,) = world.hand_overs.asked_of(NodeId(1))
+    assert asked.successor == 2
+    full.note(NodeId(2), {TOPIC: frozenset({0})})
+    world.answer(1, 0)
+    assert await moving == (0, {key}), "it is named, so that it is left in peace for a while"
+    assert world.image.topics[TOPIC].partitions == (led,)
+
+
+async def test_a_move_goes_to_the_successor_that_the_leader_was_asked_for_or_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hand_overs, "MOVE_PAUSE_S", 0.0)
+    world = World()
+    topic = topic_state("orders", [(2, 3, 1)])
+    moving = replace(
+        topic.partitions[0],
+        leader=NodeId(1),
+        leader_epoch=LeaderEpoch(4),
+        removing_replicas=(NodeId(1),),
+    )
+    nodes = [node_state(1), node_state(2), node_state(3)]
+    world.image = image_of(nodes, [replace(topic, topic_id=TOPIC, partitions=(moving,))])
+    world.hub = WatchHub(world.image)
+    running = asyncio.create_task(world.hand_overs.run())
+    await turn()
+    (asked,) = world.hand_overs.asked_of(NodeId(1))
+    assert asked.successor == 2
+    node = world.image.nodes[NodeId(2)]
+    await world.commit(lambda image: change_nodes(image, [fence(node)], RULES))
+    world.answer(1, 0)
+    await turn()
+    assert world.image.topics[TOPIC].partitions[0].leader == 1, "node 3 may lack the end of the log"
+    (asked,) = world.hand_overs.asked_of(NodeId(1))
+    assert asked.successor == 3
+    world.answer(1, 0)
+    await turn()
+    running.cancel()
+    assert world.image.topics[TOPIC].partitions[0].leader == 3
+    assert 1 not in world.replicas

@@ -7,13 +7,14 @@ from dataclasses import replace
 from highwater.controller.core.election import Candidates
 from highwater.controller.core.hand_over import (
     LeaderMove,
+    as_asked,
     finish_moves,
     leader_moves,
     still_led,
     waiting_moves,
 )
 from highwater.controller.core.membership import ElectionRules
-from highwater.controller.core.outcome import delta_of
+from highwater.controller.core.outcome import Decision, delta_of
 from highwater.controller.core.reassign import cancel, completed, start
 from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState
 from highwater.model.ids import LeaderEpoch, NodeId
@@ -140,3 +141,18 @@ def test_a_leader_of_a_later_epoch_has_not_been_asked() -> None:
     assert still_led(later, asked, {key}) == frozenset()
     gone = ClusterImage(revision=6, cluster_id="c")
     assert still_led(gone, asked, {key}) == frozenset()
+
+
+def test_leaders_that_live_go_only_where_they_were_asked_to_go() -> None:
+    image = image_of(led_by(1, 1, 2, 3))
+    asked = LeaderMove(key=key_of(image), leader=NodeId(1), leader_epoch=4, successor=NodeId(2))
+    for successor, moves, stays in ((2, [asked], False), (3, [asked], True), (2, [], True)):
+        delta = to(image, leader=NodeId(successor), leader_epoch=LeaderEpoch(5))
+        decision = as_asked(image, Decision(delta=delta, result=1), moves)
+        assert (decision.delta is None, decision.result) == (stays, 0 if stays else 1)
+    removed = to(image, replicas=(NodeId(1), NodeId(2)))
+    assert as_asked(image, Decision(delta=removed, result=1), []).delta is removed
+    assert as_asked(image, Decision(delta=None, result=0), [asked]).delta is None
+    gone = image_of(led_by(1, 1, 2, 3), fenced=1)
+    delta = to(gone, leader=NodeId(3), leader_epoch=LeaderEpoch(5))
+    assert as_asked(gone, Decision(delta=delta, result=1), [asked]).delta is delta

@@ -1,6 +1,7 @@
 """Admin calls to the servicer."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -379,6 +380,70 @@ async def test_a_leader_hands_over_to_the_preferred_one(
     ]
     image = await image_when(watch, lambda i: partition_of(i, "t").leader == 2)
     assert [p.leader for p in image.topic("t").partitions] == [2, 1], "who lags is not elected"  # type: ignore[union-attr]
+
+
+async def test_a_leader_that_was_not_asked_leads_on(
+    client: ControllerClient, watch: ClusterWatch
+) -> None:
+    """Its preferred replica has come into the ISR while the election waited for another partition."""
+    one, _ = await node(client, 1).join(), await node(client, 2).join()
+    assigned = [pb.Assignment(partition=n, replicas=[1, 2]) for n in (0, 1)]
+    await client.create_topics(
+        pb.CreateTopicsRequest(topics=[topic("t", -1, -1, assignments=assigned)])
+    )
+    topic_id = (await image_when(watch, lambda i: i.topic("t"))).topic("t").topic_id  # type: ignore[union-attr]
+    moves = [
+        pb.PartitionReassignment(topic_id=topic_id, partition=n, replicas=[2, 1]) for n in (0, 1)
+    ]
+    await client.alter_partition_reassignments(
+        pb.AlterPartitionReassignmentsRequest(
+            reassignments=moves, allow_replication_factor_change=True
+        )
+    )
+    image = await image_when(watch, lambda i: partition_of(i, "t").replicas == (2, 1))
+    state = image.topic("t").partitions[1]  # type: ignore[union-attr]
+
+    async def isr(*nodes: int) -> None:
+        nonlocal state
+        proposal = pb.IsrProposal(
+            topic_id=topic_id,
+            partition=1,
+            leader_epoch=state.leader_epoch,
+            partition_epoch=state.partition_epoch,
+            isr=nodes,
+        )
+        done = await client.alter_partition(
+            pb.AlterPartitionRequest(node_id=1, node_epoch=one.epoch, proposals=[proposal])
+        )
+        assert not done.results[0].error.error_code
+        (found,) = done.results
+        state = replace(state, partition_epoch=found.state.partition_epoch)
+
+    await isr(1)
+    wanted = [pb.TopicPartitions(topic_id=topic_id, partitions=[0, 1])]
+    election = asyncio.create_task(
+        client.elect_leaders(
+            pb.ElectLeadersRequest(
+                type=pb.ELECTION_TYPE_PREFERRED, topics=wanted, timeout_ms=1, hand_over_ms=20_000
+            )
+        )
+    )
+    async with asyncio.timeout(5):
+        while not (asked := (await one.beat()).hand_over):
+            await asyncio.sleep(0.01)
+    assert [each.partition for each in asked] == [0]
+    await isr(1, 2)
+    ready = pb.HandedOver(
+        topic_id=topic_id, partition=0, leader_epoch=asked[0].leader_epoch, ready=True, successor=2
+    )
+    await one.beat(handed_over=[ready])
+    results = (await election).results
+    assert [(r.partition, r.error.error_code) for r in results] == [
+        (0, 0),
+        (1, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
+    ]
+    image = await image_when(watch, lambda i: partition_of(i, "t").leader == 2)
+    assert [p.leader for p in image.topic("t").partitions] == [2, 1]  # type: ignore[union-attr]
 
 
 async def test_a_node_is_taken_out_of_use(client: ControllerClient, watch: ClusterWatch) -> None:

@@ -73,3 +73,19 @@ async def test_answers_before_it_leaves_mean_nothing():
     heartbeats.leaving = one
     assert await one.leave(heartbeats)
     assert heartbeats.beats == 1
+
+
+async def test_one_that_registers_just_now_goes_on_until_it_is_removed():
+    """It was lost, and the registration that is under way names it to clients again."""
+    one = Departure(Lines())
+
+    class Registering(Heartbeats):
+        def nudge(self):
+            self.beats += 1
+            answer = self.answers.pop(0)
+            loop = asyncio.get_running_loop()
+            loop.call_soon(lambda: one.answered(answer, registering=answer is UNKNOWN))
+
+    heartbeats = Registering(UNKNOWN, NOT_YET, MAY)
+    assert await one.leave(heartbeats)
+    assert heartbeats.beats == 3

@@ -16,7 +16,7 @@ from highwater.gateway.sockets.connection import Connection
 from highwater.hop.fetch import FetchedPartition, FetchPartition, FetchWork
 from highwater.kafka.messages import fetch
 from highwater.model.ids import DEFAULT_INSTANCE
-from tests.unit.gateway.core.session_world import FETCH, request
+from tests.unit.gateway.core.session_world import FETCH, METADATA, request
 from tests.unit.gateway.wires import connected
 from tests.unit.hop.sinks import TOPIC
 
@@ -158,6 +158,23 @@ async def test_a_client_that_waits_for_a_fetch_is_at_rest():
     made.leave("the test wants it")
     await lost(connections)
     theirs.close()
+
+
+async def test_a_client_whose_request_waits_behind_a_fetch_is_not_at_rest():
+    """A whole request is here that no fetch is: if the connection ended now, it would get no answer."""
+    handler = FetchHandler()
+    made, theirs, connections = await connect(handler)
+    await send(handler, theirs)
+    assert made.only_fetches
+    theirs.send(request(METADATA, 2))
+    async with asyncio.timeout(5):
+        while made.frames_received < 2:
+            await asyncio.sleep(0.005)
+    assert not made.only_fetches
+    assert not made.at_rest
+    theirs.close()
+    await lost(connections)
+    assert (made.outstanding, made.in_flight_bytes, made.shared.budget.used) == (0, 0, 0)
 
 
 async def test_a_client_that_leaves_cancels_its_fetch():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -139,6 +141,31 @@ async def test_a_leader_goes_on_when_its_successor_leaves_before_its_election(
     assert leader.ready == []
 
 
+@pytest.mark.parametrize("lags", [False, True])
+async def test_an_answer_is_for_one_successor_and_another_one_is_waited_for_anew(
+    tmp_path: Path, tasks: TaskOwner, monkeypatch: pytest.MonkeyPatch, lags: bool
+) -> None:
+    """The first one's disk is full by now, say, so the controller has elected nobody."""
+    monkeypatch.setattr(module, "ELECTED_S", 60.0)
+    monkeypatch.setattr(module, "TOLD_S", 60.0)
+    leader = Leader(tmp_path, tasks, catch_up_s=0.02 if lags else 60.0)
+    leader.append(make_batch())
+    if not lags:
+        follower_fetched(leader.replica, 2, 1)
+    leader.hand_overs.ask([ASKED])
+    await until(lambda: leader.ready == [not lags])
+    assert [one.successor for one in leader.hand_overs.answers] == [2]
+    leader.hand_overs.ask([replace(ASKED, successor=3)])
+    held = leader.append(make_batch())
+    await until(lambda: leader.ready == [False] if lags else leader.ready == [])
+    if not lags:
+        assert held.codes == {}, "the first one may be elected yet"
+        follower_fetched(leader.replica, 3, 1)
+        await until(lambda: leader.ready == [True])
+    await until(lambda: [one.successor for one in leader.hand_overs.answers] == [3])
+    assert held.codes == ({0: 0} if lags else {})
+
+
 async def test_a_stopping_node_ends_waits_and_ignores_later_requests(
     tmp_path: Path, tasks: TaskOwner
 ) -> None:
@@ -186,3 +213,22 @@ async def test_coordinators_are_not_held_up(tmp_path: Path, tasks: TaskOwner) ->
     leader.hand_overs.ask([ASKED])
     await until(lambda: leader.ready == [True])
     assert leader.append(make_batch()).codes == {0: 0}
+
+
+async def test_looks_leave_the_loop_most_of_its_time(
+    tmp_path: Path, tasks: TaskOwner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader = Leader(tmp_path, tasks, catch_up_s=60.0)
+    leader.append(make_batch())
+    looks: list[float] = []
+
+    def slow(*_: object) -> None:
+        begun_s = time.monotonic()
+        while time.monotonic() < begun_s + 0.02:
+            continue
+        looks.append(begun_s)
+
+    monkeypatch.setattr(leader.hand_overs, "_advance", slow)
+    leader.hand_overs.ask([ASKED])
+    await until(lambda: len(looks) == 3)
+    assert looks[2] - looks[0] >= 2 * 4 * 0.02

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from types import SimpleNamespace
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.kafka.error_codes import ErrorCode
@@ -16,6 +17,7 @@ from highwater.model.ids import (
     TopicId,
 )
 from highwater.model.transactions import TransactionMarker
+from highwater.partition.node import marker_link
 from highwater.partition.node.marker_link import MarkerLink
 from highwater.partition.transactions.core.image import TopicPartition
 from highwater.partition.transactions.marker_sender import AddressedMarker
@@ -56,9 +58,26 @@ class Calls:
         return self.answer
 
 
+class Timers:
+    """Time passes when the test says so."""
+
+    def __init__(self) -> None:
+        self.due: list = []
+
+    def call_later(self, seconds, callback):
+        assert seconds == marker_link.TIMEOUT_S
+        self.due.append(callback)
+        return SimpleNamespace(cancel=lambda: self.due.remove(callback))
+
+    def over(self):
+        due, self.due = self.due, []
+        for callback in due:
+            callback()
+
+
 class Fixture:
     def __init__(self) -> None:
-        self.target, self.calls = Target(), Calls()
+        self.target, self.calls, self.timers = Target(), Calls(), Timers()
         self.failures: list = []
         self.told: list = []
         self.link = MarkerLink(
@@ -68,6 +87,7 @@ class Fixture:
             ),
             calls=self.calls,
             tasks=TaskOwner(lambda name, error: self.failures.append((name, error))),
+            call_later=self.timers.call_later,
         )
         self.link.image_changed(image_of([node_state(1)], [TOPIC]))
 
@@ -107,7 +127,13 @@ def test_topics_are_those_of_the_transactions_instance():
 
 
 def test_before_the_first_image_nothing_counts_as_deleted():
-    link = MarkerLink(node_id=lambda: 1, find_target=lambda *_: None, calls=Calls(), tasks=None)
+    link = MarkerLink(
+        node_id=lambda: 1,
+        find_target=lambda *_: None,
+        calls=Calls(),
+        tasks=None,
+        call_later=Timers().call_later,
+    )
     assert link.find(DEFAULT_INSTANCE, TopicPartition("t", 0)).node == NO_NODE
     assert link.exists(DEFAULT_INSTANCE, TopicPartition("t", 0))
 
@@ -138,6 +164,23 @@ def test_markers_of_one_partition_go_together_and_are_answered_in_the_order_of_t
     for code, each in enumerate((first, second, third)):
         each.done(code)
     assert f.told == [[0, 2, 1]]
+
+
+def test_a_partition_of_this_node_that_does_not_commit_holds_up_the_others_for_a_limited_time():
+    """Its ISR has become too small, say; all later markers of this node wait for the answer."""
+    f = Fixture()
+    f.send(1, 0, 2)
+    [(*_, [of_first]), (*_, [of_third])] = f.target.taken
+    of_first.done(0)
+    assert f.told == []
+    f.timers.over()
+    assert f.told == [[0, ErrorCode.REQUEST_TIMED_OUT]]
+    of_third.done(0)
+    assert len(f.told) == 1
+    f.send(1, 0)
+    assert len(f.timers.due) == 1
+    f.target.taken[-1][2][0].done(0)
+    assert (f.told[1:], f.timers.due) == ([[0]], [])
 
 
 async def test_markers_of_other_nodes_are_sent():

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import io
 import json
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -348,12 +349,45 @@ async def test_a_restart_goes_on_with_moves_that_wait_and_not_with_cancelled_one
             assert begun is not None
             assert await begun is None
         assert node.moves.move(replica, 2) is begun
-        assert node.moves.move(replica, replica.log_dir) is None, "it stays: that ends its move"
+        gone = node.moves.move(replica, replica.log_dir)
+        assert gone is not None, "it stays: that ends its move"
+        assert await gone is None
         names = [f"{replica.topic_name}-0" for replica in moving]
-        await node.until(lambda: node.disks.places(names[-1])[2] == [])
+        assert node.disks.places(names[-1])[2] == []
         assert all(node.disks.places(name)[2] for name in names[:-1])
     async with running(*dirs) as node:
         assert set(node.disks.manager.unfinished.begun) == set(names[:-1])
+
+
+async def test_a_move_is_answered_when_a_restart_does_not_go_on_with_the_one_before(
+    dirs: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_move, "SWITCH_BYTES", -1)  # No move completes.
+    slow, busy, go_on = FileSystem(), threading.Event(), threading.Event()
+    write = slow.pwritev
+
+    def waits(*args: Any) -> int:
+        busy.set()
+        assert go_on.wait(30)
+        return write(*args)
+
+    async with running(*dirs, filesystems={dirs[1]: slow}) as node:
+        replica = node.add(batches=20)
+        monkeypatch.setattr(slow, "pwritev", waits)
+        node.moves.move(replica, 1)
+        await node.until(busy.is_set)
+        answers = [node.moves.move(replica, 2), node.moves.move(replica, 2)]
+        answers.append(node.moves.move(replica, 0))
+        begun = [one for one in answers if one is not None]
+        try:
+            done, _ = await asyncio.wait(begun, timeout=0.2)
+            assert not done, "a restart would find the copy in the first directory"
+        finally:
+            go_on.set()
+        assert await asyncio.gather(*begun) == [None, None, None]
+        assert node.disks.places() == [["orders-0"], [], []]
+        await node.ended()
+        assert (len(node.moves), node.moves.stats.given_up) == (0, 0)
 
 
 async def test_a_directory_that_takes_no_copy_is_told(dirs: list[Path]) -> None:

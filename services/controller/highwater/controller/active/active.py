@@ -39,9 +39,10 @@ from highwater.controller.core.elect_leaders import (
     Wanted,
     electing_leaders,
     lags,
+    leaving,
 )
 from highwater.controller.core.full_replicas import PAUSE_MS, Avoided, FullReplicas
-from highwater.controller.core.hand_over import finding_leader_moves
+from highwater.controller.core.hand_over import finding_leader_moves, finding_unasked
 from highwater.controller.core.membership import ElectionRules, changing_nodes
 from highwater.controller.core.outcome import Decision, Refusal
 from highwater.controller.core.partition_index import PartitionIndex, PartitionKey, indexing
@@ -357,12 +358,15 @@ class ActiveController:
         Present leaders have `hand_over_ms` to hand over, at most a few seconds.
         """
 
-        def decide(
-            image: ClusterImage, some: Wanted | None
-        ) -> Steps[Decision[list[ElectionResult]]]:
+        def find(image: ClusterImage, some: Wanted | None) -> Steps[Decision[list[ElectionResult]]]:
             return electing_leaders(
                 image, instance, some, kind, self._elections, offline=self.members.offline
             )
+
+        def decide(image: ClusterImage, some: Wanted) -> Steps[Decision[list[ElectionResult]]]:
+            decision = yield from find(image, some)
+            unasked = yield from finding_unasked(image, decision.delta, moves)
+            return leaving(decision, unasked) if unasked else decision
 
         outcomes: dict[PartitionKey, ElectionResult] = {}
 
@@ -372,10 +376,11 @@ class ActiveController:
             outcomes.update(((r.topic_id, r.partition), r) for r in results)
 
         image = self.image
-        asked = await self._slices.run(decide(image, wanted))
+        asked = await self._slices.run(find(image, wanted))
         moves = await self._slices.run(finding_leader_moves(image, asked.delta))
         lagging = await self.hand_overs.carry_out(moves, elect, min(hand_over_ms / 1000, WAIT_S))
-        outcomes.update((key, lags(key)) for key in lagging)
+        for key in lagging:
+            outcomes.setdefault(key, lags(key))  # Unless the election has said why it was none.
         # Decide now the elections that need no hand-over or were refused.
         rest = [(t, [n for n in numbers if (t, n) not in outcomes]) for t, numbers in wanted or ()]
         if wanted is None:

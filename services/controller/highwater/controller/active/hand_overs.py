@@ -7,10 +7,12 @@ leader does not answer, the leader goes on after a second or two, or is replaced
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final
 
 from highwater.controller.core.hand_over import (
     LeaderMove,
+    as_asked,
     finish_moves,
     leader_moves,
     still_led,
@@ -18,9 +20,11 @@ from highwater.controller.core.hand_over import (
 )
 from highwater.controller.core.membership import ElectionRules
 from highwater.controller.core.offline_replicas import OfflineByNode
+from highwater.controller.core.outcome import Decision
 from highwater.controller.core.partition_index import PartitionKey
 from highwater.controller.image.writer import MetadataWriter
 from highwater.controller.store.port import StoreUnavailableError
+from highwater.model.cluster import ClusterImage
 from highwater.model.errors import LimitExceededError
 from highwater.model.ids import NodeId
 from highwater.runtime.logging import Logger
@@ -67,10 +71,22 @@ class HandOvers:
         asked = self._asked.get(node, {})
         return [move for key, move in asked.items() if key not in self._answers]
 
-    def answered(self, node: NodeId, key: PartitionKey, leader_epoch: int, *, ready: bool) -> None:
-        """A leader has handed over, or goes on because its successor lags."""
+    def answered(
+        self,
+        node: NodeId,
+        key: PartitionKey,
+        leader_epoch: int,
+        *,
+        ready: bool,
+        successor: int | None = None,
+    ) -> None:
+        """A leader has handed over, or goes on because its successor lags. It repeats an answer for a while, so
+        that may be to an earlier question, for another successor; None if an older node does not say.
+        """
         move = self._asked.get(node, {}).get(key)
-        if move is not None and move.leader_epoch == leader_epoch:
+        if move is None or move.leader_epoch != leader_epoch:
+            return
+        if successor is None or successor == move.successor:
             self._answers.setdefault(key, ready)
             self._answered.set()
 
@@ -79,38 +95,32 @@ class HandOvers:
     async def carry_out(
         self, moves: Sequence[LeaderMove], elect: Elect, timeout_s: float = WAIT_S
     ) -> frozenset[PartitionKey]:
-        """Asks the leaders, and has successors elected as they answer; those that go on leading.
+        """Asks the leaders, and has successors elected as they answer; those that go on leading, because
+        their successors lag, or were not elected.
 
         Raises what `elect` raises. One caller at a time, whose time begins with its turn.
         """
-        lagging: set[PartitionKey] = set()
         for first in range(0, len(moves), AT_ONCE_MAX):
             async with self._one_at_a_time:
                 try:
-                    lagging |= await self._carry_out(
-                        moves[first : first + AT_ONCE_MAX], elect, timeout_s
-                    )
+                    await self._carry_out(moves[first : first + AT_ONCE_MAX], elect, timeout_s)
                 finally:
                     self._asked.clear()
                     self._answers.clear()
-        return frozenset(lagging)
+        return still_led(self._writer.image, moves, frozenset(move.key for move in moves))
 
-    async def _carry_out(
-        self, moves: Sequence[LeaderMove], elect: Elect, timeout_s: float
-    ) -> set[PartitionKey]:
+    async def _carry_out(self, moves: Sequence[LeaderMove], elect: Elect, timeout_s: float) -> None:
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
         waiting = set()
         for move in moves:
             self._asked.setdefault(move.leader, {})[move.key] = move
             waiting.add(move.key)
-        lagging: set[PartitionKey] = set()
         while waiting and (left_s := deadline_s - loop.time()) > 0:
             self._answered.clear()
             new = {key: ready for key, ready in self._answers.items() if key in waiting}
             if new:
                 waiting -= new.keys()
-                lagging.update(key for key, ready in new.items() if not ready)
                 ready = {key for key, ready in new.items() if ready}
                 if present := still_led(self._writer.image, moves, ready):
                     await elect(present)
@@ -124,7 +134,6 @@ class HandOvers:
             self._log.info("leaders_did_not_answer", partitions=len(waiting))
             if present := still_led(self._writer.image, moves, waiting):
                 await elect(present)
-        return lagging
 
     # ---- reassignments ----
 
@@ -148,23 +157,31 @@ class HandOvers:
     async def _try_to_finish(
         self, keys: frozenset[PartitionKey], *, give_up: bool
     ) -> frozenset[PartitionKey]:
-        """Those whose leaders go on, or that the store could not take; none with `give_up`."""
+        """Those whose leaders go on, as their successors lag or cannot lead any more, or that the store
+        could not take; none with `give_up`.
+        """
         try:
             decision = finish_moves(self._writer.image, keys, self._elections, self._offline())
             moves = leader_moves(self._writer.image, decision.delta)
             if decision.delta is not None and (free := keys.difference(m.key for m in moves)):
-                await self._finish(free)
-            lagging = await self.carry_out(moves, self._finish)
+                await self._finish(free, ())
+            lagging = await self.carry_out(moves, partial(self._finish, moves=moves))
             if lagging and give_up:
                 self._log.warning("leaders_removed_without_hand_over", partitions=len(lagging))
-                await self._finish(lagging)
+                await self._finish(lagging, None)
                 return frozenset()
         except (StoreUnavailableError, LimitExceededError) as error:
             self._log.warning("cannot_finish_moves", error=str(error))
             return keys
         return lagging
 
-    async def _finish(self, keys: frozenset[PartitionKey]) -> None:
-        await self._writer.commit(
-            lambda image: finish_moves(image, keys, self._elections, self._offline())
-        )
+    async def _finish(
+        self, keys: frozenset[PartitionKey], moves: Sequence[LeaderMove] | None
+    ) -> None:
+        """Leaders that live go as in `moves`, the others stay; all go if that is None."""
+
+        def decide(image: ClusterImage) -> Decision[int]:
+            done = finish_moves(image, keys, self._elections, self._offline())
+            return done if moves is None else as_asked(image, done, moves)
+
+        await self._writer.commit(decide)

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Final
 
 from highwater.controller.active.hand_overs import HandOvers
-from highwater.controller.core.hand_over import leader_moves
+from highwater.controller.core.hand_over import as_asked, leader_moves
 from highwater.controller.core.outcome import Decision
 from highwater.controller.core.partition_index import PartitionKey
 from highwater.controller.image.writer import MetadataWriter
@@ -31,7 +31,8 @@ class LeaderBatches:
     async def move(
         self, chosen: Iterable[PartitionKey], decide: Decide, *, at_once: int
     ) -> tuple[int, frozenset[PartitionKey]]:
-        """The number of leaders moved, and those that lead on because their successors lag.
+        """The number of leaders moved, and those that lead on because their successors lag, or cannot
+        lead any more.
 
         So many hand over `at_once`; a batch takes about a heartbeat's interval.
         Raises StoreUnavailableError, LimitExceededError, NotActiveError.
@@ -51,13 +52,14 @@ class LeaderBatches:
         self, batch: frozenset[PartitionKey], decide: Decide
     ) -> tuple[int, frozenset[PartitionKey]]:
         image, moved = self._writer.image, 0
+        moves = leader_moves(image, decide(image, batch).delta)
 
         async def elect(keys: frozenset[PartitionKey]) -> None:
             nonlocal moved
-            elections, _ = await self._writer.commit(lambda image: decide(image, keys))
+            elections, _ = await self._writer.commit(
+                lambda image: as_asked(image, decide(image, keys), moves)
+            )
             moved += elections
 
-        lagging = await self._hand_overs.carry_out(
-            leader_moves(image, decide(image, batch).delta), elect
-        )
+        lagging = await self._hand_overs.carry_out(moves, elect)
         return moved, lagging

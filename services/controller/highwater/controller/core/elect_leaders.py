@@ -1,11 +1,12 @@
 """ElectLeaders: elections on request, preferred or unclean (KIP-460)."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from highwater.controller.core.change_leader import elect_preferred
 from highwater.controller.core.election import Candidates, elect, is_unclean
+from highwater.controller.core.hand_over import without
 from highwater.controller.core.membership import ElectionRules, candidates_among, unclean_election
 from highwater.controller.core.offline_replicas import OfflineByNode, nodes_without
 from highwater.controller.core.outcome import (
@@ -15,6 +16,7 @@ from highwater.controller.core.outcome import (
     UncleanElection,
     delta_of,
 )
+from highwater.controller.core.partition_index import PartitionKey
 from highwater.controller.core.reassign import settled
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterImage, PartitionState, TopicState
@@ -102,6 +104,17 @@ def electing_leaders(
             ):
                 results.append(ElectionResult(topic_id=topic_id, partition=number, refusal=refusal))
     return Decision(delta=delta_of(changed), result=results, unclean=tuple(unclean))
+
+
+def leaving(
+    decision: Decision[list[ElectionResult]], keys: Collection[PartitionKey]
+) -> Decision[list[ElectionResult]]:
+    """The decision without partitions whose leaders lead on, since they were not asked to hand over."""
+    results = [
+        lags(key) if (key := (each.topic_id, each.partition)) in keys else each
+        for each in decision.result
+    ]
+    return replace(decision, delta=without(decision.delta, keys), result=results)
 
 
 def lags(key: tuple[TopicId, int]) -> ElectionResult:

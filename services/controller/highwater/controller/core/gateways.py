@@ -90,16 +90,16 @@ def assign_gateways(
     return found
 
 
-def take_leave(image: ClusterImage, gateway_id: GatewayId) -> Decision[None]:
-    """Removes a gateway that stops and still serves, so that clients get others.
+def take_leave(image: ClusterImage, gateway_id: GatewayId) -> Decision[bool]:
+    """Removes a gateway that stops and still serves, so that clients get others; whether it was there.
 
     The only gateway stays until its session ends: clients could go nowhere else.
     """
     if gateway_id not in image.gateways or len(image.gateways) == 1:
-        return unchanged(None)
+        return unchanged(False)
     removed = frozenset({gateway_id})
     return Decision(
-        delta=ClusterDelta(revision=PENDING_REVISION, removed_gateways=removed), result=None
+        delta=ClusterDelta(revision=PENDING_REVISION, removed_gateways=removed), result=True
     )
 
 

@@ -74,6 +74,42 @@ def still_led(
     return frozenset(present)
 
 
+def finding_unasked(
+    image: ClusterImage, delta: ClusterDelta | None, moves: Iterable[LeaderMove]
+) -> Steps[frozenset[PartitionKey]]:
+    """Partitions whose leaders live and would be replaced, but were not asked for just that: `moves` are.
+    In steps of one topic.
+
+    Nodes, disks and ISRs may have changed since they were asked, but a leader has waited for one
+    replica: another one may lack the end of its log, although it is in sync.
+    """
+    asked = frozenset(moves)
+    found = yield from finding_leader_moves(image, delta)
+    return frozenset(move.key for move in found if move not in asked)
+
+
+def without(delta: ClusterDelta | None, keys: Collection[PartitionKey]) -> ClusterDelta | None:
+    """A delta of partitions, without some of them."""
+    changed: Changes = {}
+    for topic_id, states in ({} if delta is None else delta.partitions).items():
+        for after in states:
+            if (topic_id, after.partition) not in keys:
+                changed.setdefault(topic_id, {})[after.partition] = after
+    return delta_of(changed)
+
+
+def as_asked(
+    image: ClusterImage, decision: Decision[int], moves: Iterable[LeaderMove]
+) -> Decision[int]:
+    """The decision without partitions whose leaders were not asked (`finding_unasked`)."""
+    others = finish(finding_unasked(image, decision.delta, moves))
+    if not others:
+        return decision
+    delta = without(decision.delta, others)
+    count = 0 if delta is None else sum(map(len, delta.partitions.values()))
+    return Decision(delta=delta, result=count)
+
+
 def waiting_moves(change: ClusterImage | ClusterDelta) -> Iterator[PartitionKey]:
     """Partitions whose move waits for nothing but, perhaps, the leader that it removes.
 

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar
 
 from highwater.controller.core.full_replicas import FullReplicas
-from highwater.controller.core.gateways import node_without_port, overlaps_met, take_leave
+from highwater.controller.core.gateways import node_without_port, overlaps_met
 from highwater.controller.core.liveness import SessionTable
 from highwater.controller.core.membership import (
     ElectionRules,
@@ -25,6 +26,7 @@ from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusa
 from highwater.controller.core.tail_check import has_its_tail
 from highwater.controller.image.writer import MetadataWriter
 from highwater.controller.members.absent_nodes import IsRefused, close_ended
+from highwater.controller.members.departures import GatewayDepartures
 from highwater.controller.members.heartbeats import HeartbeatResult, NodeHeartbeat
 from highwater.controller.store.port import StoreUnavailableError
 from highwater.kafka.error_codes import ErrorCode
@@ -101,6 +103,9 @@ class Members:
         self._fenced_at: dict[NodeId, int] = {}
         self._drained_at: dict[NodeId, int] = {}
         """The revision at which draining nodes lost their leaderships."""
+        self._departures = GatewayDepartures(
+            writer, partial(self.wait_applied, timeout_ms=DRAIN_WAIT_MS), log
+        )
         self._failed_log_dirs: dict[NodeId, tuple[str, ...]] = {}
         self._offline: dict[NodeId, OfflineReplicas] = {}
         """Replicas that live nodes cannot serve, from their heartbeats; not in the store."""
@@ -148,6 +153,7 @@ class Members:
         if refused is not None:
             return refused
         self.gateways.open(gateway.gateway_id, epoch=0, now_ms=self._clock.monotonic_ms())
+        self._departures.over(gateway.gateway_id)
         self._log.info("gateway_registered", gateway=gateway.gateway_id)
         self._tell_overlaps()
         return None
@@ -179,7 +185,8 @@ class Members:
             refusal = _refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, "the gateway is not registered")
             return HeartbeatResult(refusal=refusal)
         self._heard(self.gateways, gateway_id, applied_revision)
-        may_shut_down = wants_shutdown and await self._gateway_leaves(gateway_id)
+        leaves = self._departures.leaves
+        may_shut_down = wants_shutdown and await leaves(gateway_id, applied_revision)
         return HeartbeatResult(may_shut_down=may_shut_down)
 
     def check_epoch(self, node: NodeId, node_epoch: int) -> Refusal | None:
@@ -391,15 +398,6 @@ class Members:
             return False  # Not resigned yet; its next heartbeat follows at once when it has.
         return await self.wait_applied(revision, DRAIN_WAIT_MS)
 
-    async def _gateway_leaves(self, gateway_id: GatewayId) -> bool:
-        """Removes the gateway from the image while it still serves; true once all members know."""
-        try:
-            _, revision = await self._writer.commit(lambda image: take_leave(image, gateway_id))
-        except _NOT_NOW as error:
-            self._log.warning("cannot_remove_gateway", gateway=gateway_id, error=str(error))
-            return False
-        return await self.wait_applied(revision, DRAIN_WAIT_MS)
-
     def _with_elections(
         self, image: ClusterImage, changed: Sequence[NodeState]
     ) -> Steps[Decision[int]]:
@@ -456,6 +454,7 @@ class Members:
             ended, _ = await self._writer.commit(remove)
             for gateway in ended:
                 self.gateways.end(gateway)
+                self._departures.over(gateway)
             self._log.info("gateways_gone", gateways=sorted(ended))
             self._tell_overlaps()  # If one of these comes back, that is told again.
         if dead or gone:
@@ -474,7 +473,13 @@ class Members:
             for node in self.nodes.behind(revision)
             if node in nodes and not nodes[node].fenced and _confirmed(self.nodes, node)
         ]
-        late += [g for g in self.gateways.behind(revision) if _confirmed(self.gateways, g)]
+        # One that has said that it stops drains: it names others, and sends no heartbeats any more.
+        gateways = self._writer.image.gateways
+        late += [
+            gateway
+            for gateway in self.gateways.behind(revision)
+            if gateway in gateways and _confirmed(self.gateways, gateway)
+        ]
         return late
 
     def _check_waiters(self) -> None:

@@ -460,7 +460,8 @@ def _hand_overs(hand_overs: HandOvers, request: pb.HeartbeatRequest) -> Sequence
     node = NodeId(request.node_id)
     for one in request.handed_over:
         key = TopicId(one.topic_id), one.partition
-        hand_overs.answered(node, key, one.leader_epoch, ready=one.ready)
+        successor = one.successor if one.HasField("successor") else None
+        hand_overs.answered(node, key, one.leader_epoch, ready=one.ready, successor=successor)
     return hand_overs.asked_of(node)
 
 

@@ -25,10 +25,13 @@ class Departure:
         self._allowed = asyncio.Event()
         self.begun = False
 
-    def answered(self, response: pb.HeartbeatResponse) -> None:
-        """Takes the answer to a heartbeat."""
+    def answered(self, response: pb.HeartbeatResponse, *, registering: bool = False) -> None:
+        """Takes the answer to a heartbeat. `registering`: the gateway had been lost, and is about to be
+        named to clients again.
+        """
         # A controller that took over meanwhile does not know the gateway: it is removed already.
-        if self.begun and (response.may_shut_down or response.error.error_code):
+        unknown = response.error.error_code and not registering
+        if self.begun and (response.may_shut_down or unknown):
             self._allowed.set()
 
     async def leave(self, heartbeats: Heartbeats) -> bool:

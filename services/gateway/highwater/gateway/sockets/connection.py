@@ -242,8 +242,11 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
 
     @property
     def only_fetches(self) -> bool:
-        """True if only fetches wait for replies, which clients repeat, and nothing is half read or sent."""
-        if self.mid_frame or not self._sends_nothing:
+        """True if only fetches wait for replies, which clients repeat, and nothing is half read or sent.
+
+        What waits to start may be anything.
+        """
+        if self.mid_frame or self._waiting or not self._sends_nothing:
             return False
         # A reply that is ready, and has not left yet, is in `replies` and not in flight any more.
         return self.outstanding == self.fetching == len(self.replies)

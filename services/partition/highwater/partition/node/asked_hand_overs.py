@@ -19,6 +19,10 @@ from highwater.runtime.tasks import TaskOwner
 ELECTED_S: Final = 2.0
 """After which a leader goes on that said it was ready: a heartbeat and a commit take milliseconds."""
 
+LOOKS_PART: Final = 4
+"""Of its time the loop spends one in so many parts on looks, at most: with the 1 000 partitions that a controller
+may ask for at once, one look takes some 7 ms."""
+
 TOLD_S: Final = 0.5
 """How long heartbeats tell that a leader goes on; the controller may ask again then."""
 
@@ -40,6 +44,7 @@ class HandOverAnswer:
 
     key: Key
     leader_epoch: int
+    successor: int
     ready: bool
 
 
@@ -77,6 +82,14 @@ class _HandOver:
         if not (self.internal or self.holds):
             return True
         return self.asked.successor not in self.replica.successors()
+
+    def ask_again(self, asked: AskedHandOver, deadline_s: float) -> None:
+        """Waits for another successor from now on, and still appends nothing: the one before may be elected yet,
+        if the controller has heard that it has everything.
+        """
+        self.asked, self.deadline_s, self.answer = asked, deadline_s, None
+        if not (self.internal or self.holds):
+            self.holds = self.replica.hold_appends()
 
     def lead_on(self) -> None:
         """Takes what has waited, in the same epoch."""
@@ -117,7 +130,7 @@ class AskedHandOvers:
         self.answers: tuple[HandOverAnswer, ...] = ()
 
     def ask(self, asked: Iterable[AskedHandOver]) -> None:
-        """Begins what is not under way in that epoch."""
+        """Begins what is not under way in that epoch, also if only the successor is another one."""
         if self._stopped:
             return
         deadline_s = asyncio.get_running_loop().time() + self._catch_up_s
@@ -127,6 +140,8 @@ class AskedHandOvers:
                 continue  # The next image, or the last one, tells the controller the same.
             present = self._under_way.get(one.key)
             if present is not None and present.asked.leader_epoch == one.leader_epoch:
+                if present.asked.successor != one.successor:
+                    present.ask_again(one, deadline_s)
                 continue
             self._under_way[one.key] = _HandOver(
                 one, replica, deadline_s, internal=self._is_internal(one.key)
@@ -156,7 +171,7 @@ class AskedHandOvers:
                 for one in list(self._under_way.values()):
                     self._advance(one, now_s)
                 self._publish()
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(max(LOOK_S, (LOOKS_PART - 1) * (loop.time() - now_s)))
         finally:
             self._looking = False
             self._give_up_all()
@@ -177,7 +192,12 @@ class AskedHandOvers:
 
     def _answer(self, one: _HandOver, deadline_s: float, *, ready: bool) -> None:
         asked = one.asked
-        one.answer = HandOverAnswer(key=asked.key, leader_epoch=asked.leader_epoch, ready=ready)
+        one.answer = HandOverAnswer(
+            key=asked.key,
+            leader_epoch=asked.leader_epoch,
+            successor=asked.successor,
+            ready=ready,
+        )
         one.deadline_s = deadline_s
 
     def _lead_on(self, one: _HandOver) -> None:

@@ -86,7 +86,11 @@ class NodeCoordinators:
         """Asks any node's coordinator on behalf of this node's partitions."""
         self._producer_ids = ReadyProducerIds(allocator, tasks, log)
         self._markers = MarkerLink(
-            node_id=node_id, find_target=find_target, calls=self.calls, tasks=tasks
+            node_id=node_id,
+            find_target=find_target,
+            calls=self.calls,
+            tasks=tasks,
+            call_later=asyncio.get_running_loop().call_later,
         )
         make_pair = partial(self._make_pair, config, plane, room, clock, log)
         self._of_default = make_pair(of_default_instance=True)

@@ -84,7 +84,7 @@ class Moves(Protocol):
         self, replica: PartitionReplica, index: int
     ) -> "asyncio.Future[OSError | None] | None":
         """Begins a move, unless the replica is there, and ends one to another directory; done when
-        a restart would go on with it, with the directory's error or None.
+        a restart would go on with it alone, with a directory's error or None.
         """
         ...
 

@@ -15,6 +15,7 @@ from highwater.model.ids import (
     NodeId,
     TopicId,
 )
+from highwater.model.time import CallLater, Timer
 from highwater.model.transactions import AwaitedMarker, MarkerTarget
 from highwater.partition.node.node_calls import NodeCalls
 from highwater.partition.transactions.core.image import TopicPartition
@@ -22,7 +23,8 @@ from highwater.partition.transactions.marker_sender import AddressedMarker, Dest
 from highwater.runtime.tasks import TaskOwner
 
 TIMEOUT_S: Final = 30.0
-"""As for Kafka's brokers among one another (request.timeout.ms). A marker waits for followers."""
+"""As for Kafka's brokers among one another (request.timeout.ms). A marker waits for followers, also for this
+node's partitions, and all that is sent to that node later waits for the answer."""
 
 FindTarget = Callable[[TopicId, int], MarkerTarget | None]
 """Who takes the markers of a partition that this node leads; None if it does not."""
@@ -40,9 +42,11 @@ class MarkerLink:
         find_target: FindTarget,
         calls: NodeCalls,
         tasks: TaskOwner,
+        call_later: CallLater,
     ) -> None:
         """`node_id` is this node's, which it knows once it is registered."""
         self._node_id = node_id
+        self._call_later = call_later
         self._find_target = find_target
         self._calls = calls
         self._tasks = tasks
@@ -78,23 +82,14 @@ class MarkerLink:
 
     def _write(self, markers: Sequence[AddressedMarker], done: Done) -> None:
         """Into partitions that this node leads, all of a partition at once."""
-        codes: list[int] = []
-        left = 0
-
-        def one(number: int, code: int) -> None:
-            nonlocal left
-            codes[number] = code
-            left -= 1
-            if left == 0:
-                done(codes)
-
+        wait = _Wait(sum(len(partitions) for _, partitions in markers), done)
         gathered: dict[Destination, list[AwaitedMarker]] = {}
+        number = 0
         for marker, partitions in markers:
             for to in partitions:
-                awaited = AwaitedMarker(marker, partial(one, len(codes)))
+                awaited = AwaitedMarker(marker, partial(wait.answered, number))
                 gathered.setdefault(to, []).append(awaited)
-                codes.append(0)
-        left = len(codes)
+                number += 1
         for to, all_ in gathered.items():
             target = self._find_target(to.topic_id, to.partition)
             if target is not None:
@@ -102,6 +97,7 @@ class MarkerLink:
                 continue
             for each in all_:
                 each.done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        wait.limit(self._call_later)
 
     async def _call(self, node: NodeId, markers: Sequence[AddressedMarker], done: Done) -> None:
         codes: Sequence[int] | None = None
@@ -119,6 +115,41 @@ class MarkerLink:
         finally:
             # Also when the node stops: the sender then finds that its shards are gone.
             done(codes)
+
+
+class _Wait:
+    """For the answers to the markers of one call to this node. What is not committed when its time is over is
+    REQUEST_TIMED_OUT, as on other nodes (`data_plane.markers`): an ISR that has become too small may stay
+    so for hours.
+    """
+
+    __slots__ = ("_codes", "_done", "_left", "_timer")
+
+    def __init__(self, count: int, done: Done) -> None:
+        self._codes: list[int] = [ErrorCode.REQUEST_TIMED_OUT] * count
+        self._left = count
+        self._done = done
+        self._timer: Timer | None = None
+
+    def answered(self, number: int, code: int) -> None:
+        """One marker is committed, or refused; nothing more when the time is over."""
+        if not self._left:
+            return
+        self._codes[number] = code
+        self._left -= 1
+        if not self._left:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._done(self._codes)
+
+    def limit(self, call_later: CallLater) -> None:
+        """Begins the time, if something is left to wait for."""
+        if self._left:
+            self._timer = call_later(TIMEOUT_S, self._late)
+
+    def _late(self) -> None:
+        self._left = 0
+        self._done(self._codes)
 
 
 def _topic_of(

@@ -213,6 +213,7 @@ class Membership:
                     partition=answer.key[1],
                     leader_epoch=answer.leader_epoch,
                     ready=answer.ready,
+                    successor=answer.successor,
                 )
                 for answer in self._hand_overs.answers
             ],

@@ -9,11 +9,11 @@ Used on the node's loop; `storage.moving` does the work.
 import asyncio
 import os
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from highwater.model.ids import TopicId
 from highwater.model.time import Clock
@@ -34,6 +34,8 @@ _TOKEN_BYTES: Final = 16
 _CANCELLED: Final = "the request was taken back"
 
 Key = tuple[TopicId, int]
+
+_T = TypeVar("_T")
 
 
 class MoveStats:
@@ -67,6 +69,8 @@ class ReplicaMoves:
         self._moves: dict[Key, LogMove] = {}
         self._waiting: dict[int, deque[tuple[Key, LogMove]]] = {}
         """By the directory's index, while one of its moves is under way."""
+        self._discards: dict[Key, asyncio.Task[OSError | None]] = {}
+        """By replica, until its cancelled moves have left nothing that a start would go on with."""
         self._threads: dict[int, ThreadPoolExecutor] = {}
         self._pace = TokenBucket()
         self.stats = MoveStats()
@@ -101,16 +105,20 @@ class ReplicaMoves:
         replica is in that directory, there is nothing else to do.
 
         What is returned is done when a restart would go on with the move, also if it has to wait for
-        its turn; the result is the error of the directory, or None.
+        its turn, and with no other one; the result is the error of a directory, or None.
         """
-        present = self.of(replica)
+        key, present = _key(replica), self.of(replica)
         if present is not None:
             if present.target.index == index:
                 return present.begun
-            self._cancel(_key(replica), present)
+            self._cancel(key, present)
+        cancelled = self._discards.get(key)
         if replica.log_dir == index:
-            return None
-        return self._begin(replica, index, os.urandom(_TOKEN_BYTES).hex()).begun
+            return cancelled
+        move = self._begin(replica, index, os.urandom(_TOKEN_BYTES).hex())
+        if cancelled is not None:
+            move.begun = self._start(_both(cancelled, move.begun), "log-moves-begun")
+        return move.begun
 
     def go_on(self, replicas: Iterable[PartitionReplica]) -> None:
         """Begins the moves again that an earlier process has not completed; after the first image,
@@ -134,14 +142,25 @@ class ReplicaMoves:
             thread.shutdown(wait=False, cancel_futures=True)
 
     def _cancel(self, key: Key, move: LogMove) -> None:
-        """Ends a move. One that waits loses its copy at once: a start must not go on with it."""
+        """Ends a move. It loses its copy behind the present piece of work: a start must not go on with it."""
         move.cancel(_CANCELLED)
         del self._moves[key]
         waiting = self._waiting.get(move.target.index, deque())
         if (key, move) in waiting:
             waiting.remove((key, move))
-            assert self._tasks is not None, "`start` comes first"
-            self._tasks.start(self._discard(move, _told(move)), name="log-moves-cancelled")
+        work = self._cancelled(move, self._discards.get(key))
+        task = self._discards[key] = self._start(work, "log-moves-cancelled")
+        task.add_done_callback(partial(self._discarded, key))
+
+    async def _cancelled(
+        self, move: LogMove, earlier: "asyncio.Task[OSError | None] | None"
+    ) -> OSError | None:
+        error = await self._discard(move, _told(move))
+        return error if earlier is None else await earlier or error
+
+    def _discarded(self, key: Key, task: "asyncio.Task[OSError | None]") -> None:
+        if self._discards.get(key) is task:
+            del self._discards[key]
 
     def _begin(self, replica: PartitionReplica, index: int, token: str) -> LogMove:
         key, log = _key(replica), replica.log
@@ -162,10 +181,13 @@ class ReplicaMoves:
         if waiting is not None:
             waiting.append((key, move))
             return move
-        assert self._tasks is not None, "`start` comes first"
         self._waiting[index] = deque([(key, move)])
-        self._tasks.start(self._run(index), name=f"log-moves-{index}")
+        self._start(self._run(index), f"log-moves-{index}")
         return move
+
+    def _start(self, work: Coroutine[Any, Any, _T], name: str) -> "asyncio.Task[_T]":
+        assert self._tasks is not None, "`start` comes first"
+        return self._tasks.start(work, name=name)
 
     async def _run(self, index: int) -> None:
         """Carries out the moves to one directory, until none waits."""
@@ -198,14 +220,16 @@ class ReplicaMoves:
             self.stats.copied_bytes += move.copied_bytes
             self._log.info("replica_moved", **told, held_ms=move.held_ms)
 
-    async def _discard(self, move: LogMove, told: dict[str, str]) -> None:
+    async def _discard(self, move: LogMove, told: dict[str, str]) -> OSError | None:
         if move.moved:
-            return
+            return None
         try:
             await move.discard()
         except OSError as error:
             # The next start finds it, and begins the move again.
             self._log.warning("copy_not_removed", **told, error=str(error))
+            return error
+        return None
 
     def _forget(self, key: Key, move: LogMove) -> None:
         if self._moves.get(key) is move:
@@ -223,6 +247,14 @@ class ReplicaMoves:
         replica = self._find(key)
         if replica is not None and replica.log is log:
             replica.log_released()
+
+
+async def _both(
+    cancelled: Awaitable[OSError | None], begun: Awaitable[OSError | None]
+) -> OSError | None:
+    """Waits for both; the error of one of them."""
+    error = await cancelled
+    return await begun or error
 
 
 def _told(move: LogMove) -> dict[str, str]:

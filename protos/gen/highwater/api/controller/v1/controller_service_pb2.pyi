@@ -154,16 +154,18 @@ class HandOver(_message.Message):
     def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., successor: _Optional[int] = ...) -> None: ...
 
 class HandedOver(_message.Message):
-    __slots__ = ("topic_id", "partition", "leader_epoch", "ready")
+    __slots__ = ("topic_id", "partition", "leader_epoch", "ready", "successor")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     READY_FIELD_NUMBER: _ClassVar[int]
+    SUCCESSOR_FIELD_NUMBER: _ClassVar[int]
     topic_id: bytes
     partition: int
     leader_epoch: int
     ready: bool
-    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., ready: _Optional[bool] = ...) -> None: ...
+    successor: int
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., ready: _Optional[bool] = ..., successor: _Optional[int] = ...) -> None: ...
 
 class OfflineReplicas(_message.Message):
     __slots__ = ("topic_id", "partitions")

@@ -111,9 +111,9 @@ class LogMove:
         assert path is not None, "the caller has looked"
         self._path = path
         self._copy: LogCopy | None = None
-        self.begun = self._begin()
+        self.begun: asyncio.Future[OSError | None] = self._begin()
         """Done when the copy has its directory, so that a start goes on with the move; the result is
-        why it has none, or None."""
+        why it has none, or None. The owner may have it wait for more."""
 
     @property
     def copied_bytes(self) -> int:

@@ -55,7 +55,7 @@ class TransactionShard:
         self._state = DurableState()
         self._records: list[TransactionRecord] = []
         self._prepared: list[TransactionKey] = []
-        self._unmarked: dict[TransactionKey, frozenset[TopicPartition]] = {}
+        self._unmarked: dict[TransactionKey, set[TopicPartition]] = {}
         """By prepared transaction, the partitions without a marker."""
         self._open: dict[TransactionKey, None] = {}
         """The ids in ONGOING, in the order in which their transactions began."""
@@ -183,7 +183,7 @@ class TransactionShard:
         if image is None:
             return ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
         left = self._unmarked.get(key, image.partitions)
-        return Prepared(key, image, left)
+        return Prepared(key, image, frozenset(left))
 
     def matching(
         self, instance: InstanceId, filters: Filters, wall_ms: int
@@ -207,7 +207,7 @@ class TransactionShard:
         """A partition has the marker of the prepared transaction, or is no longer there."""
         left = self._unmarked.get(key)
         if left is not None:
-            self._unmarked[key] = left - {partition}
+            left.discard(partition)  # In place: a transaction may have ten thousand.
 
     def complete(self, key: TransactionKey, now: Moment) -> None:
         """All partitions of the prepared transaction have its marker."""
@@ -274,7 +274,7 @@ class TransactionShard:
         """
         taken, self._prepared = self._prepared, []
         images = self._state.images
-        return [Prepared(each, images[each], self._unmarked[each]) for each in taken]
+        return [Prepared(each, images[each], frozenset(self._unmarked[each])) for each in taken]
 
     def take_replies(self) -> list[Reply[None]]:
         """No call waits in a shard of transactions: each is answered at once, or after a commit."""
@@ -306,7 +306,7 @@ class TransactionShard:
 
     def unmarked(self, key: TransactionKey) -> frozenset[TopicPartition]:
         """The partitions of a prepared transaction that have no marker yet."""
-        return self._unmarked.get(key, frozenset())
+        return frozenset(self._unmarked.get(key, ()))
 
     # -- applying -----------------------------------------------------------------------------
 
@@ -330,7 +330,7 @@ class TransactionShard:
         else:
             self._open.pop(key, None)
         if image is not None and image.state in PREPARED:
-            self._unmarked[key] = image.partitions
+            self._unmarked[key] = set(image.partitions)
             self._prepared.append(key)
         else:
             self._unmarked.pop(key, None)
