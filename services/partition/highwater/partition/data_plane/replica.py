@@ -373,7 +373,11 @@ class PartitionReplica(ReplicaRole):
             return FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE)
         high_watermark = readable_end = core.high_watermark
         transactions = self.transactions
-        stable = self.last_stable_offset() if transactions.seen else high_watermark
+        stable = high_watermark
+        if transactions.seen and (
+            transactions.open or transactions.ended or high_watermark < transactions.told_up_to
+        ):
+            stable = self.last_stable_offset()
         result = FetchedPartition(0, high_watermark, stable, extent.start_offset)
         committed = isolation_level == READ_COMMITTED
         if committed:
@@ -406,8 +410,7 @@ class PartitionReplica(ReplicaRole):
         )
         if found is not None:
             if committed and transactions.seen:
-                aborted = log.transactions.aborted(offset, found.next_offset)
-                result.aborted_transactions = [one.as_told for one in aborted]
+                result.aborted_transactions = log.transactions.aborted(offset, found.next_offset)
             result.records = found.data or SegmentRange(found, self.log_dir)
             result.nbytes = found.length
             result.next_offset = found.next_offset
