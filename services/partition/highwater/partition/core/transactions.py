@@ -42,8 +42,8 @@ class Transactions:
     """Of one log. It lives as long as `ProducerStates`, which tell it of batches and markers in the
     log's order, and has the same owner.
 
-    `open`, `ended` and `told_up_to` are read on the hot path of Fetch: if both are empty, and the high
-    watermark is at the third one, the LSO is the high watermark.
+    `open`, `ended` and `told_up_to` are read on the hot path of Fetch: if the first two are empty, and
+    the high watermark has reached the third, the LSO is the high watermark.
     """
 
     __slots__ = (

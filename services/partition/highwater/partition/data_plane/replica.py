@@ -373,11 +373,7 @@ class PartitionReplica(ReplicaRole):
             return FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE)
         high_watermark = readable_end = core.high_watermark
         transactions = self.transactions
-        stable = high_watermark
-        if transactions.seen and (
-            transactions.open or transactions.ended or high_watermark < transactions.told_up_to
-        ):
-            stable = self.last_stable_offset()
+        stable = self.last_stable_offset() if transactions.seen else high_watermark
         result = FetchedPartition(0, high_watermark, stable, extent.start_offset)
         committed = isolation_level == READ_COMMITTED
         if committed:
