@@ -157,7 +157,7 @@ class ReplicaRole:
         stable = high_watermark
         if transactions.open or transactions.ended:
             stable = transactions.last_stable_offset(high_watermark)
-        return stable if stable > start else start
+        return max(stable, start)
 
     @property
     def resigned(self) -> bool:
