@@ -231,7 +231,7 @@ class Node(ProcessPart):
             entries = log.read(offset, end)
             noted = log.noted
             assert isinstance(noted, TransactionalProducers)
-            aborted = [one.as_told for one in noted.aborted_in(offset, end)]
+            aborted = [(one.producer_id, one.first_offset) for one in noted.aborted_in(offset, end)]
             self.cluster.observer.serves(self, stable, offset, end, aborted)
         self._tell(client, "on_fetched", (request, code, offset, entries, aborted))
 

@@ -9,6 +9,7 @@ from highwater.partition.data_plane.node_group import MarkerGroup, NodeGroup, ma
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.refusals import verdict_on
 from tests.support.log_batches import make_batch
+from tests.support.transactional_logs import indexed
 from tests.unit.hop.sinks import TOPIC, Owner
 from tests.unit.partition.data_plane.node import EPOCH, Node
 from tests.unit.partition.data_plane.test_replica_stalled import SlowDisk
@@ -95,5 +96,6 @@ def test_a_marker_waits_behind_appends_for_a_slow_disk(tmp_path):
     disk.finish()
     assert heard == [([0], None), ([1], None)]
     assert added.transactions.open == {}
-    [aborted] = added.log.transactions.aborted(0, 2)
+    [aborted] = indexed(added.log)[-1]
     assert (aborted.first_offset, aborted.last_offset) == (0, 1)
+    assert added.log.transactions.aborted(0, 2) == [(aborted.producer_id, 0)]

@@ -27,9 +27,7 @@ one transaction is open for long, those that begin behind it do not leave the he
 
 
 class AbortedTransaction(NamedTuple):
-    """An entry of a transaction index: offsets are the log's, and inclusive. A tuple, because readers of
-    committed records get some with each fetch.
-    """
+    """An entry of a transaction index: offsets are the log's, and inclusive."""
 
     producer_id: int
     first_offset: int
@@ -39,18 +37,13 @@ class AbortedTransaction(NamedTuple):
     """Where the log is stable when this marker is committed: no transaction that overlaps a range
     before it comes behind this entry."""
 
-    @property
-    def as_told(self) -> tuple[int, int]:
-        """What a consumer gets of it: (producer id, first offset)."""
-        return self.producer_id, self.first_offset
-
 
 class Transactions:
     """Of one log. It lives as long as `ProducerStates`, which tell it of batches and markers in the
     log's order, and has the same owner.
 
-    `open` and `ended` are read on the hot path of Fetch: if both are empty, the LSO is the high
-    watermark.
+    `open`, `ended` and `told_up_to` are read on the hot path of Fetch: if the first two are empty, and
+    the high watermark has reached the third, the LSO is the high watermark.
     """
 
     __slots__ = (

@@ -406,8 +406,7 @@ class PartitionReplica(ReplicaRole):
         )
         if found is not None:
             if committed and transactions.seen:
-                aborted = log.transactions.aborted(offset, found.next_offset)
-                result.aborted_transactions = [one.as_told for one in aborted]
+                result.aborted_transactions = log.transactions.aborted(offset, found.next_offset)
             result.records = found.data or SegmentRange(found, self.log_dir)
             result.nbytes = found.length
             result.next_offset = found.next_offset

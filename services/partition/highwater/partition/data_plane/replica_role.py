@@ -152,9 +152,12 @@ class ReplicaRole:
         """
         transactions, start = self.transactions, self.log.extent.start_offset
         high_watermark = self.core.high_watermark
-        if not transactions.is_known(high_watermark):
+        if high_watermark < transactions.told_up_to:
             return start
-        return max(transactions.last_stable_offset(high_watermark), start)
+        stable = high_watermark
+        if transactions.open or transactions.ended:
+            stable = transactions.last_stable_offset(high_watermark)
+        return max(stable, start)
 
     @property
     def resigned(self) -> bool:

@@ -25,6 +25,7 @@ from highwater.partition.replication.rows import NONE, Answered
 from highwater.partition.storage.log.environment import InlineEnvironment
 from highwater.partition.storage.names import GAPS_MARKER
 from tests.support.log_batches import make_batch, read_all, write_with
+from tests.support.transactional_logs import indexed
 from tests.unit.partition.data_plane.node import EPOCH, Node, stored
 from tests.unit.partition.data_plane.roles import NODE, follow, follower_fetched, image_says, lead
 from tests.unit.partition.data_plane.test_replica_stalled import SlowDisk
@@ -519,7 +520,7 @@ def test_what_is_aborted_waits_for_a_slow_disk_with_its_marker(tmp_path: Path) -
     assert follower.answer(marker) is Outcome.LATE
     assert list(tmp_path.rglob("*.txnindex")) == []
     disk.finish()
-    [aborted] = follower.log.transactions.aborted(0, 2)
+    [aborted] = indexed(follower.log)[-1]
     assert (aborted.first_offset, aborted.last_offset) == (0, 1)
 
 

@@ -102,6 +102,36 @@ def test_a_slice_says_where_the_next_batch_begins(tmp_path: Path) -> None:
     assert log.reader.read(2, 10**6, end_offset=6).next_offset == 6  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("max_bytes", [1, 10**6])
+def test_the_place_of_the_last_stable_offset_is_looked_up_once(
+    tmp_path: Path, max_bytes: int
+) -> None:
+    log = open_log(tmp_path / "topic-0")
+    for _ in range(6):
+        append(log, make_batch())
+    forget_positions(log)
+    first = log.reader.read(0, max_bytes, end_offset=4)
+    assert log.extent.positions[4] == 4 * log.extent.active.size // 6
+    log.extent.positions[4] += 1  # So that a second look-up would be seen.
+    second = log.reader.read(0, 10**6, end_offset=4)
+    assert first is not None
+    assert second is not None
+    assert (first.next_offset, second.next_offset) == (1 if max_bytes == 1 else 4, 4)
+    assert second.length == 4 * log.extent.active.size // 6 + 1
+
+
+def test_no_place_is_remembered_for_an_end_inside_a_batch(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0")
+    append(log, make_batch())
+    append(log, make_batch(timestamps=(1, 2, 3)))
+    forget_positions(log)
+    found = log.reader.read(0, 10**6, end_offset=2)
+    assert found is not None
+    assert found.length < log.extent.active.size
+    assert log.extent.positions.get(2) in (None, found.position + found.length)
+    assert log.reader.read(2, 10**6, end_offset=4) is not None
+
+
 def test_a_slice_stays_pinned_while_another_thread_loads_it(tmp_path: Path) -> None:
     jobs = []
 

@@ -60,7 +60,7 @@ def test_commits_are_not_in_it(directory):
 def test_a_search_goes_on_in_later_segments(directory):
     log = two_segments(directory)
     [found] = log.transactions.aborted(0, 2)
-    assert found.first_offset == 0
+    assert found == (5, 0)
     assert log.transactions.aborted(3, 4) == [found]
     log.roll()
     write(log, 5)

@@ -50,6 +50,7 @@ def contents(log: PartitionLog) -> tuple[object, ...]:
         log.epochs.cache.entries(),
         sorted(map(repr, log.producers.states.entries())),
         log.transactions.aborted(log.log_start_offset, stable),
+        transactional_logs.indexed(log),
         [segment.base_offset for segment in log.extent.all],
     )
 

@@ -123,7 +123,12 @@ def snapshot(log: PartitionLog, end: int) -> tuple[object, ...]:
         log.log_start_offset,
         [header for header in read_all(log) if header.base_offset < end],
         [entry for entry in log.epochs.cache.entries() if entry[1] < end],
-        [aborted for aborted in log.transactions.aborted(5, end) if aborted.last_offset < end],
+        [
+            one
+            for some in transactional_logs.indexed(log)
+            for one in some
+            if 5 <= one.last_offset < end
+        ],
     )
 
 

@@ -7,6 +7,7 @@ import pytest
 from highwater.partition.core.transactions import AbortedTransaction
 from highwater.partition.storage.errors import CorruptIndexError
 from highwater.partition.storage.filesystem import FileSystem
+from highwater.partition.storage.segment import transaction_index
 from highwater.partition.storage.segment.handles import HandleClock
 from highwater.partition.storage.segment.transaction_index import (
     ENTRY_BYTES,
@@ -33,6 +34,12 @@ def index_at(path, *entries):
     for entry in entries:
         index.append(entry)
     return index
+
+
+def search(index, first, end):
+    """(what overlaps the range, whether that is all)."""
+    collected = []
+    return collected, index.collect(first, end, collected)
 
 
 def test_kafkas_bytes(path):
@@ -74,9 +81,58 @@ def test_entries_by_their_markers(path):
     ],
 )
 def test_what_overlaps_a_range(path, first, end, found, complete):
-    collected = []
-    assert index_at(path, FIRST, SECOND, THIRD).collect(first, end, collected) is complete
-    assert collected == found
+    told = [(one.producer_id, one.first_offset) for one in found]
+    index = index_at(path, FIRST, SECOND, THIRD)
+    for _ in range(2):  # From the file, then from memory.
+        assert search(index, first, end) == (told, complete)
+    assert index.is_open()
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3])
+def test_a_large_index_stays_in_its_file(path, monkeypatch, chunk):
+    index = index_at(path, FIRST, SECOND, THIRD)
+    monkeypatch.setattr(transaction_index, "KEPT_ENTRIES_MAX", 2)
+    monkeypatch.setattr(transaction_index, "CHUNK_ENTRIES", chunk)
+    assert search(index, 0, 13) == ([(5, 10), (6, 12)], True)
+    assert search(index, 15, 40) == ([(6, 12), (5, 18)], False)
+    assert search(index, 31, 40) == ([], False)
+    assert not index.is_open()
+
+
+def test_what_is_in_memory_follows_the_file(path, monkeypatch):
+    monkeypatch.setattr(transaction_index, "KEPT_ENTRIES_MAX", 2)
+    index = index_at(path, FIRST)
+    assert search(index, 0, 40) == ([(5, 10)], False)
+    index.append(SECOND)
+    assert search(index, 0, 40) == ([(5, 10), (6, 12)], False)
+    assert index.is_open()
+    index.append(THIRD)
+    assert not index.is_open(), "it is large now"
+    assert search(index, 0, 40)[0] == [(5, 10), (6, 12), (5, 18)]
+    index.truncate(20)
+    assert search(index, 0, 40)[0] == [(5, 10)]
+    index.put(SECOND)
+    assert search(index, 0, 40)[0] == [(5, 10)], "not taken yet"
+    index.take()
+    assert search(index, 0, 40)[0] == [(5, 10), (6, 12)]
+    index.reset()
+    assert search(index, 0, 40) == ([], False)
+
+
+def test_memory_is_given_up_where_too_many_indexes_are_open(tmp_path):
+    maps = HandleClock(2)
+    indexes = []
+    for number in range(4):
+        file = tmp_path / str(number)
+        file.write_bytes(pack(FIRST))
+        indexes.append(
+            TransactionIndex(
+                str(file), stored_bytes=ENTRY_BYTES, filesystem=FileSystem(), maps=maps
+            )
+        )
+        assert search(indexes[-1], 0, 40) == ([(5, 10)], False)
+    assert sum(index.is_open() for index in indexes) <= 2
+    assert [search(index, 0, 40) for index in indexes] == [([(5, 10)], False)] * 4
 
 
 def test_truncation(path):

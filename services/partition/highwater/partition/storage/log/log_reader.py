@@ -277,7 +277,16 @@ class LogReader:
             if found is None:
                 return segment.size
             position = found[0]
+            if found[1] == end_offset:
+                # Readers of committed records ask for it again until the transaction there has ended.
+                self._remember(end_offset, position)
         return position
+
+    def _remember(self, offset: int, position: int) -> None:
+        positions = self._segments.positions
+        if len(positions) >= POSITIONS_KEPT:
+            positions.clear()
+        positions[offset] = position
 
     def _position_behind(self, segment: Segment, end_offset: int) -> int:
         """As `_position_of_end`, but without reading the batch there, which may be damaged."""

@@ -45,15 +45,18 @@ class LogTransactions:
         except OSError as error:
             raise LogDirFailure(active.transactions.file.path, error) from error
 
-    def aborted(self, first: int, end: int) -> list[AbortedTransaction]:
+    def aborted(self, first: int, end: int) -> list[tuple[int, int]]:
         """The aborted transactions that overlap the offsets [first, end), of which `end` is at most
-        the last stable offset.
+        the last stable offset. Each as a consumer gets it: (producer id, first offset).
 
         Their markers may be in later segments, too. An index that turns out to be damaged is
         rebuilt. Raises LogDirFailure, CorruptLogError.
         """
-        found: list[AbortedTransaction] = []
-        for segment in self._segments.from_offset(first):
+        found: list[tuple[int, int]] = []
+        segments = self._segments
+        active = segments.active
+        following = (active,) if first >= active.base_offset else segments.from_offset(first)
+        for segment in following:
             index = segment.transactions
             if not index.file.count:
                 continue

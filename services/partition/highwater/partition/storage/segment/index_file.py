@@ -98,15 +98,26 @@ class IndexFile:
         view = self._map or self._open()
         return self._entry.iter_unpack(view[: self.count * self._entry.size])
 
-    def from_value(self, limit: int, *, field: int) -> Iterator[tuple[int, ...]]:
-        """The entries from the first one on whose field is `limit` or more; the field must ascend."""
+    def first_from(self, limit: int, *, field: int) -> int:
+        """The number of the first entry whose field is `limit` or more, `count` if there is none; the
+        field must ascend.
+        """
         if not self.count:
-            return iter(())
+            return 0
         view = self._map or self._open()
         self.referenced = True
         unpack, size = self._entry.unpack_from, self._entry.size
-        first = bisect_left(range(self.count), limit, key=lambda i: unpack(view, i * size)[field])
-        return self._entry.iter_unpack(view[first * size : self.count * size])
+        return bisect_left(range(self.count), limit, key=lambda i: unpack(view, i * size)[field])
+
+    def between(self, first: int, stop: int) -> Iterator[tuple[int, ...]]:
+        """The entries with the numbers [first, stop), as far as there are any."""
+        stop = min(stop, self.count)
+        if first >= stop:
+            return iter(())
+        view = self._map or self._open()
+        self.referenced = True
+        size = self._entry.size
+        return self._entry.iter_unpack(view[first * size : stop * size])
 
     def packed(self) -> bytes:
         """The bytes of all entries."""

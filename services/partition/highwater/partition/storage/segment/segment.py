@@ -230,6 +230,7 @@ class Segment:
         self.deleted = True
         for file in self.index_files():
             file.release()
+        self.transactions.release()
         if not self.pins:
             self.release()
 
