@@ -29,7 +29,7 @@ class TakesFormerCoordinators(ProducerStates):
     def check_marker(self, marker: TransactionMarker) -> int:
         known = self.transactions.coordinator_epoch(marker.producer_id)
         newer = max(known, marker.coordinator_epoch)
-        return super().check_marker(replace(marker, coordinator_epoch=newer))
+        return super().check_marker(marker._replace(coordinator_epoch=newer))
 
 
 class TakesLateMarkers(ProducerStates):
@@ -38,7 +38,7 @@ class TakesLateMarkers(ProducerStates):
     __slots__ = ()
 
     def check_marker(self, marker: TransactionMarker) -> int:
-        return super().check_marker(replace(marker, transaction_version=0))
+        return super().check_marker(marker._replace(transaction_version=0))
 
 
 class LetsAnyBatchBegin(ProducerStates):

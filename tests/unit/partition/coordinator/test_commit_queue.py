@@ -22,9 +22,7 @@ class Fixture:
             batch_bytes_max=batch_bytes_max,
             call_soon=lambda callback: self.soon.append(callback),  # noqa: PLW0108 - `turn` swaps it.
             call_later=lambda seconds, callback: self.later.append((seconds, callback)),
-            wall_ms=lambda: 5,
             timeout_ms=100,
-            monotonic_ms=lambda: self.now_ms,
             caught_up=caught_up,
             on_failure=self.fail,
             on_committed=lambda size: self.told.append(("bytes", size)),
@@ -40,13 +38,13 @@ class Fixture:
             callback()
 
     def add(self, count: int = 1, *, name_size: int = 26) -> None:
-        self.queue.add([Count(f"{n}".zfill(name_size), 1) for n in range(count)])
+        self.queue.add([Count(f"{n}".zfill(name_size), 1) for n in range(count)], 5)
 
     def add_at_leisure(self) -> None:
-        self.queue.add([Count("leisure", 1)], at_leisure=True)
+        self.queue.add([Count("leisure", 1)], 5, at_leisure=True)
 
     def after_commit(self, name: str) -> None:
-        self.queue.after_commit(lambda error: self.told.append((name, error)))
+        self.queue.after_commit(lambda error: self.told.append((name, error)), self.now_ms)
 
     @property
     def counts(self) -> list[int]:

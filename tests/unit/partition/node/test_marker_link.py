@@ -126,7 +126,7 @@ def test_markers_of_this_nodes_partitions_stay_in_the_process():
 
 def test_markers_of_one_partition_go_together_and_are_answered_in_the_order_of_the_request():
     f = Fixture()
-    other = replace(MARKER, producer_id=8)
+    other = MARKER._replace(producer_id=8)
     places = [f.link.find(DEFAULT_INSTANCE, TopicPartition("t", number)) for number in (0, 2)]
     f.link.send(
         NodeId(1),

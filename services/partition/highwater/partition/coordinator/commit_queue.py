@@ -91,8 +91,6 @@ class CommitQueue(Generic[RecordT]):
         timeout_ms: int,
         call_soon: Callable[[Callable[[], None]], object],
         call_later: Callable[[float, Callable[[], None]], object],
-        wall_ms: Callable[[], int],
-        monotonic_ms: Callable[[], int],
         on_failure: Callable[[int], None],
         on_committed: Callable[[int], None],
         caught_up: bool = True,
@@ -114,8 +112,6 @@ class CommitQueue(Generic[RecordT]):
         self._timeout_ms = timeout_ms
         self._call_soon = call_soon
         self._call_later = call_later
-        self._wall_ms = wall_ms
-        self._monotonic_ms = monotonic_ms
         self._on_failure = on_failure
         self._on_committed = on_committed
         self._next_offset = next_offset
@@ -159,19 +155,23 @@ class CommitQueue(Generic[RecordT]):
         """Whether everything added is committed."""
         return self._builder is None and not self._in_flight
 
-    def add(self, records: list[RecordT], *, at_leisure: bool = False) -> None:
-        """Queue the records of one operation, in one batch if they fit; see the module for those that
-        come `at_leisure`.
+    def has_more_than(self, nbytes: int, waiting: int) -> bool:
+        """Whether more bytes than these are not committed yet, or more answers than these wait."""
+        return self.bytes > nbytes or len(self._waiting) > waiting
+
+    def add(self, records: list[RecordT], wall_ms: int, *, at_leisure: bool = False) -> None:
+        """Queue the records of one operation, which was at this time, in one batch if they fit; see the
+        module for those that come `at_leisure`.
         """
         assert self._failure is None
         if self._transactions is None:
-            self._add(records, at_leisure=at_leisure)
+            self._add(records, wall_ms, at_leisure=at_leisure)
             return
         for batch_of, some in groupby(records, key=self._transactions.batch_of):
             if batch_of is None:
-                self._add(list(some))
+                self._add(list(some), wall_ms)
             elif isinstance(batch_of, Producer):
-                self._append_pending(batch_of, list(some))
+                self._append_pending(batch_of, list(some), wall_ms)
             else:
                 self._append_marker(batch_of)
             if self._finished:
@@ -181,13 +181,14 @@ class CommitQueue(Generic[RecordT]):
     def _finished(self) -> bool:
         return self._failure is not None
 
-    def _add(self, records: list[RecordT], *, at_leisure: bool = False) -> None:
-        encode = self._encode
-        encoded = [encode(record) for record in records]
-        nbytes = sum([len(key) + len(value or b"") + _RECORD_OVERHEAD for key, value in encoded])
-        self._make_room(nbytes)
+    def _add(self, records: list[RecordT], wall_ms: int, *, at_leisure: bool = False) -> None:
+        encoded = list(map(self._encode, records))
+        nbytes = 0
+        for key, value in encoded:
+            nbytes += len(key) + len(value or b"") + _RECORD_OVERHEAD
+        if self._builder is not None:
+            self._make_room(nbytes)
         fit_together = nbytes <= self._room
-        timestamp_ms = self._wall_ms()
         for key, value in encoded:
             if not fit_together:
                 self._make_room(len(key) + len(value or b"") + _RECORD_OVERHEAD)
@@ -195,7 +196,7 @@ class CommitQueue(Generic[RecordT]):
             if builder is None:
                 builder = self._builder = RecordBatchBuilder()
                 self._at_leisure = at_leisure
-            builder.append(key=key, value=value, timestamp_ms=timestamp_ms)
+            builder.append(key=key, value=value, timestamp_ms=wall_ms)
         if not at_leisure:
             self._at_leisure = False
             self._flush_soon()
@@ -203,16 +204,15 @@ class CommitQueue(Generic[RecordT]):
             self._lingers = True
             self._call_later(LINGER_S, self._linger_over)
 
-    def _append_pending(self, producer: Producer, records: list[RecordT]) -> None:
+    def _append_pending(self, producer: Producer, records: list[RecordT], wall_ms: int) -> None:
         """Append the records of one operation in a transaction, which fit into one batch."""
         builder = RecordBatchBuilder(
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             transactional=True,
         )
-        timestamp_ms = self._wall_ms()
         for key, value in map(self._encode, records):
-            builder.append(key=key, value=value, timestamp_ms=timestamp_ms)
+            builder.append(key=key, value=value, timestamp_ms=wall_ms)
         self.flush()
         if not self._finished:
             self._append(builder.build(), builder.record_count)
@@ -223,10 +223,11 @@ class CommitQueue(Generic[RecordT]):
             batch = self._next_batch(_MARKER_BYTES, 1)
             self._append_control(marker, partial(self._appended, batch))
 
-    def after_commit(self, deliver: Callable[[int], None]) -> None:
+    def after_commit(self, deliver: Callable[[int], None], now_ms: int) -> None:
         """Call `deliver(0)` when everything added so far is committed, else `deliver(error)`.
 
-        The error comes when an append fails or the wait is too long; see `expire`.
+        The error comes when an append fails or the wait, which begins now on the monotonic clock, is too
+        long; see `expire`.
         """
         if self._failure is not None:
             deliver(self._failure)
@@ -234,8 +235,7 @@ class CommitQueue(Generic[RecordT]):
             deliver(0)
         else:
             batch = self._flushed + (self._builder is not None)
-            deadline_ms = self._monotonic_ms() + self._timeout_ms
-            self._waiting.append(_Waiter(batch, deadline_ms, deliver))
+            self._waiting.append(_Waiter(batch, now_ms + self._timeout_ms, deliver))
             if self._at_leisure:
                 self._hurry()
 

@@ -165,12 +165,10 @@ class VerifiedAppends:
                 or not attributes & TRANSACTIONAL_BIT
                 or attributes & CONTROL_BIT
                 or (producer_id, epoch) in missing
-                or states.in_transaction(producer_id, epoch)
-                or states.verifications.granted(producer_id, epoch)
             ):
                 continue
             last = last_sequence(sequence, last_delta)
-            if states.check(producer_id, epoch, sequence, last) < 0:
+            if states.has_to_ask(producer_id, epoch, sequence, last):
                 missing[producer_id, epoch] = sequence
         return missing
 
