@@ -163,8 +163,7 @@ class RecordBatchBuilder:
         self._size += len(record)
         self._count += 1
         self._last_offset_delta = delta
-        if timestamp_ms > self._max_timestamp:
-            self._max_timestamp = timestamp_ms
+        self._max_timestamp = max(self._max_timestamp, timestamp_ms)
         return delta
 
     def build(self) -> bytes:
