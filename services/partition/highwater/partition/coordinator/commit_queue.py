@@ -21,14 +21,14 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from itertools import groupby
-from typing import Final, Generic, NamedTuple
+from typing import Final, Generic
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.records.batch import HEADER_SIZE
 from highwater.kafka.records.builder import RecordBatchBuilder
 from highwater.model.transactions import TransactionMarker
 from highwater.partition.coordinator.core.values import Producer
-from highwater.partition.coordinator.records import EncodedRecord, RecordT, TransactionalRecords
+from highwater.partition.coordinator.records import RecordT, TransactionalRecords
 
 _RECORD_OVERHEAD: Final = 32
 """The most bytes that lengths, deltas and header count add to a key and a value."""
@@ -37,8 +37,9 @@ IN_FLIGHT_MAX: Final = 1_000
 """Batches in flight. While followers are slow, new records gather in the next batch. With more than
 16 000 waiting batches the partition would give up the first, and the shard would load again."""
 
-LINGER_S: Final = 0.05
-"""A producer that runs one transaction after the other comes back sooner than that."""
+LINGER_S: Final = 0.2
+"""A producer that runs one transaction after the other comes back sooner than that, also one of some
+hundred that share a node."""
 
 Append = Callable[[bytes, Callable[[int, int], None]], None]
 """(batch, on_committed(error_code, base_offset)); see `CoordinatorLog.append`."""
@@ -53,13 +54,10 @@ _Data = bytes
 """A batch; `CommitQueue.bytes` hides the name."""
 
 
-class _Waiter(NamedTuple):
-    """An answer that waits for the commit of a batch and of all before it."""
-
-    batch: int
-    """Number of the batch."""
-    deadline_ms: int
-    deliver: Callable[[int], None]
+_Waiter = tuple[int, int, Callable[[int], None]]
+"""An answer that waits for the commit of a batch, whose number this is, and of all before it; its deadline
+in milliseconds; `deliver`. Without names, because every transaction has two.
+"""
 
 
 class _Batch:
@@ -83,7 +81,7 @@ class CommitQueue(Generic[RecordT]):
     def __init__(
         self,
         *,
-        encode: Callable[[RecordT], EncodedRecord],
+        encode: Callable[[RecordT], tuple[bytes, bytes | None]],
         append: Append,
         append_marker: AppendMarker,
         next_offset: int,
@@ -235,7 +233,7 @@ class CommitQueue(Generic[RecordT]):
             deliver(0)
         else:
             batch = self._flushed + (self._builder is not None)
-            self._waiting.append(_Waiter(batch, now_ms + self._timeout_ms, deliver))
+            self._waiting.append((batch, now_ms + self._timeout_ms, deliver))
             if self._at_leisure:
                 self._hurry()
 
@@ -254,13 +252,13 @@ class CommitQueue(Generic[RecordT]):
 
     def next_deadline_ms(self) -> int | None:
         """When `expire` is to be called next, None if nobody waits."""
-        return self._waiting[0].deadline_ms if self._waiting else None
+        return self._waiting[0][1] if self._waiting else None
 
     def expire(self, now_ms: int, error: int) -> None:
         """Tell `error` to callers whose deadline has passed; their records stay."""
         waiting = self._waiting
-        while waiting and waiting[0].deadline_ms <= now_ms:
-            waiting.popleft().deliver(error)
+        while waiting and waiting[0][1] <= now_ms:
+            waiting.popleft()[2](error)
 
     def catch_up(self) -> None:
         """The high watermark has reached the end of the loaded records."""
@@ -311,8 +309,8 @@ class CommitQueue(Generic[RecordT]):
         self._in_flight.clear()
         self._in_flight_bytes = 0
         self._builder = None
-        for waiter in waiting:
-            waiter.deliver(error)
+        for _, _, deliver in waiting:
+            deliver(error)
 
     def _hurry(self) -> None:
         """Somebody waits for what is queued."""
@@ -354,8 +352,8 @@ class CommitQueue(Generic[RecordT]):
             first = self._in_flight.popleft()
             self._in_flight_bytes -= first.size
             self._next_offset = first.next_offset
-            while self._waiting and self._waiting[0].batch <= first.number:
-                self._waiting.popleft().deliver(0)
+            while self._waiting and self._waiting[0][0] <= first.number:
+                self._waiting.popleft()[2](0)
             while self._follow_ups and self._follow_ups[0][0] <= first.number:
                 self._follow_ups.popleft()[1]()
             for tell in first.at_offset:

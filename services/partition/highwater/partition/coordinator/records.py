@@ -47,7 +47,8 @@ class TransactionalRecords(Generic[RecordT]):
 class RecordCodec(Generic[RecordT]):
     """The format of a topic's records, as two functions."""
 
-    encode: Callable[[RecordT], EncodedRecord]
+    encode: Callable[[RecordT], tuple[bytes, bytes | None]]
+    """The key and value; an `EncodedRecord`, or without names where every transaction makes three."""
     decode: Callable[[bytes | None, bytes | None], RecordT]
     """(key, value) -> record. Raises UnknownRecordError for versions that we do not know, another
     DecodeError if the bytes do not match their version."""

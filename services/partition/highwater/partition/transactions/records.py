@@ -33,7 +33,7 @@ from highwater.kafka.errors import InvalidLengthError, TruncatedError
 from highwater.kafka.message import DECODE_FAILURES
 from highwater.kafka.primitives import uvarint
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
-from highwater.partition.coordinator.records import EncodedRecord, UnknownRecordError
+from highwater.partition.coordinator.records import UnknownRecordError
 from highwater.partition.coordinator.struct_reader import StructReader
 from highwater.partition.transactions.core.image import (
     NO_PRODUCER_ID,
@@ -76,13 +76,11 @@ _USUAL_TAGS_HEAD = (2, 0, 8)
 _USUAL_TAGS_SECOND = (2, 2)
 
 
-def encode(record: TransactionRecord) -> EncodedRecord:
+def encode(record: TransactionRecord) -> tuple[bytes, bytes | None]:
     """The key and value of a record."""
     key, value = record
     kept = len(key.transactional_id) <= _KEPT_NAME_MAX
-    return EncodedRecord(
-        _kept_key(key) if kept else _key(key), None if value is None else _value(value)
-    )
+    return _kept_key(key) if kept else _key(key), None if value is None else _value(value)
 
 
 def _key(of: TransactionKey) -> bytes:
