@@ -16,6 +16,7 @@ from highwater.model.ids import (
     TopicId,
 )
 from highwater.model.transactions import TransactionMarker
+from highwater.partition.node import marker_link
 from highwater.partition.node.marker_link import MarkerLink
 from highwater.partition.transactions.core.image import TopicPartition
 from highwater.partition.transactions.marker_sender import AddressedMarker
@@ -87,6 +88,23 @@ def test_leaders_are_those_of_the_image():
     assert link.exists(DEFAULT_INSTANCE, TopicPartition("t", 2))
     assert not link.exists(DEFAULT_INSTANCE, TopicPartition("t", 3))
     assert not link.exists(DEFAULT_INSTANCE, TopicPartition("gone", 0))
+
+
+def test_a_newer_image_counts_at_once():
+    link = Fixture().link
+    assert link.find(DEFAULT_INSTANCE, TopicPartition("t", 2)).node == 2
+    link.image_changed(image_of([node_state(1)], []))
+    assert link.find(DEFAULT_INSTANCE, TopicPartition("t", 2)) is None
+    assert not link.exists(DEFAULT_INSTANCE, TopicPartition("t", 2))
+
+
+def test_the_leaders_that_are_remembered_have_a_limit(monkeypatch):
+    monkeypatch.setattr(marker_link, "FOUND_MAX", 1)
+    link = Fixture().link
+    for _ in range(2):
+        for number in (0, 1, 2):
+            assert link.find(DEFAULT_INSTANCE, TopicPartition("t", number)).partition == number
+            assert len(link._found) == 1
 
 
 def test_topics_are_those_of_the_transactions_instance():
