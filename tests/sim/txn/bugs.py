@@ -29,7 +29,7 @@ class TakesFormerCoordinators(ProducerStates):
     def check_marker(self, marker: TransactionMarker) -> int:
         known = self.transactions.coordinator_epoch(marker.producer_id)
         newer = max(known, marker.coordinator_epoch)
-        return super().check_marker(replace(marker, coordinator_epoch=newer))
+        return super().check_marker(marker._replace(coordinator_epoch=newer))
 
 
 class TakesLateMarkers(ProducerStates):
@@ -38,7 +38,7 @@ class TakesLateMarkers(ProducerStates):
     __slots__ = ()
 
     def check_marker(self, marker: TransactionMarker) -> int:
-        return super().check_marker(replace(marker, transaction_version=0))
+        return super().check_marker(marker._replace(transaction_version=0))
 
 
 class LetsAnyBatchBegin(ProducerStates):
@@ -122,7 +122,7 @@ class AnswersAtOnce(TransactionCoordinator):
     def become_leader(self, partition: int, leader_epoch: int) -> None:
         super().become_leader(partition, leader_epoch)
         host: Any = self._hosts.by_partition[partition]
-        host.after_commit = lambda tell: tell(0)
+        host.after_commit = lambda tell, _now_ms=None: tell(0)
 
 
 class SendsMarkersAtOnce(TransactionCoordinator):
@@ -131,15 +131,12 @@ class SendsMarkersAtOnce(TransactionCoordinator):
     def become_leader(self, partition: int, leader_epoch: int) -> None:
         super().become_leader(partition, leader_epoch)
         host: Any = self._hosts.by_partition[partition]
-        host._follow_up = partial(self._now, host)
+        host._follow_ups = self._now
 
-    def _now(self, host: Any, _queue: Any) -> None:
-        if host._served is not None:
-            follow_ups: Iterable[Any] = self._follow_ups(
-                host._served, host.partition, host.leader_epoch
-            )
-            for follow_up in follow_ups:
-                follow_up()
+    def _now(self, *shard: Any) -> Iterable[Any]:
+        for follow_up in self._follow_ups(*shard):
+            follow_up()
+        return ()
 
 
 class ForgetsPrepared(TransactionShard):

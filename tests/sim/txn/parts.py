@@ -6,6 +6,7 @@ transactional appends, markers, and where the replica is one of a coordinator's 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from highwater.model.cluster import ClusterImage
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.partition.coordinator.coordinator_log import DataPlaneLog
 from highwater.partition.core.replica import ACKS_ALL
+from highwater.partition.data_plane.joined_groups import JoinedGroup
 from highwater.partition.data_plane.markers import Markers
 from highwater.partition.data_plane.verified_appends import AppendVerification
 from highwater.partition.node.marker_link import MarkerLink
@@ -92,7 +94,7 @@ class Node(ProcessPart):
         )
         self.verified = cluster.bug.verified_appends(
             self.replica,
-            AppendVerification(self.verifier, self.loop.call_later),
+            AppendVerification(self.verifier, self._call_later),
             self._append,
         )
         self.coordinator: Coordinator | None = None
@@ -204,10 +206,18 @@ class Node(ProcessPart):
         if not self.loop.run(self.verified.takes, group):
             self._append(group)
 
+    def _call_later(self, seconds: float, callback: Callable[[], None]) -> asyncio.Handle:
+        """As uvloop: what is due at once comes in the next turn."""
+        if not seconds:
+            return self.loop.call_soon(callback)
+        return self.loop.call_later(seconds, callback)
+
     def _append(self, group: AppendGroup) -> None:
-        owner = group.owner
-        assert isinstance(owner, ClientOwner)
-        self.plane.append_one(group, owner.value)
+        """The members of a joined group are appends of their own here."""
+        for one in group.members if isinstance(group, JoinedGroup) else (group,):
+            owner = one.owner
+            assert isinstance(owner, ClientOwner)
+            self.plane.append_one(one, owner.value)
 
     # ---- consumers ----
 

@@ -144,6 +144,10 @@ class SimPlane:
         for group in groups:
             self.append_one(group, self._batches.add(bytes(group.batches[0])))
 
+    def append_built(self, group: AppendGroup) -> None:
+        """As `append`: every batch is judged here."""
+        self.append([group])
+
     def append_one(self, group: AppendGroup, value: int) -> None:
         """`value` is the number of the group's batch."""
         self._append(group, value, partial(judge_batch, self._batches[value], group))

@@ -37,6 +37,7 @@ class CoordinatorCall:
         "instance",
         "partition",
         "reply",
+        "request",
     )
 
     def __init__(
@@ -51,6 +52,7 @@ class CoordinatorCall:
         partition: int,
         deadline_ms: int,
         reply: Callable[[int, bytes], None],
+        request: object | None = None,
     ) -> None:
         self.api_key = api_key
         self.api_version = api_version
@@ -63,6 +65,8 @@ class CoordinatorCall:
         self.deadline_ms = deadline_ms
         """Milliseconds from now; later replies are ignored."""
         self.reply = reply
+        self.request = request
+        """The body decoded, if the caller has done that: for a coordinator in the same process."""
         self.cancelled = False
 
 

@@ -3,15 +3,15 @@ writers, and who verifies them.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from highwater.model.ids import InstanceId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionMarker:
-    """The end of one producer's transaction, as its coordinator has decided it."""
+class TransactionMarker(NamedTuple):
+    """The end of one producer's transaction, as its coordinator has decided it. A tuple, because every
+    transaction makes one.
+    """
 
     producer_id: int
     producer_epoch: int

@@ -304,6 +304,23 @@ def test_a_transaction_begins_only_where_it_may() -> None:
     assert states.transactions.open == {5: 10}
 
 
+def test_who_has_to_be_asked_for() -> None:
+    states = ProducerStates()
+    assert states.has_to_ask(5, 0, 0, 0)
+    verification = states.verifications.asked(5, 0, 0)
+    assert states.has_to_ask(5, 0, 0, 0), "it was only asked"
+    assert states.verifications.grant(5, verification)
+    assert not states.has_to_ask(5, 0, 0, 0)
+    assert states.has_to_ask(5, 1, 0, 0), "granted in another epoch"
+    assert transactional(states, 0, 0, 10, may_begin=False) == ACCEPT
+    assert not states.has_to_ask(5, 0, 1, 1), "it is open"
+    assert states.has_to_ask(5, 1, 0, 0), "in another epoch"
+    assert states.record_marker(5, 0, 0, 11, 1000, committed=True) is None
+    assert not states.has_to_ask(5, 0, 0, 0), "it is in the log"
+    assert states.has_to_ask(5, 0, 1, 1), "the next transaction"
+    assert states.has_to_ask(5, 0, 7, 7), "out of order: the coordinator's answer comes first"
+
+
 def test_other_batches_are_refused_while_a_transaction_is_open() -> None:
     states = ProducerStates()
     transactional(states, 0, 0, 10)

@@ -11,7 +11,7 @@ from highwater.partition.data_plane.refusals import verdict_on
 from tests.support.log_batches import make_batch
 from tests.support.transactional_logs import indexed
 from tests.unit.hop.sinks import TOPIC, Owner
-from tests.unit.partition.data_plane.node import EPOCH, Node
+from tests.unit.partition.data_plane.node import EPOCH, Node, stored
 from tests.unit.partition.data_plane.test_replica_stalled import SlowDisk
 
 MARKER = TransactionMarker(
@@ -99,3 +99,54 @@ def test_a_marker_waits_behind_appends_for_a_slow_disk(tmp_path):
     [aborted] = indexed(added.log)[-1]
     assert (aborted.first_offset, aborted.last_offset) == (0, 1)
     assert added.log.transactions.aborted(0, 2) == [(aborted.producer_id, 0)]
+
+
+@pytest.mark.parametrize(
+    "policy", [AppendPolicy(compacted=True), AppendPolicy(log_append_time=True)]
+)
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_built_batch_is_stored_as_any_other(node, tmp_path, policy, transactional):
+    """Also one that has to be looked at: of a producer, or with another time."""
+    (tmp_path / "other").mkdir()
+    other = Node(tmp_path / "other")
+    other.clock.now_ms = node.clock.now_ms
+    heard = []
+    replicas = [one.add(policy=policy) for one in (node, other)]
+    for one, append in (
+        (node, node.plane.append_built),
+        (other, lambda group: other.plane.append([group])),
+    ):
+        for _ in range(2):
+            group = NodeGroup(TOPIC, 0, EPOCH, Owner(lambda *result: heard.append(result)))
+            group.batches.append(
+                memoryview(
+                    offsets_of_a_group() if transactional else make_batch(timestamps=(1, 2, 3))
+                )
+            )
+            group.nbytes = len(group.batches[0])
+            append(group)
+        assert one.plane.appended_bytes == 2 * group.nbytes
+    assert heard[:2] == heard[2:]
+    assert stored(replicas[0]) == stored(replicas[1])
+    built, usual = (replica.log for replica in replicas)
+    assert built.log_end_offset == usual.log_end_offset
+    times = [one.extent.all[-1].max_timestamp for one in (built, usual)]
+    assert times[0] == times[1]
+
+
+def test_a_built_batch_that_cannot_be_appended(node):
+    heard = []
+
+    def built(epoch=EPOCH):
+        group = NodeGroup(TOPIC, 0, epoch, Owner(lambda *result: heard.append(result)))
+        group.batches.append(memoryview(make_batch()))
+        group.nbytes = len(group.batches[0])
+        node.plane.append_built(group)
+        ((_, failures),) = heard
+        heard.clear()
+        return failures[0].error_code
+
+    assert built() == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    added = node.add(policy=AppendPolicy(message_bytes_max=10))
+    assert built() == ErrorCode.MESSAGE_TOO_LARGE
+    assert built(EPOCH - 1) == ErrorCode.FENCED_LEADER_EPOCH or added.log.log_end_offset == 0

@@ -20,16 +20,19 @@ OTHER = TransactionalWrite("orders", adds_partition=True)
 class Coordinator:
     """Keeps what it was asked; the test answers."""
 
-    def __init__(self) -> None:
+    def __init__(self, turn) -> None:
         self.asked: list = []
         self._open: list = []
+        self._turn = turn
 
     def verify(self, writer, done):
         self.asked.append(writer)
         self._open.append(done)
 
-    def answer(self, code: int = 0, at: int = 0) -> None:
+    def answer(self, code: int = 0, at: int = 0, *, turn: bool = True) -> None:
         self._open.pop(at)(code)
+        if turn:
+            self._turn()
 
     @property
     def open(self) -> int:
@@ -39,7 +42,7 @@ class Coordinator:
 class Fixture:
     def __init__(self, directory) -> None:
         self.node = Node(directory)
-        self.coordinator = Coordinator()
+        self.coordinator = Coordinator(lambda: self.pass_time(0))
         self.node.plane.verify_by(self.coordinator)
         self.replica = self.node.add()
         self.told: list = []
@@ -126,6 +129,57 @@ def test_many_groups(f):
     assert all(sink.codes == {0: 0} for sink in sinks)
     assert len(f.coordinator.asked) == 300
     assert len(f.replica.verified) == 0
+
+
+def test_what_is_granted_in_one_turn_is_one_write(f, monkeypatch):
+    writes = []
+    append = f.replica.append
+    monkeypatch.setattr(
+        type(f.replica),
+        "append",
+        lambda _, group: (writes.append(len(group.batches)), append(group)),
+    )
+    sinks = [
+        f.write(0, transaction=TransactionalWrite(f"id-{n}", True), producer_id=n) for n in range(3)
+    ]
+    f.coordinator.answer(ErrorCode.PRODUCER_FENCED, turn=False)
+    for _ in range(2):
+        f.coordinator.answer(turn=False)
+    assert [sink.codes for sink in sinks] == [{0: ErrorCode.INVALID_PRODUCER_EPOCH}, {}, {}]
+    assert len(f.replica.verified) == 2
+    f.pass_time(0)
+    assert writes == [2]
+    assert [sink.offsets for sink in sinks[1:]] == [{0: 0}, {0: 1}]
+    assert len(f.replica.verified) == 0
+
+
+def test_a_producers_next_group_does_not_overtake_a_granted_one(f):
+    first = f.write(0)
+    other = f.write(0, transaction=OTHER, producer_id=8)
+    f.coordinator.answer(turn=False)
+    f.coordinator.answer(turn=False)
+    second = f.write(1)
+    assert (first.offsets, other.offsets, second.offsets) == ({0: 0}, {0: 1}, {0: 2})
+    f.pass_time(0)
+    assert f.replica.log.log_end_offset == 3
+
+
+def test_a_marker_takes_back_what_was_granted_and_not_appended(f):
+    late = f.write(0)
+    f.coordinator.answer(turn=False)
+    f.end()
+    f.pass_time(0)
+    assert late.codes == {0: ErrorCode.INVALID_TXN_STATE}
+    assert f.replica.log.log_end_offset == 1, "the marker"
+
+
+def test_the_end_of_leadership_answers_what_was_granted(f):
+    first = f.write(0)
+    f.coordinator.answer(turn=False)
+    follow(f.replica, 2, EPOCH + 1)
+    assert first.codes == {0: ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    f.pass_time(0)
+    assert (f.replica.log.log_end_offset, len(f.replica.verified), f.node.bugs) == (0, 0, [])
 
 
 @pytest.mark.parametrize(

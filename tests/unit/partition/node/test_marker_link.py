@@ -109,6 +109,23 @@ def test_leaders_are_those_of_the_image():
     assert not link.exists(DEFAULT_INSTANCE, TopicPartition("gone", 0))
 
 
+def test_a_newer_image_counts_at_once():
+    link = Fixture().link
+    assert link.find(DEFAULT_INSTANCE, TopicPartition("t", 2)).node == 2
+    link.image_changed(image_of([node_state(1)], []))
+    assert link.find(DEFAULT_INSTANCE, TopicPartition("t", 2)) is None
+    assert not link.exists(DEFAULT_INSTANCE, TopicPartition("t", 2))
+
+
+def test_the_leaders_that_are_remembered_have_a_limit(monkeypatch):
+    monkeypatch.setattr(marker_link, "FOUND_MAX", 1)
+    link = Fixture().link
+    for _ in range(2):
+        for number in (0, 1, 2):
+            assert link.find(DEFAULT_INSTANCE, TopicPartition("t", number)).partition == number
+            assert len(link._found) == 1
+
+
 def test_topics_are_those_of_the_transactions_instance():
     team = InstanceId("team")
     own = replace(topic_state("t", [(2,)]), instance=team, topic_id=TopicId(b"t" * 16))
@@ -152,7 +169,7 @@ def test_markers_of_this_nodes_partitions_stay_in_the_process():
 
 def test_markers_of_one_partition_go_together_and_are_answered_in_the_order_of_the_request():
     f = Fixture()
-    other = replace(MARKER, producer_id=8)
+    other = MARKER._replace(producer_id=8)
     places = [f.link.find(DEFAULT_INSTANCE, TopicPartition("t", number)) for number in (0, 2)]
     f.link.send(
         NodeId(1),

@@ -1,11 +1,15 @@
-"""Produce replies for the usual case, one topic and one partition, packed in one call.
+"""Produce replies for the usual case: one topic and one partition, packed in one call, or several
+partitions without an error.
 
-Layout: Kafka's ProduceResponse.json, versions 3 to 13. Errors with a message, and requests for
+Layout: Kafka's ProduceResponse.json, versions 3 to 13. Errors with a message, and older requests for
 several partitions, go through the generated codec.
 """
 
+from collections.abc import Sequence
 from struct import Struct
 from typing import Final
+
+from highwater.kafka.primitives import uvarint
 
 FLEXIBLE_FROM: Final = 9
 TOPIC_IDS_FROM: Final = 13
@@ -66,6 +70,35 @@ def pack_reply(
         b"\0\0\0\0\xff\xff",
         throttle_ms,
     )
+
+
+_HEAD: Final = Struct(">iix")
+"""Size, correlation id, no tagged fields of the header."""
+_TAIL: Final = Struct(">ix")
+"""Throttle time, no tagged fields."""
+_PARTITION: Final = Struct(">ihqqq3s")
+_NOTHING_MORE: Final = b"\1\0\0"
+"""Of a partition: no record errors, no message, no tagged fields."""
+
+Stored = tuple[int, int, int, int]
+"""Of a partition without an error: its number, base offset, log append time and log start offset."""
+
+
+def pack_replies(
+    correlation_id: int, topics: Sequence[tuple[bytes, Sequence[Stored]]], throttle_ms: int
+) -> bytes:
+    """The whole frame of several partitions by topic (`name_part`), from version `FLEXIBLE_FROM` on."""
+    parts = [uvarint(len(topics) + 1)]
+    for name, partitions in topics:
+        parts += (name, uvarint(len(partitions) + 1))
+        parts += [
+            _PARTITION.pack(number, 0, base_offset, append_time_ms, start_offset, _NOTHING_MORE)
+            for number, base_offset, append_time_ms, start_offset in partitions
+        ]
+        parts.append(b"\0")
+    body = b"".join(parts)
+    size = _HEAD.size - 4 + len(body) + _TAIL.size
+    return _HEAD.pack(size, correlation_id) + body + _TAIL.pack(throttle_ms)
 
 
 def name_part(version: int, name: bytes, topic_id: bytes) -> bytes:

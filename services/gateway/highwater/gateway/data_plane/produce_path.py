@@ -27,7 +27,13 @@ from struct import Struct
 from typing import Final
 
 from highwater.gateway.core.meters import PRODUCE
-from highwater.gateway.core.produce_reply import name_part, pack_reply
+from highwater.gateway.core.produce_reply import (
+    FLEXIBLE_FROM,
+    Stored,
+    name_part,
+    pack_replies,
+    pack_reply,
+)
 from highwater.gateway.core.produce_shape import ProduceShape, learn, match
 from highwater.gateway.core.reply import Reply
 from highwater.gateway.data_plane.decoding import RequestDecoder
@@ -163,6 +169,7 @@ class ManyPartitionsReply(ProduceReply):
     __slots__ = (
         "_acks",
         "_correlation_id",
+        "_has_failures",
         "_leaders",
         "_missing",
         "_results",
@@ -184,6 +191,7 @@ class ManyPartitionsReply(ProduceReply):
         self._correlation_id = correlation_id
         self._acks = request.acks
         self._throttle_ms = 0
+        self._has_failures = False
         self._leaders: list[CurrentLeader] = []
         self._results: list[tuple[TopicKey, PartitionResult]] = [
             ((topic.name, topic.topic_id), PartitionResult(index=data.index))
@@ -211,6 +219,7 @@ class ManyPartitionsReply(ProduceReply):
         """Takes one partition's result."""
         key, result = self._results[index]
         if failure is not None:
+            self._has_failures = True
             client = self.session.client
             routes = client.topics.find(*key)
             failure = told(self._version, failure, routes)
@@ -245,21 +254,29 @@ class ManyPartitionsReply(ProduceReply):
             elif self._throttle_ms:
                 self.session.mute(self._throttle_ms)
             return
+        self.session.complete(self, self._encoded())
+        if self._throttle_ms:
+            self.session.mute(self._throttle_ms)
+
+    def _encoded(self) -> bytes:
+        version = self._version
+        if version >= FLEXIBLE_FROM and not self._has_failures:
+            stored: dict[TopicKey, list[Stored]] = {}
+            for key, one in self._results:
+                stored.setdefault(key, []).append(
+                    (one.index, one.base_offset, one.log_append_time_ms, one.log_start_offset)
+                )
+            names = [
+                (name_part(version, name.encode(), topic_id), results)
+                for (name, topic_id), results in stored.items()
+            ]
+            return pack_replies(self._correlation_id, names, self._throttle_ms)
         topics: dict[TopicKey, list[PartitionResult]] = {}
         for key, result in self._results:
             topics.setdefault(key, []).append(result)
-        self.session.complete(
-            self,
-            encode_reply(
-                self._version,
-                self._correlation_id,
-                list(topics.items()),
-                self._throttle_ms,
-                self._leaders,
-            ),
+        return encode_reply(
+            version, self._correlation_id, list(topics.items()), self._throttle_ms, self._leaders
         )
-        if self._throttle_ms:
-            self.session.mute(self._throttle_ms)
 
     def _waited_for(self) -> bool:
         missing, self._missing = self._missing, -1

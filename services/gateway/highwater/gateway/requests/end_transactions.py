@@ -33,6 +33,7 @@ from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.errors import DecodeError
 from highwater.kafka.framing import RequestHeader, encode_response_header, frame
+from highwater.kafka.messages import end_txn as codec
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import Resource, ResourceType
 from highwater.model.coordinator_topics import coordinator_place
@@ -100,15 +101,15 @@ class EndTransactions:
     def takes(self, session: ClientSession, request: bytearray, header: RequestHeader) -> bool:
         """Whether the request is answered here; else it has to go the way of all requests."""
         try:
-            name = self._transactional_id(session.client, request, header)
+            body = self._allowed(session.client, request, header)
         except DecodeError:
             return False
-        topic = self._backend.image.coordinator_topic(
-            TRANSACTION_STATE_TOPIC, session.client.peer.instance
-        )
-        if name is None or topic is None:
+        instance = session.client.peer.instance
+        topic = self._backend.image.coordinator_topic(TRANSACTION_STATE_TOPIC, instance)
+        if body is None or topic is None:
             return False
-        partition = coordinator_place(session.client.peer.instance, name, len(topic.partitions))
+        name = body.transactional_id
+        partition = coordinator_place(instance, name, len(topic.partitions))
         link = self._backend.link_to(topic.partitions[partition].leader)
         if link is None:
             return False
@@ -119,30 +120,33 @@ class EndTransactions:
         call = self._waiting[ending] = CoordinatorCall(
             api_key=header.api_key,
             api_version=header.api_version,
-            instance=session.client.peer.instance,
+            instance=instance,
             client_id=header.client_id or "",
             client_host=f"/{session.client.peer.host}",
             body=memoryview(request)[header.body_pos :],
             partition=partition,
             deadline_ms=timeout_ms,
             reply=partial(self._answered, ending),
+            request=body,
         )
         self._look_later()
         link.submit(call)
         return True
 
-    def _transactional_id(
+    def _allowed(
         self, client: ClientInfo, request: bytearray, header: RequestHeader
-    ) -> str | None:
+    ) -> codec.EndTxnRequest | None:
         """What is to end; None if the client may not end it. Raises DecodeError."""
         version = header.api_version
         if not _API.serves(version):
             return None
-        codec = handler_of(_API).codec
-        name: str = codec.decode_request(request, header.body_pos, version).transactional_id
-        transaction = Resource(ResourceType.TRANSACTIONAL_ID, name)
-        allowed = self._backend.authorizer.allows(client.requester, AclOperation.WRITE, transaction)
-        return name if allowed else None
+        body = codec.decode_request(request, header.body_pos, version)
+        authorizer = self._backend.authorizer
+        if not authorizer.allows_all:
+            transaction = Resource(ResourceType.TRANSACTIONAL_ID, body.transactional_id)
+            if not authorizer.allows(client.requester, AclOperation.WRITE, transaction):
+                return None
+        return body
 
     # -- the end of a call --------------------------------------------------------------------
 
@@ -163,8 +167,9 @@ class EndTransactions:
 
     def _encoded(self, header: RequestHeader, error_code: int, body: bytes) -> bytes:
         """The whole reply, whose error is counted."""
-        handler, version = handler_of(_API), header.api_version
+        version = header.api_version
         if error_code:
+            handler = handler_of(_API)
             body = handler.codec.encode_response(
                 handler.failure(None, version, error_code), version
             )

@@ -102,8 +102,9 @@ class ShardCalls(Generic[ShardT, RecordT, ResponseT]):
             self._deliver(call, b"", refused)
             return
         try:
-            body = handle(shard, call, host.moment())
-            host.settle()
+            now = host.moment()
+            body = handle(shard, call, now)
+            host.settle(now)
         except DecodeError as error:
             self._undecodable(call, error)
             return
@@ -113,7 +114,7 @@ class ShardCalls(Generic[ShardT, RecordT, ResponseT]):
         if body is None:
             host.park(call)
         else:
-            host.after_commit(partial(self._deliver, call, body))
+            host.after_commit(partial(self._deliver, call, body), now.now_ms)
 
     def many_keys(
         self,
@@ -190,13 +191,14 @@ class ShardCalls(Generic[ShardT, RecordT, ResponseT]):
             done(shard if isinstance(shard, ErrorCode) else refused, None)
             return
         try:
-            found = decide(shard, host.moment())
-            host.settle()
+            now = host.moment()
+            found = decide(shard, now)
+            host.settle(now)
         except Exception as error:  # noqa: BLE001 - as in `at_once`.
             host.crash(name, error)
             done(ErrorCode.UNKNOWN_SERVER_ERROR, None)
             return
-        host.after_commit(partial(_tell, done, found))
+        host.after_commit(partial(_tell, done, found), now.now_ms)
 
     def all_shards(
         self, call: CoordinatorCall, handle: Callable[[Iterator[ShardT], CoordinatorCall], bytes]

@@ -9,26 +9,27 @@ in the log and in the state and are committed later, as in Kafka's CoordinatorRu
 append fails, the queue is finished: its state no longer matches the log, and the owner loads a new
 one.
 
-Records that nobody waits for may come `at_leisure`. They stay for up to LINGER_S, so that the next ones
-take them along into one append. Whatever is told after them still waits for them: so nothing that
-follows from such a record is seen before the record is committed.
+Records that nobody waits for may come `at_leisure`. They stay for LINGER_S, or up to twice as long while others come,
+so that the next ones take them along into one append; one of the same key replaces them there. Whatever is told
+after them still waits for them: so nothing that follows from such a record is seen before it, or what replaces it, is
+committed.
 
 Records of a transaction have a batch of their own, with its producer, and so has the marker that
 ends it. They are appended at once, so that the log's state of a producer is that of the shard.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from itertools import groupby
-from typing import Final, Generic, NamedTuple
+from typing import Final, Generic
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.records.batch import HEADER_SIZE
 from highwater.kafka.records.builder import RecordBatchBuilder
 from highwater.model.transactions import TransactionMarker
 from highwater.partition.coordinator.core.values import Producer
-from highwater.partition.coordinator.records import EncodedRecord, RecordT, TransactionalRecords
+from highwater.partition.coordinator.records import RecordT, TransactionalRecords
 
 _RECORD_OVERHEAD: Final = 32
 """The most bytes that lengths, deltas and header count add to a key and a value."""
@@ -37,14 +38,18 @@ IN_FLIGHT_MAX: Final = 1_000
 """Batches in flight. While followers are slow, new records gather in the next batch. With more than
 16 000 waiting batches the partition would give up the first, and the shard would load again."""
 
-LINGER_S: Final = 0.05
-"""A producer that runs one transaction after the other comes back sooner than that."""
+LINGER_S: Final = 0.2
+"""A producer that runs one transaction after the other comes back sooner than that, also one of some
+hundred that share a node."""
 
 Append = Callable[[bytes, Callable[[int, int], None]], None]
 """(batch, on_committed(error_code, base_offset)); see `CoordinatorLog.append`."""
 
 AppendMarker = Callable[[TransactionMarker, Callable[[int, int], None]], None]
 """The same for a marker; see `CoordinatorLog.append_marker`."""
+
+LEISURE_MAX: Final = 1_000
+"""Records that wait for company, some 500 bytes each; more are appended at once."""
 
 _MARKER_BYTES: Final = 78
 
@@ -53,13 +58,10 @@ _Data = bytes
 """A batch; `CommitQueue.bytes` hides the name."""
 
 
-class _Waiter(NamedTuple):
-    """An answer that waits for the commit of a batch and of all before it."""
-
-    batch: int
-    """Number of the batch."""
-    deadline_ms: int
-    deliver: Callable[[int], None]
+_Waiter = tuple[int, int, Callable[[int], None]]
+"""An answer that waits for the commit of a batch, whose number this is, and of all before it; its deadline
+in milliseconds; `deliver`. Without names, because every transaction has two.
+"""
 
 
 class _Batch:
@@ -83,7 +85,7 @@ class CommitQueue(Generic[RecordT]):
     def __init__(
         self,
         *,
-        encode: Callable[[RecordT], EncodedRecord],
+        encode: Callable[[RecordT], tuple[bytes, bytes | None]],
         append: Append,
         append_marker: AppendMarker,
         next_offset: int,
@@ -91,22 +93,23 @@ class CommitQueue(Generic[RecordT]):
         timeout_ms: int,
         call_soon: Callable[[Callable[[], None]], object],
         call_later: Callable[[float, Callable[[], None]], object],
-        wall_ms: Callable[[], int],
-        monotonic_ms: Callable[[], int],
         on_failure: Callable[[int], None],
         on_committed: Callable[[int], None],
         caught_up: bool = True,
         transactions: TransactionalRecords[RecordT] | None = None,
+        key_of: Callable[[RecordT], Hashable] | None = None,
     ) -> None:
         """`on_failure(error_code)` is called at most once, `on_committed(bytes)` per batch.
 
         `next_offset` is the log end offset; `call_soon` runs a callback after this turn, `call_later`
         after so many seconds;
         `timeout_ms` bounds the wait of each answer. Without `caught_up`, records below
-        `next_offset` may not be committed yet; the owner calls `catch_up` when they are.
+        `next_offset` may not be committed yet; the owner calls `catch_up` when they are. `key_of`: see
+        `RecordCodec`.
         """
         self._encode = encode
         self._transactions = transactions
+        self._key_of = key_of
         self._append_batch = append
         self._append_control = append_marker
         self._room = batch_bytes_max - HEADER_SIZE
@@ -114,8 +117,6 @@ class CommitQueue(Generic[RecordT]):
         self._timeout_ms = timeout_ms
         self._call_soon = call_soon
         self._call_later = call_later
-        self._wall_ms = wall_ms
-        self._monotonic_ms = monotonic_ms
         self._on_failure = on_failure
         self._on_committed = on_committed
         self._next_offset = next_offset
@@ -132,10 +133,12 @@ class CommitQueue(Generic[RecordT]):
         self._flushed = 0
         """Number of the last appended batch."""
         self._flush_scheduled = False
-        self._at_leisure = False
-        """Whether the builder has only records that nobody waits for."""
+        self._leisure: dict[Hashable, tuple[RecordT, int]] = {}
+        """By key, records that nobody waits for, with their time; empty while there is a builder."""
         self._lingers = False
         """Whether a flush will come for these."""
+        self._taken_along = False
+        """Whether some left since the wait for that flush began: those that are there came later."""
         self._failure: int | None = None
         """The error for every caller once the queue is finished."""
         self._loaded: _Batch | None = None
@@ -157,21 +160,28 @@ class CommitQueue(Generic[RecordT]):
     @property
     def idle(self) -> bool:
         """Whether everything added is committed."""
-        return self._builder is None and not self._in_flight
+        return self._builder is None and not self._in_flight and not self._leisure
 
-    def add(self, records: list[RecordT], *, at_leisure: bool = False) -> None:
-        """Queue the records of one operation, in one batch if they fit; see the module for those that
-        come `at_leisure`.
+    def has_more_than(self, nbytes: int, waiting: int) -> bool:
+        """Whether more bytes than these are not committed yet, or more answers than these wait."""
+        return self.bytes > nbytes or len(self._waiting) > waiting
+
+    def add(self, records: list[RecordT], wall_ms: int, *, at_leisure: bool = False) -> None:
+        """Queue the records of one operation, which was at this time, in one batch if they fit; see the
+        module for those that come `at_leisure`.
         """
         assert self._failure is None
         if self._transactions is None:
-            self._add(records, at_leisure=at_leisure)
+            if at_leisure and self._builder is None:
+                self._keep(records, wall_ms)
+            else:
+                self._add(records, wall_ms)
             return
         for batch_of, some in groupby(records, key=self._transactions.batch_of):
             if batch_of is None:
-                self._add(list(some))
+                self._add(list(some), wall_ms)
             elif isinstance(batch_of, Producer):
-                self._append_pending(batch_of, list(some))
+                self._append_pending(batch_of, list(some), wall_ms)
             else:
                 self._append_marker(batch_of)
             if self._finished:
@@ -181,38 +191,67 @@ class CommitQueue(Generic[RecordT]):
     def _finished(self) -> bool:
         return self._failure is not None
 
-    def _add(self, records: list[RecordT], *, at_leisure: bool = False) -> None:
-        encode = self._encode
-        encoded = [encode(record) for record in records]
-        nbytes = sum([len(key) + len(value or b"") + _RECORD_OVERHEAD for key, value in encoded])
-        self._make_room(nbytes)
+    def _keep(self, records: list[RecordT], wall_ms: int) -> None:
+        leisure, key_of = self._leisure, self._key_of
+        for record in records:
+            leisure[object() if key_of is None else key_of(record)] = record, wall_ms
+        if len(leisure) > LEISURE_MAX:
+            self._hurry()
+        elif not self._lingers:
+            self._linger()
+
+    def _linger(self) -> None:
+        self._lingers, self._taken_along = True, False
+        self._call_later(LINGER_S, self._linger_over)
+
+    def _linger_over(self) -> None:
+        self._lingers = False
+        if self._leisure and self._taken_along:
+            self._linger()
+        else:
+            self._hurry()
+
+    def _take_along(self, following: list[RecordT]) -> None:
+        """What came at leisure goes into the builder, but for what these replace."""
+        leisure, self._leisure = self._leisure, {}
+        self._taken_along = True
+        if self._key_of is not None:
+            for record in following:
+                leisure.pop(self._key_of(record), None)
+        for record, wall_ms in leisure.values():
+            self._build([record], wall_ms)
+
+    def _add(self, records: list[RecordT], wall_ms: int) -> None:
+        if self._leisure:
+            self._take_along(records)
+        self._build(records, wall_ms)
+        self._flush_soon()
+
+    def _build(self, records: list[RecordT], wall_ms: int) -> None:
+        encoded = list(map(self._encode, records))
+        nbytes = 0
+        for key, value in encoded:
+            nbytes += len(key) + len(value or b"") + _RECORD_OVERHEAD
+        if self._builder is not None:
+            self._make_room(nbytes)
         fit_together = nbytes <= self._room
-        timestamp_ms = self._wall_ms()
         for key, value in encoded:
             if not fit_together:
                 self._make_room(len(key) + len(value or b"") + _RECORD_OVERHEAD)
             builder = self._builder
             if builder is None:
                 builder = self._builder = RecordBatchBuilder()
-                self._at_leisure = at_leisure
-            builder.append(key=key, value=value, timestamp_ms=timestamp_ms)
-        if not at_leisure:
-            self._at_leisure = False
-            self._flush_soon()
-        elif self._at_leisure and not self._lingers:
-            self._lingers = True
-            self._call_later(LINGER_S, self._linger_over)
+            builder.append(key=key, value=value, timestamp_ms=wall_ms)
 
-    def _append_pending(self, producer: Producer, records: list[RecordT]) -> None:
+    def _append_pending(self, producer: Producer, records: list[RecordT], wall_ms: int) -> None:
         """Append the records of one operation in a transaction, which fit into one batch."""
         builder = RecordBatchBuilder(
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             transactional=True,
         )
-        timestamp_ms = self._wall_ms()
         for key, value in map(self._encode, records):
-            builder.append(key=key, value=value, timestamp_ms=timestamp_ms)
+            builder.append(key=key, value=value, timestamp_ms=wall_ms)
         self.flush()
         if not self._finished:
             self._append(builder.build(), builder.record_count)
@@ -223,21 +262,22 @@ class CommitQueue(Generic[RecordT]):
             batch = self._next_batch(_MARKER_BYTES, 1)
             self._append_control(marker, partial(self._appended, batch))
 
-    def after_commit(self, deliver: Callable[[int], None]) -> None:
+    def after_commit(self, deliver: Callable[[int], None], now_ms: int) -> None:
         """Call `deliver(0)` when everything added so far is committed, else `deliver(error)`.
 
-        The error comes when an append fails or the wait is too long; see `expire`.
+        The error comes when an append fails or the wait, which begins now on the monotonic clock, is too
+        long; see `expire`.
         """
         if self._failure is not None:
             deliver(self._failure)
-        elif self._builder is None and not self._in_flight:
+            return
+        if self._leisure:
+            self._hurry()
+        if self._builder is None and not self._in_flight:
             deliver(0)
         else:
             batch = self._flushed + (self._builder is not None)
-            deadline_ms = self._monotonic_ms() + self._timeout_ms
-            self._waiting.append(_Waiter(batch, deadline_ms, deliver))
-            if self._at_leisure:
-                self._hurry()
+            self._waiting.append((batch, now_ms + self._timeout_ms, deliver))
 
     def when_committed(self, follow_up: Callable[[], None]) -> None:
         """Call `follow_up` once everything added so far is committed, however late that is.
@@ -246,21 +286,22 @@ class CommitQueue(Generic[RecordT]):
         """
         if self._failure is not None:
             return
+        if self._leisure:
+            self._hurry()
         if self.idle:
             follow_up()
         else:
             self._follow_ups.append((self._flushed + (self._builder is not None), follow_up))
-            self._hurry()
 
     def next_deadline_ms(self) -> int | None:
         """When `expire` is to be called next, None if nobody waits."""
-        return self._waiting[0].deadline_ms if self._waiting else None
+        return self._waiting[0][1] if self._waiting else None
 
     def expire(self, now_ms: int, error: int) -> None:
         """Tell `error` to callers whose deadline has passed; their records stay."""
         waiting = self._waiting
-        while waiting and waiting[0].deadline_ms <= now_ms:
-            waiting.popleft().deliver(error)
+        while waiting and waiting[0][1] <= now_ms:
+            waiting.popleft()[2](error)
 
     def catch_up(self) -> None:
         """The high watermark has reached the end of the loaded records."""
@@ -283,6 +324,8 @@ class CommitQueue(Generic[RecordT]):
     def flush(self) -> None:
         """Append what is queued, now."""
         self._flush_scheduled = False
+        if self._leisure and self._failure is None:
+            self._take_along([])
         builder = self._builder
         if builder is None or self._failure is not None:
             return
@@ -311,18 +354,15 @@ class CommitQueue(Generic[RecordT]):
         self._in_flight.clear()
         self._in_flight_bytes = 0
         self._builder = None
-        for waiter in waiting:
-            waiter.deliver(error)
+        self._leisure.clear()
+        for _, _, deliver in waiting:
+            deliver(error)
 
     def _hurry(self) -> None:
-        """Somebody waits for what is queued."""
-        if self._builder is not None and self._at_leisure:
-            self._at_leisure = False
+        """Somebody waits for what came at leisure, or it has waited long enough."""
+        if self._leisure:
+            self._take_along([])
             self._flush_soon()
-
-    def _linger_over(self) -> None:
-        self._lingers = False
-        self._hurry()
 
     def _flush_soon(self) -> None:
         """Append what is queued after this turn, or once fewer batches are in flight."""
@@ -354,12 +394,12 @@ class CommitQueue(Generic[RecordT]):
             first = self._in_flight.popleft()
             self._in_flight_bytes -= first.size
             self._next_offset = first.next_offset
-            while self._waiting and self._waiting[0].batch <= first.number:
-                self._waiting.popleft().deliver(0)
+            while self._waiting and self._waiting[0][0] <= first.number:
+                self._waiting.popleft()[2](0)
             while self._follow_ups and self._follow_ups[0][0] <= first.number:
                 self._follow_ups.popleft()[1]()
             for tell in first.at_offset:
                 tell(first.next_offset)
             self._on_committed(first.size)
-        if self._builder is not None and not self._at_leisure:
+        if self._builder is not None:
             self._flush_soon()

@@ -94,7 +94,7 @@ class DataPlaneLog:
         group = NodeGroup(self.topic.topic_id, partition, leader_epoch, owner)
         group.batches.append(memoryview(bytearray(batch)))
         group.nbytes = len(batch)
-        self._plane.append([group])
+        self._plane.append_built(group)
 
     def append_marker(
         self,

@@ -139,8 +139,9 @@ class ShardHosts(Generic[ShardT, RecordT, ResponseT]):
         if isinstance(shard, ErrorCode) or host.refusal(writes=True) is not ErrorCode.NONE:
             return False
         try:
-            decide(shard, host.moment())
-            host.settle(at_leisure=at_leisure)
+            now = host.moment()
+            decide(shard, now)
+            host.settle(now, at_leisure=at_leisure)
         except Exception as error:  # noqa: BLE001 - a bug costs the shard a reload, not the node.
             host.crash(name, error)
             return False

@@ -1,6 +1,6 @@
 """Records of a coordinator's topic between a shard's values and a batch's bytes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -47,9 +47,13 @@ class TransactionalRecords(Generic[RecordT]):
 class RecordCodec(Generic[RecordT]):
     """The format of a topic's records, as two functions."""
 
-    encode: Callable[[RecordT], EncodedRecord]
+    encode: Callable[[RecordT], tuple[bytes, bytes | None]]
+    """The key and value; an `EncodedRecord`, or without names where every transaction makes three."""
     decode: Callable[[bytes | None, bytes | None], RecordT]
     """(key, value) -> record. Raises UnknownRecordError for versions that we do not know, another
     DecodeError if the bytes do not match their version."""
     transactions: TransactionalRecords[RecordT] | None = None
     """None: there are no transactions in this topic, and markers are passed by."""
+    key_of: Callable[[RecordT], Hashable] | None = None
+    """What a record is about, where each has the whole value: then one that nobody waits for is not written
+    if the next of its key goes into the same batch. None: all are written."""

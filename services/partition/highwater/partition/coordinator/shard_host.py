@@ -19,7 +19,7 @@ from highwater.model.time import Clock
 from highwater.partition.coordinator.append_errors import client_error
 from highwater.partition.coordinator.commit_queue import CommitQueue
 from highwater.partition.coordinator.core.timers import Timer, TimerHeap
-from highwater.partition.coordinator.core.values import Moment, ResponseT
+from highwater.partition.coordinator.core.values import Moment, Reply, ResponseT
 from highwater.partition.coordinator.kind import CoordinatorKind, ShardT
 from highwater.partition.coordinator.loading import LoadReport, load_shard
 from highwater.partition.coordinator.log_port import CoordinatorLog, LogPlace
@@ -87,6 +87,7 @@ class ShardHost(Generic[ShardT, RecordT, ResponseT]):
         self._parts = parts
         self._name = parts.kind.name
         self._event = parts.kind.event
+        self._follow_ups = parts.kind.follow_ups
         self._encode_reply = parts.kind.replies.encode
         self._deliver = parts.kind.replies.deliver
         self._clock = parts.clock
@@ -136,7 +137,7 @@ class ShardHost(Generic[ShardT, RecordT, ResponseT]):
         queue, settings = self._queue, self._parts.settings
         if queue is None:
             return ErrorCode.NONE
-        if queue.bytes > settings.uncommitted_bytes_max or queue.waiting > settings.waiting_max:
+        if queue.has_more_than(settings.uncommitted_bytes_max, settings.waiting_max):
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         refused = self._parts.log.refusal(self.partition, self.leader_epoch) if writes else 0
         return client_error(refused) if refused else ErrorCode.NONE
@@ -145,45 +146,52 @@ class ShardHost(Generic[ShardT, RecordT, ResponseT]):
         """Both clocks' time now."""
         return Moment(self._clock.monotonic_ms(), self._clock.wall_ms())
 
-    def settle(self, *, at_leisure: bool = False) -> None:
+    def settle(self, now: Moment | None = None, *, at_leisure: bool = False) -> None:
         """Carry out the shard's decisions: queue records for the log, deliver answers.
 
-        `at_leisure`: nobody waits for them (`CommitQueue.add`).
+        `now`: when they were made, if the caller knows. `at_leisure`: nobody waits for them
+        (`CommitQueue.add`).
         """
         shard, queue = self._shard, self._queue
         if shard is None or queue is None:
             return
         records = shard.take_records()
         if records:
-            queue.add(records, at_leisure=at_leisure)
-        self._follow_up(queue)
-        for token, response, after_commit in shard.take_replies():
+            wall_ms = self._clock.wall_ms() if now is None else now.wall_ms
+            queue.add(records, wall_ms, at_leisure=at_leisure)
+        served = self._served
+        if served is not None:
+            for follow_up in self._follow_ups(served, self.partition, self.leader_epoch):
+                queue.when_committed(follow_up)
+        replies = shard.take_replies()
+        if replies:
+            self._answer(queue, replies)
+        self._arm()
+
+    def _answer(self, queue: CommitQueue[RecordT], replies: list[Reply[ResponseT]]) -> None:
+        for token, response, after_commit in replies:
             assert isinstance(token, CoordinatorCall)
             timer = self._deadline_of.pop(token, None)
             if timer is not None:
                 self._deadlines.cancel(timer)
             body = self._encode_reply(token, response)
             if after_commit:
-                queue.after_commit(partial(self._deliver, token, body))
+                now_ms = self._clock.monotonic_ms()
+                queue.after_commit(partial(self._deliver, token, body), now_ms)
             else:
                 self._deliver(token, body, 0)
-        self._arm()
 
-    def _follow_up(self, queue: CommitQueue[RecordT]) -> None:
-        if self._served is None:
-            return
-        follow_ups = self._parts.kind.follow_ups
-        for follow_up in follow_ups(self._served, self.partition, self.leader_epoch):
-            queue.when_committed(follow_up)
-
-    def after_commit(self, tell: Callable[[int], None]) -> None:
-        """`tell(0)` when everything decided so far is committed, else an error code."""
-        if self._queue is None:
+    def after_commit(self, tell: Callable[[int], None], now_ms: int | None = None) -> None:
+        """`tell(0)` when everything decided so far is committed, else an error code. `now_ms` is the
+        monotonic clock, if the caller knows it.
+        """
+        queue = self._queue
+        if queue is None:
             tell(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        else:
-            self._queue.after_commit(tell)
-            if self._queue is not None:
-                self._arm_for(self._queue.next_deadline_ms())
+            return
+        queue.after_commit(tell, self._clock.monotonic_ms() if now_ms is None else now_ms)
+        if self._queue is queue:
+            self._arm_for(queue.next_deadline_ms())
 
     def park(self, call: CoordinatorCall) -> None:
         """If the call waits, end its wait when its client's request times out."""
@@ -218,9 +226,14 @@ class ShardHost(Generic[ShardT, RecordT, ResponseT]):
         shard, queue = self._shard, self._queue
         if shard is None or queue is None:
             return
-        self._arm_for(shard.next_deadline_ms())
-        self._arm_for(self._deadlines.next_deadline_ms())
-        self._arm_for(queue.next_deadline_ms())
+        for deadline_ms in (
+            shard.next_deadline_ms(),
+            self._deadlines.next_deadline_ms(),
+            queue.next_deadline_ms(),
+        ):
+            armed_ms = self._armed_ms
+            if deadline_ms is not None and (armed_ms is None or armed_ms > deadline_ms):
+                self._arm_for(deadline_ms)
 
     def _arm_for(self, deadline_ms: int | None) -> None:
         """Wake up by then, if not before. An alarm that comes too early does no harm."""
@@ -242,7 +255,7 @@ class ShardHost(Generic[ShardT, RecordT, ResponseT]):
             queue.expire(now.now_ms, client_error(ErrorCode.REQUEST_TIMED_OUT))
             shard.expire(now)
             self._deadlines.expire(now)
-            self.settle()
+            self.settle(now)
         except Exception as error:  # noqa: BLE001 - a bug costs the shard a reload, not the node.
             self.crash("a timer", error)
 
@@ -351,6 +364,7 @@ class ShardHost(Generic[ShardT, RecordT, ResponseT]):
         queue = self._queue = CommitQueue(
             encode=self._parts.kind.codec.encode,
             transactions=self._parts.kind.codec.transactions,
+            key_of=self._parts.kind.codec.key_of,
             append=partial(log.append, self.partition, self.leader_epoch),
             append_marker=partial(log.append_marker, self.partition, self.leader_epoch),
             next_offset=end,
@@ -358,8 +372,6 @@ class ShardHost(Generic[ShardT, RecordT, ResponseT]):
             timeout_ms=settings.commit_timeout_ms,
             call_soon=self._loop.call_soon,
             call_later=self._loop.call_later,
-            wall_ms=self._clock.wall_ms,
-            monotonic_ms=self._clock.monotonic_ms,
             on_failure=self._append_failed,
             on_committed=self._committed,
             caught_up=caught_up,

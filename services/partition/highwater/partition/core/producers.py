@@ -170,15 +170,23 @@ class ProducerStates:
         their epoch is judged.
         """
         last = last_sequence(base_sequence, last_offset_delta)
-        if base_sequence == NO_SEQUENCE:
-            verdict = self.check_epoch(producer_id, epoch)
-        else:
-            verdict = self.check(producer_id, epoch, base_sequence, last)
+        # Looked up once for all questions, as in `append`.
+        batches = self._known.find(producer_id)
+        is_open = False
+        verdict = ACCEPT
+        if batches is not None:
+            known_epoch, known_sequence = _unpack_state(batches, _STATE_AT)
+            is_open = epoch == known_epoch and producer_id in self._open
+            if base_sequence == NO_SEQUENCE:
+                verdict = INVALID_PRODUCER_EPOCH if epoch < known_epoch else ACCEPT
+            elif epoch != known_epoch or base_sequence != (known_sequence + 1) & SEQUENCE_MAX:
+                verdict = self.check(producer_id, epoch, base_sequence, last)
         if verdict >= 0:
             return verdict
-        if not may_begin and not self.in_transaction(producer_id, epoch):
-            unknown = producer_id not in self
-            refused = self.verifications.refuse(producer_id, epoch, base_sequence, unknown=unknown)
+        if not may_begin and not is_open:
+            refused = self.verifications.refuse(
+                producer_id, epoch, base_sequence, unknown=batches is None
+            )
             if refused:
                 return -refused
         if verdict == ACCEPT:
@@ -188,6 +196,24 @@ class ProducerStates:
                 transactional=True,
             )  # fmt: skip
         return verdict
+
+    def has_to_ask(
+        self, producer_id: int, epoch: int, base_sequence: int, last_sequence: int
+    ) -> bool:
+        """Whether the coordinator has to be asked before this batch of a transaction may be appended;
+        not for one that is in the log already.
+        """
+        batches = self._known.find(producer_id)
+        follows = batches is None
+        if batches is not None:
+            known_epoch, known_sequence = _unpack_state(batches, _STATE_AT)
+            if epoch == known_epoch:
+                if producer_id in self._open:
+                    return False
+                follows = base_sequence == (known_sequence + 1) & SEQUENCE_MAX
+        if self.verifications.granted(producer_id, epoch):
+            return False
+        return follows or self.check(producer_id, epoch, base_sequence, last_sequence) < 0
 
     def check_epoch(self, producer_id: int, epoch: int) -> int:
         """Judges a batch without sequences: `ACCEPT`, or INVALID_PRODUCER_EPOCH."""
@@ -254,9 +280,17 @@ class ProducerStates:
         return ACCEPT
 
     def record_marker(
-        self, producer_id: int, epoch: int, coordinator_epoch: int, offset: int, timestamp: int
+        self,
+        producer_id: int,
+        epoch: int,
+        coordinator_epoch: int,
+        offset: int,
+        timestamp: int,
+        *,
+        committed: bool = False,
     ) -> AbortedTransaction | None:
-        """Notes a marker that is in the log or goes into it, without a question; what it ends.
+        """Notes a marker that is in the log or goes into it, without a question; what it ends, unless the
+        caller says that it is `committed` and so nothing for an index of aborted transactions.
 
         In a new epoch the producer's sequences begin at 0.
         """
@@ -271,7 +305,7 @@ class ProducerStates:
                 NO_COORDINATOR_EPOCH, NO_OFFSET,
             )  # fmt: skip
         self._known.newest[producer_id] = batches
-        return self.transactions.end(producer_id, offset, coordinator_epoch)
+        return self.transactions.end(producer_id, offset, coordinator_epoch, committed=committed)
 
     def record_append(
         self,

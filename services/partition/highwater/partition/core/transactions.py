@@ -100,10 +100,16 @@ class Transactions:
             heapify(self._firsts)
 
     def end(
-        self, producer_id: int, marker_offset: int, coordinator_epoch: int
+        self,
+        producer_id: int,
+        marker_offset: int,
+        coordinator_epoch: int,
+        *,
+        committed: bool = False,
     ) -> AbortedTransaction | None:
         """A marker ends what the producer has open. The transaction's entry for an index of aborted
-        ones; None if nothing was open: then the marker only tells the coordinator's epoch.
+        ones, unless it is known to be `committed`; None if nothing was open: then the marker only tells
+        the coordinator's epoch.
         """
         self._coordinator_epochs[producer_id] = coordinator_epoch
         first = self.open.pop(producer_id, NO_OFFSET)
@@ -115,6 +121,8 @@ class Transactions:
         while ended and ended[-1][1] >= first:
             ended.pop()
         ended.append((marker_offset, first))
+        if committed:
+            return None
         return AbortedTransaction(
             producer_id, first, marker_offset, min(self._first_open(), marker_offset + 1)
         )

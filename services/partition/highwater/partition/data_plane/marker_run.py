@@ -7,7 +7,7 @@ from highwater.partition.core.producers import ACCEPT, STRICT_EPOCHS_FROM, Produ
 from highwater.partition.core.transactions import AbortedTransaction
 from highwater.partition.data_plane.mixed_outcome import MixedOutcome
 from highwater.partition.data_plane.node_group import MarkerGroup, marker_batch
-from highwater.partition.storage.log.append_info import LogAppendInfo
+from highwater.partition.storage.log.append_info import Buffer, LogAppendInfo
 
 
 class MarkerRun:
@@ -41,7 +41,7 @@ class MarkerRun:
         """Notes each marker in the producers' states as one that goes into the log, or refuses it."""
         states, info = self._states, self.info
         info.max_timestamp, info.max_timestamp_offset = now_ms, info.next_offset
-        buffers: list[bytearray] = []
+        buffers: list[Buffer] = []
         for marker in self._group.markers:
             verdict = states.check_marker(marker)
             if verdict != ACCEPT:
@@ -50,8 +50,9 @@ class MarkerRun:
                 self._outcome.add(-1, Failure(-verdict))
                 continue
             offset = info.next_offset
-            batch = marker_batch(marker, offset, info.leader_epoch, now_ms)
+            batch: Buffer = marker_batch(marker, offset, info.leader_epoch, now_ms)
             if log_append_time:
+                batch = bytearray(batch)
                 restamp_log_append_time(batch, 0, len(batch), now_ms)
             self._note(marker, offset, now_ms)
             buffers.append(batch)
@@ -67,8 +68,11 @@ class MarkerRun:
         producer_id, epoch = marker.producer_id, marker.producer_epoch
         strict = marker.transaction_version >= STRICT_EPOCHS_FROM
         self._states.verifications.ended(producer_id, epoch, strict=strict)
-        ended = self._states.record_marker(
-            producer_id, epoch, marker.coordinator_epoch, offset, now_ms
+        self.aborted = self._states.record_marker(
+            producer_id,
+            epoch,
+            marker.coordinator_epoch,
+            offset,
+            now_ms,
+            committed=marker.committed,
         )
-        if not marker.committed:
-            self.aborted = ended

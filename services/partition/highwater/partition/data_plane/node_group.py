@@ -52,16 +52,14 @@ class MarkerGroup(NodeGroup):
 
 def marker_batch(
     marker: TransactionMarker, offset: int, leader_epoch: int, timestamp_ms: int
-) -> bytearray:
+) -> bytes:
     """The control batch of a marker at its place in the log."""
-    return bytearray(
-        end_transaction_marker(
-            commit=marker.committed,
-            producer_id=marker.producer_id,
-            producer_epoch=marker.producer_epoch,
-            coordinator_epoch=marker.coordinator_epoch,
-            timestamp_ms=timestamp_ms,
-            base_offset=offset,
-            leader_epoch=leader_epoch,
-        )
+    return end_transaction_marker(
+        commit=marker.committed,
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        coordinator_epoch=marker.coordinator_epoch,
+        timestamp_ms=timestamp_ms,
+        base_offset=offset,
+        leader_epoch=leader_epoch,
     )

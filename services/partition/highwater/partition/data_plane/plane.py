@@ -22,7 +22,7 @@ from highwater.model.transactions import MarkerTarget, TransactionVerifier
 from highwater.partition.core.preferred_replica import preferred_replica
 from highwater.partition.data_plane.fetch_sets import ServedSet
 from highwater.partition.data_plane.full_directory import FullDirectory
-from highwater.partition.data_plane.node_group import MarkerGroup
+from highwater.partition.data_plane.node_group import MarkerGroup, NodeGroup
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.data_plane.replica_role import unknown
 from highwater.partition.data_plane.verified_appends import AppendVerification, VerifiedAppends
@@ -130,6 +130,18 @@ class DataPlane:
                         replica.append(group)
                 except Exception as error:  # noqa: BLE001 - one partition's bug, not the node's.
                     self._append_broke(replica, group, error)
+
+    def append_built(self, group: NodeGroup) -> None:
+        """As `append`, for one batch that this node has just built: it is not checked again."""
+        replica = self.replicas.get((group.topic_id, group.partition))
+        if replica is None or self.full_directories:
+            self.append((group,))
+            return
+        self.appended_bytes += group.nbytes
+        try:
+            replica.append_built(group)
+        except Exception as error:  # noqa: BLE001 - as in `append`.
+            self._append_broke(replica, group, error)
 
     def _no_space(self, replica: PartitionReplica, group: AppendGroup) -> Failure | None:
         directory = self.full_directories.get(replica.log_dir)

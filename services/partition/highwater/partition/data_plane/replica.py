@@ -301,6 +301,41 @@ class PartitionReplica(ReplicaRole):
                 return
         answers.appended(group, told, failures, offset, nbytes)
 
+    def append_built(self, group: NodeGroup) -> None:
+        """As `append`, for one batch that the node has just built; it is not read again, but for its
+        count and time.
+        """
+        log, policy, answers = self.log, self.policy, self.answers
+        batch = group.batches[0]
+        header = _unpack_header(batch, 0)
+        if (
+            header[9] >= 0  # Of a producer.
+            or group.nbytes > policy.batch_bytes_max
+            or policy.log_append_time
+            or self.conversions is not None
+            or log.stall.stalled
+            or log.late_writer.writing
+            or answers.stalled is not None
+            or self.core.refuse_append(group.leader_epoch, group.acks)
+        ):
+            self.append(group)
+            return
+        offset = log.extent.end_offset
+        set_base_offset_and_epoch(batch, 0, offset, group.leader_epoch)
+        offsets = [offset]
+        info = LogAppendInfo()
+        info.leader_epoch = group.leader_epoch
+        info.buffers, info.nbytes = group.batches, group.nbytes
+        info.base_offsets, info.sizes = offsets, [group.nbytes]
+        info.next_offset = offset + header[12]
+        info.max_timestamp, info.max_timestamp_offset = header[8], info.next_offset - 1
+        try:
+            log.writer.append(info)
+        except LogDirFailure as error:
+            answers.log_failed(group, error)
+            return
+        answers.appended(group, offsets, None, info.next_offset, group.nbytes)
+
     def _append_queued(self, group: AppendGroup, waited: bool) -> None:
         if isinstance(group, MarkerGroup):
             self.append_marker(group, waited)

@@ -3,7 +3,8 @@
 A group with batches of a producer that has no transaction open in the partition waits here, and behind
 it all groups of its transactional id, so that a producer's batches stay in order; other producers' pass.
 What the coordinator grants is noted in the log's `core.verifications`, which the append asks: a marker
-that is written meanwhile takes it back. Then the replica appends the group as if it came now.
+that is written meanwhile takes it back. Then the replica appends the group as if it came now, in the next
+turn, with all that were granted in this one (`joined_groups`).
 
 | what happens | the group |
 |---|---|
@@ -34,6 +35,7 @@ from highwater.model.time import CallLater
 from highwater.model.transactions import PartitionWriter, TransactionVerifier
 from highwater.partition.core.producers import last_sequence
 from highwater.partition.core.verifications import Verification, produce_error
+from highwater.partition.data_plane.joined_groups import joined
 from highwater.partition.data_plane.replica_role import ReplicaRole
 
 GROUPS_MAX: Final = 4096
@@ -55,12 +57,24 @@ _Writer = tuple[int, int]
 class AppendVerification:
     """Of one data plane: the way to coordinators, and how much waits for them."""
 
-    __slots__ = ("call_later", "nbytes", "verifier")
+    __slots__ = ("_due", "call_later", "nbytes", "verifier")
 
     def __init__(self, verifier: TransactionVerifier, call_later: CallLater) -> None:
         self.verifier = verifier
         self.call_later = call_later
         self.nbytes = 0
+        self._due: list[VerifiedAppends] = []
+
+    def append_soon(self, appends: "VerifiedAppends") -> None:
+        """Calls its `append_granted` in the next turn."""
+        if not self._due:
+            self.call_later(0, self._append_due)
+        self._due.append(appends)
+
+    def _append_due(self) -> None:
+        due, self._due = self._due, []
+        for appends in due:
+            appends.append_granted()
 
 
 class _Waiting:
@@ -82,7 +96,7 @@ class _Waiting:
 class VerifiedAppends:
     """See the module. Made with the replica's first transactional group; lives as long as it."""
 
-    __slots__ = ("_append", "_count", "_looks", "_node", "_queues", "_replica")
+    __slots__ = ("_append", "_count", "_granted", "_looks", "_node", "_queues", "_replica")
 
     def __init__(
         self,
@@ -95,6 +109,8 @@ class VerifiedAppends:
         self._node = node
         self._append = append
         self._queues: dict[str, _Waiting] = {}
+        self._granted: dict[str, list[AppendGroup]] = {}
+        """By transactional id, what will be appended in the next turn."""
         self._count = 0
         self._looks = False
         """Whether deadlines will be looked at."""
@@ -109,6 +125,8 @@ class VerifiedAppends:
         if transaction is None:
             return False
         waiting = self._queues.get(transaction.transactional_id)
+        if waiting is None and transaction.transactional_id in self._granted:
+            self.append_granted()
         missing: dict[_Writer, int] | None = None
         if waiting is None:
             if not self._may_append(group):
@@ -134,6 +152,12 @@ class VerifiedAppends:
     def leader_gone(self) -> None:
         """Answers all groups, each producer's in their order."""
         queues, self._queues = self._queues, {}
+        granted, self._granted = self._granted, {}
+        for of_one in granted.values():
+            for group in of_one:
+                self._leave(group)
+            for group in of_one:
+                group.fail(self._replica.not_leader())
         for waiting in queues.values():
             groups, waiting.groups = waiting.groups, deque()
             for group in groups:
@@ -165,12 +189,10 @@ class VerifiedAppends:
                 or not attributes & TRANSACTIONAL_BIT
                 or attributes & CONTROL_BIT
                 or (producer_id, epoch) in missing
-                or states.in_transaction(producer_id, epoch)
-                or states.verifications.granted(producer_id, epoch)
             ):
                 continue
             last = last_sequence(sequence, last_delta)
-            if states.check(producer_id, epoch, sequence, last) < 0:
+            if states.has_to_ask(producer_id, epoch, sequence, last):
                 missing[producer_id, epoch] = sequence
         return missing
 
@@ -198,13 +220,28 @@ class VerifiedAppends:
                 self._ask(name, waiting, unknown)
                 return
             waiting.groups.popleft()
-            self._leave(group)
             waiting.asked_for = None
-            if not missing or not _refuse(group, refused):
-                self._append(group)
+            if missing and _refuse(group, refused):
+                self._leave(group)
+            else:
+                self._append_soon(name, group)
             missing = None
         if self._queues.get(name) is waiting:
             del self._queues[name]
+
+    def _append_soon(self, name: str, group: AppendGroup) -> None:
+        if not self._granted:
+            self._node.append_soon(self)
+        self._granted.setdefault(name, []).append(group)
+
+    def append_granted(self) -> None:
+        """Appends what was granted, each producer's groups in their order."""
+        granted, self._granted = self._granted, {}
+        groups = [group for of_one in granted.values() for group in of_one]
+        for group in groups:
+            self._leave(group)
+        for group in joined(groups):
+            self._append(group)
 
     def _ask(self, name: str, waiting: _Waiting, unknown: dict[_Writer, int]) -> None:
         transaction = _transaction(waiting.groups[0])

@@ -26,6 +26,9 @@ TIMEOUT_S: Final = 30.0
 """As for Kafka's brokers among one another (request.timeout.ms). A marker waits for followers, also for this
 node's partitions, and all that is sent to that node later waits for the answer."""
 
+FOUND_MAX: Final = 10_000
+"""Partitions whose leaders are remembered, some 200 bytes each."""
+
 FindTarget = Callable[[TopicId, int], MarkerTarget | None]
 """Who takes the markers of a partition that this node leads; None if it does not."""
 
@@ -51,27 +54,37 @@ class MarkerLink:
         self._calls = calls
         self._tasks = tasks
         self._image: ClusterImage | None = None
+        self._found: dict[tuple[InstanceId, TopicPartition], Destination] = {}
+        """Of the image, what was asked for: every transaction asks twice for each of its partitions."""
 
     def image_changed(self, image: ClusterImage) -> None:
         """Take the leaders."""
         self._image = image
+        self._found.clear()
 
     def find(self, instance: InstanceId, partition: TopicPartition) -> Destination | None:
         """See `MarkerPort`. The image is never older than the one in which the partition joined a
         transaction: not at the coordinator that let it join, which asks here first, and not at a
         later one, whose leadership is younger.
         """
+        found = self._found.get((instance, partition))
+        if found is not None:
+            return found
         if self._image is None:
             return Destination(NO_NODE, NO_TOPIC_ID, partition.partition, -1)
         topic = _topic_of(self._image, instance, partition)
         if topic is None:
             return None
         state = topic.partitions[partition.partition]
-        return Destination(state.leader, topic.topic_id, state.partition, state.leader_epoch)
+        found = Destination(state.leader, topic.topic_id, state.partition, state.leader_epoch)
+        if len(self._found) >= FOUND_MAX:
+            self._found.clear()
+        self._found[instance, partition] = found
+        return found
 
     def exists(self, instance: InstanceId, partition: TopicPartition) -> bool:
         """See `MarkerPort`."""
-        return self._image is None or _topic_of(self._image, instance, partition) is not None
+        return self.find(instance, partition) is not None
 
     def send(self, node: NodeId, markers: Sequence[AddressedMarker], done: Done) -> None:
         """See `MarkerPort`."""

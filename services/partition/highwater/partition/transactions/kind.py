@@ -1,6 +1,7 @@
 """What makes a coordinator the coordinator of transactions: shard, records, snapshot, replies."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
+from operator import itemgetter
 from typing import Final
 
 from highwater.hop.coordinator import CoordinatorCall
@@ -18,7 +19,10 @@ SNAPSHOT_FILE_NAME: Final = "transaction-snapshot"
 
 SNAPSHOT_MAGIC: Final = b"HWTS"
 
-TRANSACTION_RECORDS: Final = RecordCodec(encode=encode, decode=decode)
+_KEY_OF: Final[Callable[[TransactionRecord], Hashable]] = itemgetter(0)
+"""The key of a record, which is its first field."""
+
+TRANSACTION_RECORDS: Final = RecordCodec(encode=encode, decode=decode, key_of=_KEY_OF)
 
 TransactionKind = CoordinatorKind[TransactionShard, TransactionRecord, None]
 

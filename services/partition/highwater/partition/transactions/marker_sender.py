@@ -236,8 +236,13 @@ class MarkerSender:
         if codes is None or len(codes) != len(sent):
             codes = [ErrorCode.REQUEST_TIMED_OUT] * len(sent)
         again: dict[Ending, set[TopicPartition]] = {}
+        looked_at: Ending | None = None
         for (ending, partition), code in zip(sent, codes, strict=True):
-            if not self._is_current(ending):
+            if ending is not looked_at:
+                # Nothing ends a shard between the partitions of one transaction.
+                looked_at = ending
+                self._is_current(ending)
+            if ending not in self._endings:
                 continue
             if code == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
                 self._logger.warning(

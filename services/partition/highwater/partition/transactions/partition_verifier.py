@@ -99,6 +99,9 @@ class _Key(NamedTuple):
     adds_partition: bool
 
 
+_Named = tuple[InstanceId, str, int, int, bool]
+"""What a `_Key` is."""
+
 _Partitions = dict[TopicPartition, list[Done]]
 """By topic and partition, who asks."""
 
@@ -115,25 +118,21 @@ class PartitionVerifier:
         self._coordinators = coordinators
         self._call_soon = call_soon
         self._queues: dict[Place, dict[_Key, _Partitions]] = {}
-        self._of_this_turn: dict[_Key, _Partitions] = {}
+        self._of_this_turn: dict[_Named, _Partitions] = {}
         """What is in the queues since the last turn: most transactions ask about several partitions."""
         self._busy: set[Place] = set()
         self._scheduled = False
 
     def verify(self, writer: PartitionWriter, done: Done) -> None:
         """See `TransactionVerifier`; answers in a later turn."""
-        key = _Key(
-            writer.instance,
-            writer.transactional_id,
-            writer.producer_id,
-            writer.producer_epoch,
-            writer.adds_partition,
-        )
-        partitions = self._of_this_turn.get(key)
+        transactional_id, producer_id, epoch, instance, topic, partition, adds = writer
+        # A plain tuple, which is equal to its `_Key`, finds those of this turn.
+        known = (instance, transactional_id, producer_id, epoch, adds)
+        partitions = self._of_this_turn.get(known)
         if partitions is None:
+            key = _Key(*known)
             partitions = self._of_this_turn[key] = self._queued(key)
-        partition = TopicPartition(writer.topic, writer.partition)
-        partitions.setdefault(partition, []).append(done)
+        partitions.setdefault(TopicPartition(topic, partition), []).append(done)
 
     def _queued(self, key: _Key) -> _Partitions:
         """What the transaction's coordinator will be asked with its next request."""

@@ -33,7 +33,7 @@ from highwater.kafka.errors import InvalidLengthError, TruncatedError
 from highwater.kafka.message import DECODE_FAILURES
 from highwater.kafka.primitives import uvarint
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
-from highwater.partition.coordinator.records import EncodedRecord, UnknownRecordError
+from highwater.partition.coordinator.records import UnknownRecordError
 from highwater.partition.coordinator.struct_reader import StructReader
 from highwater.partition.transactions.core.image import (
     NO_PRODUCER_ID,
@@ -67,23 +67,33 @@ _KEPT_PARTITIONS_MAX: Final = 16
 """Of a set of partitions whose bytes are kept: its next record mostly has the same ones."""
 _KEPT_SETS: Final = 4_096
 """Some hundred bytes each."""
-_USUAL_TAGS = Struct(">BBBqBBh")
-"""Two tagged fields: previous producer id, client's transaction.version."""
+_KEPT_KEYS: Final = 4_096
+_KEPT_NAME_MAX: Final = 256
+"""Characters of a transactional id whose key is kept; others may have thousands."""
+_TIMES_AND_USUAL_TAGS = Struct(">qqBBBqBBh")
+"""The times, and two tagged fields: previous producer id, client's transaction.version."""
 _USUAL_TAGS_HEAD = (2, 0, 8)
 _USUAL_TAGS_SECOND = (2, 2)
 
 
-def encode(record: TransactionRecord) -> EncodedRecord:
+def encode(record: TransactionRecord) -> tuple[bytes, bytes | None]:
     """The key and value of a record."""
-    instance, transactional_id = record.key
+    key, value = record
+    kept = len(key.transactional_id) <= _KEPT_NAME_MAX
+    return _kept_key(key) if kept else _key(key), None if value is None else _value(value)
+
+
+def _key(of: TransactionKey) -> bytes:
+    instance, transactional_id = of
     name = transactional_id.encode()
     if instance == DEFAULT_INSTANCE:
-        key = _KEY_HEAD.pack(KEY_VERSION, len(name)) + name
-    else:
-        owner = instance.encode()
-        head = _KEY_HEAD.pack(INSTANCE_KEY_VERSION, len(owner))
-        key = head + owner + _INT16.pack(len(name)) + name
-    return EncodedRecord(key, None if record.value is None else _value(record.value))
+        return _KEY_HEAD.pack(KEY_VERSION, len(name)) + name
+    owner = instance.encode()
+    head = _KEY_HEAD.pack(INSTANCE_KEY_VERSION, len(owner))
+    return head + owner + _INT16.pack(len(name)) + name
+
+
+_kept_key = lru_cache(_KEPT_KEYS)(_key)
 
 
 def decode(key: bytes | None, value: bytes | None) -> TransactionRecord:
@@ -124,6 +134,20 @@ def _value(image: TransactionImage) -> bytes:
         topics = _kept_topics(partitions)
     else:
         topics = _topics(partitions)
+    previous, version = image.previous_producer_id, image.client_version
+    if version and previous != NO_PRODUCER_ID and image.next_producer_id == NO_PRODUCER_ID:
+        return (
+            head
+            + topics
+            + _TIMES_AND_USUAL_TAGS.pack(
+                image.update_ms,
+                image.start_ms,
+                *_USUAL_TAGS_HEAD,
+                previous,
+                *_USUAL_TAGS_SECOND,
+                version,
+            )
+        )
     return head + topics + _TIMES.pack(image.update_ms, image.start_ms) + _tags(image)
 
 
@@ -145,9 +169,6 @@ _kept_topics = lru_cache(_KEPT_SETS)(_topics)
 
 def _tags(image: TransactionImage) -> bytes:
     """The tagged fields that are not at their defaults, in the order of their tags."""
-    previous, version = image.previous_producer_id, image.client_version
-    if version and previous != NO_PRODUCER_ID and image.next_producer_id == NO_PRODUCER_ID:
-        return _USUAL_TAGS.pack(*_USUAL_TAGS_HEAD, previous, *_USUAL_TAGS_SECOND, version)
     tags = []
     if image.previous_producer_id != NO_PRODUCER_ID:
         tags.append((_PREVIOUS_PRODUCER_ID, _INT64.pack(image.previous_producer_id)))

@@ -6,7 +6,7 @@ this class serves the topic that all other instances share, and that clients do 
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
@@ -236,9 +236,11 @@ class TransactionCoordinator:
 
     def _follow_ups(
         self, shard: TransactionShard, partition: int, leader_epoch: int
-    ) -> Iterator[FollowUp]:
-        for prepared in shard.take_prepared():
-            yield partial(self._send_markers, shard, partition, leader_epoch, prepared)
+    ) -> Iterable[FollowUp]:
+        return [
+            partial(self._send_markers, shard, partition, leader_epoch, prepared)
+            for prepared in shard.take_prepared()
+        ]
 
     def _send_markers(
         self, shard: TransactionShard, partition: int, leader_epoch: int, prepared: Prepared

@@ -9,9 +9,7 @@ from highwater.kafka.errors import EncodeError
 from highwater.kafka.primitives import varint, varlong
 from highwater.kafka.records.batch import (
     ATTRIBUTES_AT,
-    BATCH_HEADER,
     CONTROL_BIT,
-    CRC_AT,
     HEADER_SIZE,
     LENGTH_OVERHEAD,
     LOG_APPEND_TIME_BIT,
@@ -28,6 +26,15 @@ version and its type; the value's length; its version and the coordinator's epoc
 _MARKER_HEAD = (2 * 16, 0, 0, 0, 2 * 4, 0)
 _MARKER_VALUE = (2 * 6, 0)
 
+_SMALL_END = 256
+_SMALL = tuple(varint(length) for length in range(_SMALL_END))
+"""Lengths of most keys, values and records that coordinators write."""
+
+_UP_TO_CRC = Struct(">qiibI")
+_BEHIND_CRC = Struct(">hiqqqhii")
+"""The two parts of a batch's header (`batch.BATCH_HEADER`): the checksum is over all behind it."""
+_SIZE_UP_TO_CRC = ATTRIBUTES_AT - LENGTH_OVERHEAD
+
 
 def encode_record(
     offset_delta: int,
@@ -39,19 +46,21 @@ def encode_record(
     """Return one record with its length in front."""
     if not headers and key is not None and value is not None:
         # What coordinators write, several times in each transaction.
+        key_size, value_size = len(key), len(value)
         body = b"".join(
             (
                 b"\0",
                 varlong(timestamp_delta) if timestamp_delta else b"\0",
                 varint(offset_delta) if offset_delta else b"\0",
-                varint(len(key)),
+                _SMALL[key_size] if key_size < _SMALL_END else varint(key_size),
                 key,
-                varint(len(value)),
+                _SMALL[value_size] if value_size < _SMALL_END else varint(value_size),
                 value,
                 b"\0",
             )
         )
-        return varint(len(body)) + body
+        size = len(body)
+        return (_SMALL[size] if size < _SMALL_END else varint(size)) + body
     header_list = list(headers)
     parts = [b"\0", varlong(timestamp_delta), varint(offset_delta)]
     for field in (key, value):
@@ -165,25 +174,20 @@ class RecordBatchBuilder:
         if self._compression:
             payload = compress(self._compression, payload)
         stamped = self._log_append_time
-        batch = bytearray(HEADER_SIZE)
-        BATCH_HEADER.pack_into(
-            batch,
-            0,
-            self._base_offset,
-            HEADER_SIZE + len(payload) - LENGTH_OVERHEAD,
-            self._leader_epoch,
-            MAGIC,
-            0,
-            self._attributes,
-            self._last_offset_delta,
-            self._base_timestamp,
-            self._max_timestamp if stamped is None else stamped,
-            self._producer_id,
-            self._producer_epoch,
-            self._base_sequence,
-            self._count,
+        behind = (
+            _BEHIND_CRC.pack(
+                self._attributes,
+                self._last_offset_delta,
+                self._base_timestamp,
+                self._max_timestamp if stamped is None else stamped,
+                self._producer_id,
+                self._producer_epoch,
+                self._base_sequence,
+                self._count,
+            )
+            + payload
         )
-        return _with_checksum(batch, payload)
+        return _with_checksum(self._base_offset, self._leader_epoch, behind)
 
 
 def end_transaction_marker(
@@ -199,17 +203,17 @@ def end_transaction_marker(
     """Return the control batch that ends a transaction (Kafka's `EndTransactionMarker`, v0)."""
     # Not by way of a builder: every transaction writes one for each of its partitions.
     payload = _MARKER_RECORD.pack(*_MARKER_HEAD, commit, *_MARKER_VALUE, coordinator_epoch, 0)
-    batch = bytearray(HEADER_SIZE)
-    BATCH_HEADER.pack_into(
-        batch, 0, base_offset, HEADER_SIZE + len(payload) - LENGTH_OVERHEAD, leader_epoch, MAGIC, 0,
-        TRANSACTIONAL_BIT | CONTROL_BIT, 0, timestamp_ms, timestamp_ms, producer_id, producer_epoch,
-        -1, 1,
+    behind = (
+        _BEHIND_CRC.pack(
+            TRANSACTIONAL_BIT | CONTROL_BIT, 0, timestamp_ms, timestamp_ms, producer_id,
+            producer_epoch, -1, 1,
+        )
+        + payload
     )  # fmt: skip
-    return _with_checksum(batch, payload)
+    return _with_checksum(base_offset, leader_epoch, behind)
 
 
-def _with_checksum(batch: bytearray, payload: bytes) -> bytes:
-    """The whole batch of a header, whose CRC is set here, and its records."""
-    checksum = crc32c(payload, crc32c(memoryview(batch)[ATTRIBUTES_AT:]))
-    batch[CRC_AT : CRC_AT + 4] = checksum.to_bytes(4, "big")
-    return bytes(batch) + payload
+def _with_checksum(base_offset: int, leader_epoch: int, behind: bytes) -> bytes:
+    """The whole batch of all that is behind its checksum."""
+    size = _SIZE_UP_TO_CRC + len(behind)
+    return _UP_TO_CRC.pack(base_offset, size, leader_epoch, MAGIC, crc32c(behind)) + behind

@@ -24,6 +24,18 @@ def test_every_version(version, commit):
     assert x.d.image().client_version == (2 if version >= 5 else 0)
 
 
+def test_a_body_that_the_caller_has_decoded_is_not_read_again():
+    x = Exchange(ApiKey.END_TXN)
+    me = x.d.begin()
+    x.d.add(me)
+
+    def handle(shard, call, now):
+        call.body, call.request = b"", end_txn.decode_request(call.body, 0, call.api_version)
+        return end_txn.handle(shard, call, now)
+
+    assert producer_of(x.ask(handle, end(me, commit=True), 5)) == (1000, 1)
+
+
 @pytest.mark.parametrize(
     ("version", "code"),
     [

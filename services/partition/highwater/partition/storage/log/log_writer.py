@@ -215,6 +215,9 @@ class LogWriter:
         """
         interval = self._index_interval
         since = segment.bytes_since_index
+        if len(sizes) == 1 and since <= interval:
+            segment.bytes_since_index = since + sizes[0]
+            return
         ends = list(accumulate(sizes))
         count = len(ends)
         entry_end = 0

@@ -272,6 +272,8 @@ class TransactionShard:
         """Take the transactions that were prepared since the last call; markers go to their
         partitions once everything that was taken with them is committed.
         """
+        if not self._prepared:
+            return []
         taken, self._prepared = self._prepared, []
         images = self._state.images
         return [Prepared(each, images[each], frozenset(self._unmarked[each])) for each in taken]

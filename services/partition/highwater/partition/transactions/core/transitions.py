@@ -86,12 +86,18 @@ def added(
 ) -> TransactionImage:
     """The transaction has these partitions, too; it begins if none is open."""
     check_transition(image.state, ONGOING)
-    return image._replace(
+    # Here and below not by `_replace`, which costs twice as much: every transaction comes by.
+    return TransactionImage(
+        producer_id=image.producer_id,
+        producer_epoch=image.producer_epoch,
+        timeout_ms=image.timeout_ms,
+        update_ms=wall_ms,
         previous_producer_id=image.producer_id,
+        next_producer_id=image.next_producer_id,
+        last_producer_epoch=image.last_producer_epoch,
         state=ONGOING,
         partitions=image.partitions | partitions,
         start_ms=wall_ms if image.state in AT_REST else image.start_ms,
-        update_ms=wall_ms,
         client_version=version,
     )
 
@@ -130,16 +136,19 @@ def prepared(
         assert (next_id != NO_PRODUCER_ID) == image.epoch_exhausted
         # No producer is given the largest epoch, so markers' epochs are above those of records.
         epoch, last_epoch = min(epoch + 1, EPOCH_MAX), epoch
-    return image._replace(
+    at_rest = image.state in AT_REST
+    return TransactionImage(
+        producer_id=image.producer_id,
+        producer_epoch=epoch,
+        timeout_ms=image.timeout_ms,
+        update_ms=wall_ms,
         previous_producer_id=image.producer_id,
         next_producer_id=next_id,
-        producer_epoch=epoch,
         last_producer_epoch=last_epoch,
         state=target,
+        partitions=frozenset() if at_rest else image.partitions,
         # An abort of nothing begins when it ends.
-        start_ms=wall_ms if image.state in AT_REST else image.start_ms,
-        update_ms=wall_ms,
-        partitions=frozenset() if image.state in AT_REST else image.partitions,
+        start_ms=wall_ms if at_rest else image.start_ms,
         client_version=version,
     )
 
@@ -150,12 +159,16 @@ def completed(image: TransactionImage, wall_ms: int) -> TransactionImage:
     check_transition(image.state, target)
     assert image.state in PREPARED
     overflowed = image.next_producer_id != NO_PRODUCER_ID
-    return image._replace(
+    return TransactionImage(
         producer_id=image.next_producer_id if overflowed else image.producer_id,
+        producer_epoch=0 if overflowed else image.producer_epoch,
+        timeout_ms=image.timeout_ms,
+        update_ms=wall_ms,
         previous_producer_id=image.producer_id,
         next_producer_id=NO_PRODUCER_ID,
-        producer_epoch=0 if overflowed else image.producer_epoch,
+        last_producer_epoch=image.last_producer_epoch,
         state=target,
         partitions=frozenset(),
-        update_ms=wall_ms,
+        start_ms=image.start_ms,
+        client_version=image.client_version,
     )

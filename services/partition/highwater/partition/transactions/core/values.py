@@ -5,7 +5,6 @@ transaction.version that it stands for.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from highwater.kafka.error_codes import ErrorCode
@@ -32,9 +31,11 @@ class ProducerIdAndEpoch(NamedTuple):
 NO_PRODUCER = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_EPOCH)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """What a request leads to. Without `image` nothing is written."""
+class Decision(NamedTuple):
+    """What a request leads to. Without `image` nothing is written.
+
+    It and `EndRequest` are tuples, because every transaction makes some.
+    """
 
     error: ErrorCode = ErrorCode.NONE
     producer: ProducerIdAndEpoch = NO_PRODUCER
@@ -47,8 +48,7 @@ def refused(error: ErrorCode) -> Decision:
     return Decision(error=error)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndRequest:
+class EndRequest(NamedTuple):
     """An EndTxn request."""
 
     producer: ProducerIdAndEpoch

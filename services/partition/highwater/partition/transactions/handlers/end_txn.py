@@ -5,7 +5,12 @@
 """
 
 from highwater.hop.coordinator import CoordinatorCall
-from highwater.kafka.messages.end_txn import EndTxnResponse, decode_request, encode_response
+from highwater.kafka.messages.end_txn import (
+    EndTxnRequest,
+    EndTxnResponse,
+    decode_request,
+    encode_response,
+)
 from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.transactions.core.image import TransactionKey
 from highwater.partition.transactions.core.shard import TransactionShard
@@ -24,7 +29,8 @@ _BUMPS_FROM = 5
 def handle(shard: TransactionShard, call: CoordinatorCall, now: Moment) -> bytes:
     """Commits or aborts."""
     version = call.api_version
-    body = decode_request(call.body, 0, version)
+    known = call.request
+    body = known if isinstance(known, EndTxnRequest) else decode_request(call.body, 0, version)
     request = EndRequest(
         producer=ProducerIdAndEpoch(body.producer_id, body.producer_epoch),
         commit=body.committed,
