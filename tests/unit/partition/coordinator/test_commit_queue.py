@@ -1,16 +1,13 @@
 from highwater.kafka.records.batch import iter_batches
-from highwater.kafka.records.record import read_records
 from highwater.partition.coordinator import commit_queue
 from highwater.partition.coordinator.commit_queue import CommitQueue
-from tests.unit.partition.coordinator.counter import COUNTERS, Count, decode
+from tests.unit.partition.coordinator.counter import COUNTERS, Count
 
 
 class Fixture:
     """A queue on a log that commits when the test says so."""
 
-    def __init__(
-        self, batch_bytes_max: int = 1_000_000, *, caught_up: bool = True, key_of=None
-    ) -> None:
+    def __init__(self, batch_bytes_max: int = 1_000_000, *, caught_up: bool = True) -> None:
         self.now_ms = 0
         self.appended = []
         self.soon = []
@@ -27,7 +24,6 @@ class Fixture:
             call_later=lambda seconds, callback: self.later.append((seconds, callback)),
             timeout_ms=100,
             caught_up=caught_up,
-            key_of=key_of,
             on_failure=self.fail,
             on_committed=lambda size: self.told.append(("bytes", size)),
         )
@@ -44,8 +40,8 @@ class Fixture:
     def add(self, count: int = 1, *, name_size: int = 26) -> None:
         self.queue.add([Count(f"{n}".zfill(name_size), 1) for n in range(count)], 5)
 
-    def add_at_leisure(self, name: str = "leisure") -> None:
-        self.queue.add([Count(name, 1)], 5, at_leisure=True)
+    def add_at_leisure(self) -> None:
+        self.queue.add([Count("leisure", 1)], 5, at_leisure=True)
 
     def after_commit(self, name: str) -> None:
         self.queue.after_commit(lambda error: self.told.append((name, error)), self.now_ms)
@@ -100,63 +96,6 @@ def test_records_at_leisure_do_not_linger_for_ever():
     assert f.counts == [1]
     f.add_at_leisure()
     assert len(f.later) == 1, "the next ones get their own time"
-
-
-def test_a_record_at_leisure_is_replaced_by_the_next_one_of_its_key():
-    f = Fixture(key_of=lambda record: record.name)
-    f.add_at_leisure("a")
-    f.add_at_leisure("b")
-    f.add_at_leisure("b")
-    f.queue.add([Count("a", 2), Count("c", 1)], 5)
-    f.after_commit("told")
-    f.turn()
-    assert f.counts == [3]
-    ((batch, _),) = f.appended
-    records = read_records(next(iter_batches(batch)), 1_000)
-    assert [decode(record.key, record.value) for record in records] == [
-        Count("b", 1),
-        Count("a", 2),
-        Count("c", 1),
-    ]
-    f.appended[0][1](0, 10)
-    assert f.told[0] == ("told", 0)
-    assert f.queue.idle
-
-
-def test_one_that_came_after_others_were_taken_along_has_its_own_time():
-    f = Fixture()
-    f.add_at_leisure()
-    f.add()
-    f.turn()
-    f.add_at_leisure()
-    ((_, linger_over),) = f.later
-    linger_over()
-    f.turn()
-    assert f.counts == [2]
-    f.later[-1][1]()
-    f.turn()
-    assert (f.counts, len(f.later)) == ([2, 1], 2)
-
-
-def test_records_at_leisure_have_a_limit(monkeypatch):
-    monkeypatch.setattr(commit_queue, "LEISURE_MAX", 2)
-    f = Fixture()
-    for _ in range(3):
-        f.add_at_leisure()
-    f.turn()
-    assert f.counts == [3]
-
-
-def test_records_at_leisure_go_with_a_queue_that_fails():
-    f = Fixture()
-    f.add()
-    f.turn()
-    f.add_at_leisure()
-    f.appended[0][1](6, -1)
-    f.later.pop()[1]()
-    f.queue.flush()
-    f.turn()
-    assert (f.failures, len(f.appended)) == ([6], 1)
 
 
 def test_what_is_told_after_records_at_leisure_waits_for_them():

@@ -9,17 +9,16 @@ in the log and in the state and are committed later, as in Kafka's CoordinatorRu
 append fails, the queue is finished: its state no longer matches the log, and the owner loads a new
 one.
 
-Records that nobody waits for may come `at_leisure`. They stay for LINGER_S, or up to twice as long while others come,
-so that the next ones take them along into one append; one of the same key replaces them there. Whatever is told
-after them still waits for them: so nothing that follows from such a record is seen before it, or what replaces it, is
-committed.
+Records that nobody waits for may come `at_leisure`. They stay for up to LINGER_S, so that the next ones
+take them along into one append. Whatever is told after them still waits for them: so nothing that
+follows from such a record is seen before the record is committed.
 
 Records of a transaction have a batch of their own, with its producer, and so has the marker that
 ends it. They are appended at once, so that the log's state of a producer is that of the shard.
 """
 
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from functools import partial
 from itertools import groupby
 from typing import Final, Generic
@@ -47,9 +46,6 @@ Append = Callable[[bytes, Callable[[int, int], None]], None]
 
 AppendMarker = Callable[[TransactionMarker, Callable[[int, int], None]], None]
 """The same for a marker; see `CoordinatorLog.append_marker`."""
-
-LEISURE_MAX: Final = 1_000
-"""Records that wait for company, some 500 bytes each; more are appended at once."""
 
 _MARKER_BYTES: Final = 78
 
@@ -97,19 +93,16 @@ class CommitQueue(Generic[RecordT]):
         on_committed: Callable[[int], None],
         caught_up: bool = True,
         transactions: TransactionalRecords[RecordT] | None = None,
-        key_of: Callable[[RecordT], Hashable] | None = None,
     ) -> None:
         """`on_failure(error_code)` is called at most once, `on_committed(bytes)` per batch.
 
         `next_offset` is the log end offset; `call_soon` runs a callback after this turn, `call_later`
         after so many seconds;
         `timeout_ms` bounds the wait of each answer. Without `caught_up`, records below
-        `next_offset` may not be committed yet; the owner calls `catch_up` when they are. `key_of`: see
-        `RecordCodec`.
+        `next_offset` may not be committed yet; the owner calls `catch_up` when they are.
         """
         self._encode = encode
         self._transactions = transactions
-        self._key_of = key_of
         self._append_batch = append
         self._append_control = append_marker
         self._room = batch_bytes_max - HEADER_SIZE
@@ -133,12 +126,10 @@ class CommitQueue(Generic[RecordT]):
         self._flushed = 0
         """Number of the last appended batch."""
         self._flush_scheduled = False
-        self._leisure: dict[Hashable, tuple[RecordT, int]] = {}
-        """By key, records that nobody waits for, with their time; empty while there is a builder."""
+        self._at_leisure = False
+        """Whether the builder has only records that nobody waits for."""
         self._lingers = False
         """Whether a flush will come for these."""
-        self._taken_along = False
-        """Whether some left since the wait for that flush began: those that are there came later."""
         self._failure: int | None = None
         """The error for every caller once the queue is finished."""
         self._loaded: _Batch | None = None
@@ -160,7 +151,7 @@ class CommitQueue(Generic[RecordT]):
     @property
     def idle(self) -> bool:
         """Whether everything added is committed."""
-        return self._builder is None and not self._in_flight and not self._leisure
+        return self._builder is None and not self._in_flight
 
     def has_more_than(self, nbytes: int, waiting: int) -> bool:
         """Whether more bytes than these are not committed yet, or more answers than these wait."""
@@ -172,10 +163,7 @@ class CommitQueue(Generic[RecordT]):
         """
         assert self._failure is None
         if self._transactions is None:
-            if at_leisure and self._builder is None:
-                self._keep(records, wall_ms)
-            else:
-                self._add(records, wall_ms)
+            self._add(records, wall_ms, at_leisure=at_leisure)
             return
         for batch_of, some in groupby(records, key=self._transactions.batch_of):
             if batch_of is None:
@@ -191,43 +179,7 @@ class CommitQueue(Generic[RecordT]):
     def _finished(self) -> bool:
         return self._failure is not None
 
-    def _keep(self, records: list[RecordT], wall_ms: int) -> None:
-        leisure, key_of = self._leisure, self._key_of
-        for record in records:
-            leisure[object() if key_of is None else key_of(record)] = record, wall_ms
-        if len(leisure) > LEISURE_MAX:
-            self._hurry()
-        elif not self._lingers:
-            self._linger()
-
-    def _linger(self) -> None:
-        self._lingers, self._taken_along = True, False
-        self._call_later(LINGER_S, self._linger_over)
-
-    def _linger_over(self) -> None:
-        self._lingers = False
-        if self._leisure and self._taken_along:
-            self._linger()
-        else:
-            self._hurry()
-
-    def _take_along(self, following: list[RecordT]) -> None:
-        """What came at leisure goes into the builder, but for what these replace."""
-        leisure, self._leisure = self._leisure, {}
-        self._taken_along = True
-        if self._key_of is not None:
-            for record in following:
-                leisure.pop(self._key_of(record), None)
-        for record, wall_ms in leisure.values():
-            self._build([record], wall_ms)
-
-    def _add(self, records: list[RecordT], wall_ms: int) -> None:
-        if self._leisure:
-            self._take_along(records)
-        self._build(records, wall_ms)
-        self._flush_soon()
-
-    def _build(self, records: list[RecordT], wall_ms: int) -> None:
+    def _add(self, records: list[RecordT], wall_ms: int, *, at_leisure: bool = False) -> None:
         encoded = list(map(self._encode, records))
         nbytes = 0
         for key, value in encoded:
@@ -241,7 +193,14 @@ class CommitQueue(Generic[RecordT]):
             builder = self._builder
             if builder is None:
                 builder = self._builder = RecordBatchBuilder()
+                self._at_leisure = at_leisure
             builder.append(key=key, value=value, timestamp_ms=wall_ms)
+        if not at_leisure:
+            self._at_leisure = False
+            self._flush_soon()
+        elif self._at_leisure and not self._lingers:
+            self._lingers = True
+            self._call_later(LINGER_S, self._linger_over)
 
     def _append_pending(self, producer: Producer, records: list[RecordT], wall_ms: int) -> None:
         """Append the records of one operation in a transaction, which fit into one batch."""
@@ -270,14 +229,13 @@ class CommitQueue(Generic[RecordT]):
         """
         if self._failure is not None:
             deliver(self._failure)
-            return
-        if self._leisure:
-            self._hurry()
-        if self._builder is None and not self._in_flight:
+        elif self._builder is None and not self._in_flight:
             deliver(0)
         else:
             batch = self._flushed + (self._builder is not None)
             self._waiting.append((batch, now_ms + self._timeout_ms, deliver))
+            if self._at_leisure:
+                self._hurry()
 
     def when_committed(self, follow_up: Callable[[], None]) -> None:
         """Call `follow_up` once everything added so far is committed, however late that is.
@@ -286,12 +244,11 @@ class CommitQueue(Generic[RecordT]):
         """
         if self._failure is not None:
             return
-        if self._leisure:
-            self._hurry()
         if self.idle:
             follow_up()
         else:
             self._follow_ups.append((self._flushed + (self._builder is not None), follow_up))
+            self._hurry()
 
     def next_deadline_ms(self) -> int | None:
         """When `expire` is to be called next, None if nobody waits."""
@@ -324,8 +281,6 @@ class CommitQueue(Generic[RecordT]):
     def flush(self) -> None:
         """Append what is queued, now."""
         self._flush_scheduled = False
-        if self._leisure and self._failure is None:
-            self._take_along([])
         builder = self._builder
         if builder is None or self._failure is not None:
             return
@@ -354,15 +309,18 @@ class CommitQueue(Generic[RecordT]):
         self._in_flight.clear()
         self._in_flight_bytes = 0
         self._builder = None
-        self._leisure.clear()
         for _, _, deliver in waiting:
             deliver(error)
 
     def _hurry(self) -> None:
-        """Somebody waits for what came at leisure, or it has waited long enough."""
-        if self._leisure:
-            self._take_along([])
+        """Somebody waits for what is queued."""
+        if self._builder is not None and self._at_leisure:
+            self._at_leisure = False
             self._flush_soon()
+
+    def _linger_over(self) -> None:
+        self._lingers = False
+        self._hurry()
 
     def _flush_soon(self) -> None:
         """Append what is queued after this turn, or once fewer batches are in flight."""
@@ -401,5 +359,5 @@ class CommitQueue(Generic[RecordT]):
             for tell in first.at_offset:
                 tell(first.next_offset)
             self._on_committed(first.size)
-        if self._builder is not None:
+        if self._builder is not None and not self._at_leisure:
             self._flush_soon()

@@ -1,6 +1,6 @@
 """Records of a coordinator's topic between a shard's values and a batch's bytes."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -54,6 +54,3 @@ class RecordCodec(Generic[RecordT]):
     DecodeError if the bytes do not match their version."""
     transactions: TransactionalRecords[RecordT] | None = None
     """None: there are no transactions in this topic, and markers are passed by."""
-    key_of: Callable[[RecordT], Hashable] | None = None
-    """What a record is about, where each has the whole value: then one that nobody waits for is not written
-    if the next of its key goes into the same batch. None: all are written."""

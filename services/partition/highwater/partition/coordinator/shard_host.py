@@ -364,7 +364,6 @@ class ShardHost(Generic[ShardT, RecordT, ResponseT]):
         queue = self._queue = CommitQueue(
             encode=self._parts.kind.codec.encode,
             transactions=self._parts.kind.codec.transactions,
-            key_of=self._parts.kind.codec.key_of,
             append=partial(log.append, self.partition, self.leader_epoch),
             append_marker=partial(log.append_marker, self.partition, self.leader_epoch),
             next_offset=end,

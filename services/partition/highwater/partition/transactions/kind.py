@@ -1,7 +1,6 @@
 """What makes a coordinator the coordinator of transactions: shard, records, snapshot, replies."""
 
-from collections.abc import Callable, Hashable, Iterable
-from operator import itemgetter
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from highwater.hop.coordinator import CoordinatorCall
@@ -19,10 +18,7 @@ SNAPSHOT_FILE_NAME: Final = "transaction-snapshot"
 
 SNAPSHOT_MAGIC: Final = b"HWTS"
 
-_KEY_OF: Final[Callable[[TransactionRecord], Hashable]] = itemgetter(0)
-"""The key of a record, which is its first field."""
-
-TRANSACTION_RECORDS: Final = RecordCodec(encode=encode, decode=decode, key_of=_KEY_OF)
+TRANSACTION_RECORDS: Final = RecordCodec(encode=encode, decode=decode)
 
 TransactionKind = CoordinatorKind[TransactionShard, TransactionRecord, None]
 
