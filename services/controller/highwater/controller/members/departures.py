@@ -39,9 +39,8 @@ class GatewayDepartures:
             self._left_at[gateway_id] = revision
         revision = self._left_at.setdefault(gateway_id, revision)
         if applied_revision < revision:
-            return (
-                False  # It names itself yet; its next heartbeat follows at once when it does not.
-            )
+            # It still names itself; its next heartbeat follows as soon as it does not.
+            return False
         return await self._others_know(revision)
 
     def over(self, gateway_id: GatewayId) -> None:
