@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import socket
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from highwater.spark.report import HourTraffic, PathTraffic, Report, StatusCount
 from tools.demo import checks
-from tools.demo.broker import is_free
+from tools.demo.broker import Broker, is_free
 from tools.demo.consuming import ReadBack
 from tools.demo.errors import UsageError
 from tools.demo.options import parse_options
 from tools.demo.producing import Acknowledged
-from tools.demo.screen import sparkline
-from tools.demo.story import read_lines
+from tools.demo.screen import Screen, sparkline
+from tools.demo.story import read_lines, serve
 
 LINES = [b"a", b"b", b"c", b"b"]
 
@@ -211,3 +213,20 @@ def test_a_log_that_is_missing_or_empty(tmp_path: Path) -> None:
     for name in ("empty", "missing"):
         with pytest.raises(UsageError, match=name):
             read_lines(tmp_path / name)
+
+
+def test_ctrl_c_while_it_says_how_to_connect_is_the_ordinary_end(tmp_path: Path) -> None:
+    class Interrupted(io.StringIO):
+        times = 0
+
+        def write(self, text: str) -> int:
+            if "Any Kafka client" in text and not self.times:
+                self.times += 1
+                raise KeyboardInterrupt
+            return super().write(text)
+
+    shown = Interrupted()
+    broker = Broker(host="127.0.0.1", port=1, data_dir=tmp_path, log_path=tmp_path / "broker.log")
+    serve(parse_options([], {}), Screen(Console(file=shown)), broker)
+    assert shown.times == 1
+    assert "Stopping" in shown.getvalue()

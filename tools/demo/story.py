@@ -128,8 +128,8 @@ def round_trip(options: Options, screen: Screen, lines: Sequence[bytes]) -> bool
 
 def serve(options: Options, screen: Screen, broker: Broker) -> None:
     """Says how to connect and returns at Ctrl-C. Raises DemoError if the broker ends by itself."""
-    screen.how_to_connect(options.address, options.topic, broker.log_path)
     try:
+        screen.how_to_connect(options.address, options.topic, broker.log_path)
         while True:
             broker.check_running()
             time.sleep(SERVE_POLL_S)
