@@ -41,3 +41,21 @@ async def _nobody_else_listens() -> None:
 @pytest.mark.parametrize("scenario", [_another_listens_first, _nobody_else_listens])
 def test_a_port_that_another_process_listens_on_is_in_use(run, scenario):
     run(scenario())
+
+
+def test_a_start_that_is_cancelled_leaves_no_port_open():
+    """asyncio's own loop waits a turn after it listens; uvloop does not."""
+
+    async def cancelled():
+        server = await _bound()
+        address = server.sockets[0].getsockname()
+        starting = asyncio.create_task(start_listening(server, "here:1"))
+        await asyncio.sleep(0)
+        assert server.is_serving()
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection(*address)
+
+    asyncio.run(cancelled())

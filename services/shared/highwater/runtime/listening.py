@@ -11,13 +11,17 @@ async def start_listening(server: asyncio.Server, address: str) -> None:
 
     Two processes may both have bound a port as long as neither listens (SO_REUSEADDR). The second one
     that does is refused. asyncio raises an OSError then; uvloop closes the server's socket and says
-    nothing (`UVStreamServer._fatal_error`). The server is closed when this raises.
+    nothing (`UVStreamServer._fatal_error`). The server is closed when this raises, also if it is
+    cancelled: nobody else would know of a port that is open already.
     """
     try:
         await server.start_serving()
         listens = _is_open(server)
     except OSError:
         listens = False
+    except asyncio.CancelledError:
+        server.close()
+        raise
     if not listens:
         server.close()
         raise PortInUseError(address)
