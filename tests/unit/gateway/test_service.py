@@ -14,6 +14,7 @@ from highwater.gateway.handlers import metadata
 from highwater.gateway.routing import departure
 from highwater.gateway.routing.departure import LEAVE_S_MAX
 from highwater.gateway.service import GatewayService
+from highwater.gateway.sockets.port_block import RETRY_S
 from highwater.kafka.messages.metadata import MetadataRequest, MetadataRequestMetadataRequestTopic
 from highwater.metadata.controller_client import ControllerClient
 from highwater.model.errors import ConfigError
@@ -260,6 +261,26 @@ async def test_a_gateway_that_stops_is_named_to_nobody_before_its_ports_close(ga
     async with asyncio.timeout(LEAVE_S_MAX):
         await leaving.stop()
     assert at_close == [({other.port}, {other.port})]
+
+
+async def test_a_gateway_that_stops_takes_no_further_ports(no_gateway):
+    """Its block ends where the other one's begins, as long as the image has both."""
+    first = free_ports("127.0.0.1", 4)
+    await no_gateway.gateway(port=first + 2, single_port=False)
+    leaving = await no_gateway.gateway(port=first, single_port=False)
+    name = leaving._gateway_state().gateway_id
+    await until(lambda: name in leaving.routing.image.gateways)
+    lines = leaving._log = Lines()
+    end_heartbeats = leaving._heartbeats.stop
+
+    async def knows():
+        assert name not in leaving.routing.image.gateways
+        await asyncio.sleep(2 * RETRY_S)
+        await end_heartbeats()
+
+    leaving._heartbeats.stop = knows
+    await leaving.stop()
+    assert lines.errors == []
 
 
 async def test_a_gateway_stops_without_the_controller(gateways, monkeypatch):

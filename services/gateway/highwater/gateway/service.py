@@ -234,6 +234,7 @@ class GatewayService:
         if self._heartbeats is not None:
             # Clients of a gateway with a node follow the node's leaders, which have gone by now.
             if self._node_id == NO_NODE:
+                self._ports.close()  # Images in which it has no block would have it take others' ports.
                 await self._departure.leave(self._heartbeats)
             await self._heartbeats.stop()
         await self._stack.aclose()

@@ -73,6 +73,11 @@ async def test_blocks_of_gateways_that_overlap_are_told_and_not_refused(
     state = gateway_state("a", port=9092)
     await client.register_gateway(pb.RegisterGatewayRequest(gateway=state))
     assert log.told == [(event, reason)] * 2
+    # The same if it stops in order, and comes back before its session has ended.
+    await client.heartbeat(pb.HeartbeatRequest(node_id=-1, gateway_id="a", wants_shutdown=True))
+    await image_when(watch, lambda i: "a" not in i.gateways)
+    await client.register_gateway(pb.RegisterGatewayRequest(gateway=state))
+    assert log.told == [(event, reason)] * 3
 
 
 async def test_node_0_and_a_block_of_ports_refuse_each_other(

@@ -185,8 +185,10 @@ class Members:
             refusal = _refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, "the gateway is not registered")
             return HeartbeatResult(refusal=refusal)
         self._heard(self.gateways, gateway_id, applied_revision)
-        leaves = self._departures.leaves
-        may_shut_down = wants_shutdown and await leaves(gateway_id, applied_revision)
+        if not wants_shutdown:
+            return HeartbeatResult(may_shut_down=False)
+        may_shut_down = await self._departures.leaves(gateway_id, applied_revision)
+        self._tell_overlaps()  # If it comes back, that is told again.
         return HeartbeatResult(may_shut_down=may_shut_down)
 
     def check_epoch(self, node: NodeId, node_epoch: int) -> Refusal | None:
