@@ -6,8 +6,10 @@ from hypothesis import strategies as st
 from tests.unit.gateway.core.shape_frames import (
     learn_produce,
     matched_produce,
+    matched_several,
     produce_frame,
     produce_meaning,
+    produce_meaning_of_several,
 )
 
 VERSIONS = st.integers(3, 13)
@@ -84,6 +86,41 @@ def test_a_shape_learnt_from_a_changed_frame_agrees_with_the_codec(
     following = produce_frame(version, **repeated, **other)
     found = matched_produce(shape, following)
     assert found is None or found == produce_meaning(following)
+
+
+SEVERAL = st.lists(st.tuples(INT32, st.binary(min_size=2, max_size=300)), min_size=1, max_size=5)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(9, 13), REPEATED, CHANGING, CHANGING, SEVERAL, st.booleans())
+def test_a_shape_matches_a_frame_for_several_partitions(
+    version, repeated, one, other, others, from_several
+):
+    first = produce_frame(version, **repeated, **one, others=others if from_several else ())
+    shape = learn_produce(first)
+    assert shape is not None
+    following = produce_frame(version, **repeated, **other, others=others)
+    assert matched_several(shape, following) == produce_meaning_of_several(following)
+
+
+@settings(max_examples=500, deadline=None)
+@given(VERSIONS, REPEATED, CHANGING, SEVERAL, st.data())
+def test_a_changed_frame_for_several_means_what_the_codec_says(
+    version, repeated, changing, others, data
+):
+    frame = produce_frame(version, **repeated, **changing, others=others)
+    changed = mutate(frame, data)
+    if len(changed) < 8 or changed[2:4] != version.to_bytes(2, "big") or changed[:2] != b"\0\0":
+        return
+    meaning = produce_meaning_of_several(changed)
+    for learnt_from in (frame, produce_frame(version, **repeated, **changing), changed):
+        shape = learn_produce(learnt_from)
+        if shape is None:
+            continue
+        found = matched_several(shape, changed)
+        assert found is None or found == meaning
+        found = matched_produce(shape, changed)
+        assert found is None or (meaning is not None and found == (*meaning[:-1], *meaning[-1][0]))
 
 
 def mutate(frame: bytearray, data: st.DataObject) -> bytearray:

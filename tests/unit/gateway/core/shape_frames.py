@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,8 +34,10 @@ def produce_frame(
     timeout_ms: int = 30_000,
     topic: str = "orders",
     partition: int = 0,
-    records: bytes = b"b" * 70,
+    records: bytes | None = b"b" * 70,
+    others: Sequence[tuple[int, bytes | None]] = (),
 ) -> bytearray:
+    """`others` are further partitions and their records."""
     request = produce.ProduceRequest(
         transactional_id=transactional_id,
         acks=acks,
@@ -44,7 +47,8 @@ def produce_frame(
                 name=topic,
                 topic_id=topic_id_of(topic),
                 partition_data=[
-                    produce.ProduceRequestPartitionProduceData(index=partition, records=records)
+                    produce.ProduceRequestPartitionProduceData(index=index, records=batch)
+                    for index, batch in [(partition, records), *others]
                 ],
             )
         ],
@@ -55,23 +59,33 @@ def produce_frame(
 
 def produce_meaning(frame: bytearray) -> tuple[Any, ...] | None:
     """What the codec reads; None if it refuses, or if there is not one topic with one partition."""
+    several = produce_meaning_of_several(frame)
+    if several is None or len(several[-1]) != 1:
+        return None
+    return (*several[:-1], *several[-1][0])
+
+
+def produce_meaning_of_several(frame: bytearray) -> tuple[Any, ...] | None:
+    """What the codec reads, at the end (partition, records) of each; None if it refuses, or if there is not
+    one topic with a partition.
+    """
     try:
         header = decode_request_header(frame)
         request = produce.decode_request(frame, header.body_pos, header.api_version)
     except DecodeError:
         return None
-    places = [(t, p) for t in request.topic_data for p in t.partition_data]
-    if len(places) != 1 or len(request.topic_data) != 1:
+    if len(request.topic_data) != 1 or not request.topic_data[0].partition_data:
         return None
-    topic, data = places[0]
-    records = None if data.records is None else bytes(data.records)
+    [topic] = request.topic_data
     return (
         request.transactional_id,
         request.acks,
         request.timeout_ms,
         _named(topic.name, topic.topic_id),
-        data.index,
-        records,
+        [
+            (data.index, None if data.records is None else bytes(data.records))
+            for data in topic.partition_data
+        ],
     )
 
 
@@ -82,16 +96,18 @@ def _named(name: str, topic_id: bytes) -> str | bytes:
 
 def learn_produce(frame: bytearray) -> produce_shape.ProduceShape | None:
     """Learn the shape as the Produce path does after the codec has decoded the frame."""
-    meaning = produce_meaning(frame)
-    if meaning is None or not meaning[-1]:
+    meaning = produce_meaning_of_several(frame)
+    if meaning is None or not all(records for _, records in meaning[-1]):
         return None
-    transactional_id, acks, timeout_ms, topic, _, records = meaning
+    transactional_id, acks, timeout_ms, topic, places = meaning
     version = decode_request_header(frame).api_version
+    if len(places) > (126 if version >= produce_shape.FLEXIBLE_FROM else 1):
+        return None
     name = topic if version >= PRODUCE_BY_ID_FROM else topic.encode()
     return produce_shape.learn(
         frame,
         version,
-        len(records),
+        [len(records) for _, records in places],
         acks,
         timeout_ms,
         topic,
@@ -102,23 +118,31 @@ def learn_produce(frame: bytearray) -> produce_shape.ProduceShape | None:
 
 
 def matched_produce(shape: produce_shape.ProduceShape, frame: bytearray) -> tuple[Any, ...] | None:
-    """What the shape reads in the frame."""
+    """What the shape reads in a frame for one partition."""
     if int.from_bytes(frame[2:4], "big") != shape.version:
         return None
     found = produce_shape.match(shape, frame)
     if found is None:
         return None
     partition, start, end = found
+    return (*_repeated(shape), partition, bytes(frame[start:end]))
+
+
+def matched_several(shape: produce_shape.ProduceShape, frame: bytearray) -> tuple[Any, ...] | None:
+    """What the shape reads in a frame for several partitions."""
+    if int.from_bytes(frame[2:4], "big") != shape.version:
+        return None
+    found = produce_shape.match_several(shape, frame)
+    if found is None:
+        return None
+    places = [(partition, bytes(frame[start:end])) for partition, start, end in found]
+    return (*_repeated(shape), places)
+
+
+def _repeated(shape: produce_shape.ProduceShape) -> tuple[Any, ...]:
     write = shape.transaction
     transactional_id = None if write is None else write.transactional_id
-    return (
-        transactional_id,
-        shape.acks,
-        shape.timeout_ms,
-        shape.topic,
-        partition,
-        bytes(frame[start:end]),
-    )
+    return transactional_id, shape.acks, shape.timeout_ms, shape.topic
 
 
 def fetch_frame(

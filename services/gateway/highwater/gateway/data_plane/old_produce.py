@@ -29,10 +29,11 @@ from highwater.gateway.data_plane.decoding import RequestDecoder
 from highwater.gateway.data_plane.denials import produce_denials
 from highwater.gateway.data_plane.produce_path import (
     MIN_VERSION,
-    ManyPartitionsReply,
     ProducePath,
     bounded_timeout_ms,
+    partitions_of,
 )
+from highwater.gateway.data_plane.produce_replies import ManyPartitionsReply
 from highwater.gateway.routing.client import ClientSession
 from highwater.hop.append import AppendGroup, Batch, Failure
 from highwater.kafka.error_codes import ErrorCode
@@ -93,7 +94,9 @@ class OldProducePath:
         request = _DECODER.decode(session, frame, version)
         if request is None:
             return
-        reply = OldReply(session, len(frame), version, correlation_id, request)
+        reply = OldReply(
+            session, len(frame), version, correlation_id, request.acks, partitions_of(request)
+        )
         if not reply.begin():
             return
         deadline_ms = session.shared.now_ms + bounded_timeout_ms(request.timeout_ms)

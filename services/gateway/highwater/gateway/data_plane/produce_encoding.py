@@ -5,7 +5,7 @@
 
 from typing import Final, TypeAlias
 
-from highwater.gateway.core.produce_reply import TOPIC_IDS_FROM
+from highwater.gateway.core.produce_reply import TOPIC_IDS_FROM, Stored
 from highwater.gateway.routing.brokers import Entrance
 from highwater.gateway.routing.current_leader import CurrentLeader, leader_for_error
 from highwater.gateway.routing.table import TopicRoutes
@@ -51,6 +51,17 @@ def told(version: int, failure: Failure, routes: TopicRoutes | None) -> Failure:
     ):
         return failure
     return Failure(ErrorCode.UNKNOWN_TOPIC_ID, failure.message)
+
+
+def appended(stored: Stored) -> PartitionResult:
+    """A partition's result as the codec knows it."""
+    partition, base_offset, log_append_time_ms, log_start_offset = stored
+    return PartitionResult(
+        index=partition,
+        base_offset=base_offset,
+        log_append_time_ms=log_append_time_ms,
+        log_start_offset=log_start_offset,
+    )
 
 
 def failed_partition(

@@ -1,7 +1,8 @@
 """Produce (key 0), served from version 3 to 13: from frame to appends to reply.
 
 Hot path: a one-partition request that has the shape of the connection's last one becomes one sink
-object and one call to the leader's link. The generated codec decodes all others.
+object and one call to the leader's link. From version 9 on, one for several partitions of the same topic
+becomes one object and a call for each. The generated codec decodes all others.
 
 - v3-v8 classic, v9+ flexible encoding; v7 allows zstd; v8 adds record errors; v10 current leaders.
 - v11 knows TRANSACTION_ABORTABLE, older ones get INVALID_TXN_STATE. From v12 on leaders add the partition
@@ -22,39 +23,37 @@ Deviations
   applies it to acks=all.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from struct import Struct
 from typing import Final
 
-from highwater.gateway.core.meters import PRODUCE
 from highwater.gateway.core.produce_reply import (
     FLEXIBLE_FROM,
-    Stored,
+    TOPIC_IDS_FROM,
     name_part,
-    pack_replies,
-    pack_reply,
 )
-from highwater.gateway.core.produce_shape import ProduceShape, learn, match
-from highwater.gateway.core.reply import Reply
+from highwater.gateway.core.produce_shape import (
+    PARTITIONS_MAX,
+    ProduceShape,
+    learn,
+    match,
+    match_several,
+)
 from highwater.gateway.data_plane.decoding import RequestDecoder
 from highwater.gateway.data_plane.denials import has_transactional_records, produce_denials
 from highwater.gateway.data_plane.produce_encoding import (
-    PartitionResult,
     TopicKey,
-    current_leader,
-    encode_reply,
-    failed_partition,
-    told,
 )
+from highwater.gateway.data_plane.produce_replies import ManyPartitionsReply, SinglePartitionReply
 from highwater.gateway.routing.client import ClientSession
-from highwater.gateway.routing.current_leader import CurrentLeader
-from highwater.gateway.routing.table import InstanceTopics, TopicRoutes
-from highwater.hop.append import NO_BATCH, AppendGroup, Batch, Failure, TransactionalWrite
+from highwater.gateway.routing.table import InstanceTopics, PartitionRoute, TopicRoutes
+from highwater.hop.append import NO_BATCH, Batch, Failure, TransactionalWrite
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import produce as codec
 from highwater.kafka.records.batch import ATTRIBUTES_AT, COMPRESSION_MASK
 from highwater.kafka.records.compression import Compression
 from highwater.model.authorization import Authorizer
+from highwater.model.ids import NO_TOPIC_ID
 
 MIN_VERSION: Final = 3
 MAX_VERSION: Final = 13
@@ -69,218 +68,6 @@ _DECODER: Final = RequestDecoder(
     "Produce", range(MIN_VERSION, MAX_VERSION + 1), codec.decode_request
 )
 _unpack_head = Struct(">hhi").unpack_from
-
-
-class ProduceReply(Reply):
-    """Error handling of both kinds of replies."""
-
-    __slots__ = ("session",)
-
-    session: ClientSession
-
-    def append_broken(self, error: Exception) -> None:
-        """Closes the client's connection after a bug with its result; nothing else is affected."""
-        session = self.session
-        session.handler.reply_failed(session, error)
-        if self._waited_for():
-            session.finished(self.request_bytes)
-
-    def _waited_for(self) -> bool:
-        """True if the request still counts as in flight; after this call it does not."""
-        raise NotImplementedError
-
-
-class SinglePartitionReply(ProduceReply):
-    """A Produce of one partition: its place among the replies, and the sink of its batch."""
-
-    __slots__ = ("correlation_id", "partition", "shape")
-
-    def __init__(
-        self,
-        session: ClientSession,
-        request_bytes: int,
-        correlation_id: int,
-        partition: int,
-        shape: ProduceShape[TopicRoutes],
-    ) -> None:
-        self.session = session
-        self.api_key = PRODUCE
-        self.request_bytes = request_bytes
-        self.arrived_ns = session.arrived_ns
-        self.parts = None
-        self.correlation_id = correlation_id
-        self.partition = partition
-        self.shape = shape
-
-    def append_done(
-        self, _index: int, base_offset: int, group: AppendGroup, failure: Failure | None
-    ) -> None:
-        """Packs the reply."""
-        shape = self.shape
-        session = self.session
-        throttle_ms = group.throttle_ms
-        if session.quota is not None:
-            throttle_ms = session.quota.produced(self.request_bytes, throttle_ms)
-        if failure is not None:
-            failure = told(shape.version, failure, shape.topic)
-            session.shared.meters.produce.failed(failure.error_code)
-        if shape.acks == 0:
-            session.complete_unanswered(self)
-            if failure is not None and not session.closed:
-                session.wire.close(f"a batch with acks=0 failed: {failure}")
-            elif throttle_ms:
-                session.mute(throttle_ms)
-            return
-        version = shape.version
-        if failure is None:
-            answer = pack_reply(
-                shape.layout,
-                version,
-                self.correlation_id,
-                shape.name,
-                self.partition,
-                0,
-                base_offset,
-                group.log_append_time_ms,
-                group.log_start_offset,
-                throttle_ms,
-            )
-        else:
-            entrance = session.client.peer.entrance
-            current = current_leader(version, shape.topic, self.partition, failure, entrance)
-            answer = encode_reply(
-                version,
-                self.correlation_id,
-                [(shape.topic.key, [failed_partition(self.partition, failure, current)])],
-                throttle_ms,
-                [] if current is None else [current],
-            )
-        session.complete(self, answer)
-        if throttle_ms:
-            session.mute(throttle_ms)
-
-    def _waited_for(self) -> bool:
-        return self.shape.acks != 0 and self.parts is None
-
-
-class ManyPartitionsReply(ProduceReply):
-    """A Produce of several partitions; ready when all results are in."""
-
-    __slots__ = (
-        "_acks",
-        "_correlation_id",
-        "_has_failures",
-        "_leaders",
-        "_missing",
-        "_results",
-        "_throttle_ms",
-        "_version",
-    )
-
-    def __init__(
-        self,
-        session: ClientSession,
-        request_bytes: int,
-        version: int,
-        correlation_id: int,
-        request: codec.ProduceRequest,
-    ) -> None:
-        super().__init__(PRODUCE, request_bytes, session.arrived_ns)
-        self.session = session
-        self._version = version
-        self._correlation_id = correlation_id
-        self._acks = request.acks
-        self._throttle_ms = 0
-        self._has_failures = False
-        self._leaders: list[CurrentLeader] = []
-        self._results: list[tuple[TopicKey, PartitionResult]] = [
-            ((topic.name, topic.topic_id), PartitionResult(index=data.index))
-            for topic in request.topic_data
-            for data in topic.partition_data
-        ]
-        self._missing = len(self._results)
-
-    @property
-    def partitions(self) -> int:
-        """How many the request has."""
-        return len(self._results)
-
-    def begin(self) -> bool:
-        """Takes its place among the replies; False if it is complete: there are no partitions."""
-        if self._acks:
-            self.session.expect(self)
-        if not self._results:
-            self.finish()
-        return bool(self._results)
-
-    def append_done(
-        self, index: int, base_offset: int, group: AppendGroup | None, failure: Failure | None
-    ) -> None:
-        """Takes one partition's result."""
-        key, result = self._results[index]
-        if failure is not None:
-            self._has_failures = True
-            client = self.session.client
-            routes = client.topics.find(*key)
-            failure = told(self._version, failure, routes)
-            self.session.shared.meters.produce.failed(failure.error_code)
-            current = current_leader(
-                self._version, routes, result.index, failure, client.peer.entrance
-            )
-            if current is not None:
-                self._leaders.append(current)
-            self._results[index] = (key, failed_partition(result.index, failure, current))
-        else:
-            assert group is not None
-            result.base_offset = base_offset
-            result.log_append_time_ms = group.log_append_time_ms
-            result.log_start_offset = group.log_start_offset
-        if group is not None:
-            self._throttle_ms = max(self._throttle_ms, group.throttle_ms)
-        self._missing -= 1
-        if self._missing == 0:
-            self.finish()
-
-    def finish(self) -> None:
-        """Completes the reply with all results."""
-        quota = self.session.quota
-        if quota is not None:
-            self._throttle_ms = quota.produced(self.request_bytes, self._throttle_ms)
-        if self._acks == 0:
-            self.session.complete_unanswered(self)
-            failed = any(result.error_code for _, result in self._results)
-            if failed and not self.session.closed:
-                self.session.wire.close("a batch with acks=0 failed")
-            elif self._throttle_ms:
-                self.session.mute(self._throttle_ms)
-            return
-        self.session.complete(self, self._encoded())
-        if self._throttle_ms:
-            self.session.mute(self._throttle_ms)
-
-    def _encoded(self) -> bytes:
-        version = self._version
-        if version >= FLEXIBLE_FROM and not self._has_failures:
-            stored: dict[TopicKey, list[Stored]] = {}
-            for key, one in self._results:
-                stored.setdefault(key, []).append(
-                    (one.index, one.base_offset, one.log_append_time_ms, one.log_start_offset)
-                )
-            names = [
-                (name_part(version, name.encode(), topic_id), results)
-                for (name, topic_id), results in stored.items()
-            ]
-            return pack_replies(self._correlation_id, names, self._throttle_ms)
-        topics: dict[TopicKey, list[PartitionResult]] = {}
-        for key, result in self._results:
-            topics.setdefault(key, []).append(result)
-        return encode_reply(
-            version, self._correlation_id, list(topics.items()), self._throttle_ms, self._leaders
-        )
-
-    def _waited_for(self) -> bool:
-        missing, self._missing = self._missing, -1
-        return missing > 0 or (missing == 0 and self._acks != 0 and self.parts is None)
 
 
 class ProducePath:
@@ -300,7 +87,7 @@ class ProducePath:
             return
         place = match(shape, frame)
         if place is None:
-            self._decode(session, frame, version, correlation_id)
+            self._start_several(session, frame, shape, correlation_id)
             return
         partition, start, end = place
         routes = shape.topic.partitions
@@ -322,6 +109,43 @@ class ProducePath:
             shape.transaction,
         )
 
+    def _start_several(
+        self,
+        session: ClientSession,
+        frame: bytearray,
+        shape: ProduceShape[TopicRoutes],
+        correlation_id: int,
+    ) -> None:
+        """Starts a request that is not for one partition, as the shape knows it."""
+        places = match_several(shape, frame)
+        routes, version = shape.topic.partitions, shape.version
+        if places is None or not _have_leaders(routes, places):
+            self._decode(session, frame, version, correlation_id)
+            return
+        key = ("", shape.topic.topic_id)
+        if version < TOPIC_IDS_FROM:
+            key = (shape.topic.name, NO_TOPIC_ID)
+        topics = [(key, [partition for partition, _, _ in places])]
+        reply = ManyPartitionsReply(
+            session, len(frame), version, correlation_id, shape.acks, topics
+        )
+        reply.begin()
+        deadline_ms = session.shared.now_ms + shape.timeout_ms
+        view = memoryview(frame)
+        for index, (partition, start, end) in enumerate(places):
+            route = routes[partition]
+            assert route.target is not None
+            route.target.append(
+                route,
+                shape.acks,
+                view[start:end],
+                end - start,
+                reply,
+                index,
+                deadline_ms,
+                shape.transaction,
+            )
+
     def _decode(
         self, session: ClientSession, frame: bytearray, version: int, correlation_id: int
     ) -> None:
@@ -329,7 +153,9 @@ class ProducePath:
         request = _DECODER.decode(session, frame, version)
         if request is None:
             return
-        reply = ManyPartitionsReply(session, len(frame), version, correlation_id, request)
+        reply = ManyPartitionsReply(
+            session, len(frame), version, correlation_id, request.acks, partitions_of(request)
+        )
         if not reply.begin():
             return
         transactional = has_transactional_records(request)
@@ -341,7 +167,7 @@ class ProducePath:
             transaction = TransactionalWrite(
                 request.transactional_id, version >= ADDS_PARTITION_FROM
             )
-        if reply.partitions == len(request.topic_data) == 1 and not denials:
+        if len(request.topic_data) == 1 and not denials:
             self._learn(session, frame, version, request, session.client.topics, transaction)
         deadline_ms = session.shared.now_ms + bounded_timeout_ms(request.timeout_ms)
         self.append_all(version, request, reply, deadline_ms, denials, transaction=transaction)
@@ -418,19 +244,22 @@ class ProducePath:
         was asked to be allowed. Nodes refuse such a batch without a transaction.
         """
         topic = request.topic_data[0]
-        data = topic.partition_data[0]
-        batch = _batch_of(data)
+        places = topic.partition_data
         routes = topics.find(topic.name, topic.topic_id)
         if (
             (transaction is None and request.transactional_id is not None)
             or routes is None
-            or _refusal(routes, data.index, batch, request.acks, version) is not None
+            or len(places) > (PARTITIONS_MAX if version >= FLEXIBLE_FROM else 1)
+            or any(
+                _refusal(routes, data.index, _batch_of(data), request.acks, version) is not None
+                for data in places
+            )
         ):
             return
         session.tail = learn(
             frame,
             version,
-            len(batch),
+            [len(_batch_of(data)) for data in places],
             request.acks,
             bounded_timeout_ms(request.timeout_ms),
             routes,
@@ -440,9 +269,25 @@ class ProducePath:
         )
 
 
+def partitions_of(request: codec.ProduceRequest) -> list[tuple[TopicKey, list[int]]]:
+    """Which partitions the request is for."""
+    return [
+        ((topic.name, topic.topic_id), [data.index for data in topic.partition_data])
+        for topic in request.topic_data
+    ]
+
+
 def bounded_timeout_ms(timeout_ms: int) -> int:
     """How long a request may wait for its results."""
     return min(max(timeout_ms, TIMEOUT_MS_MIN), TIMEOUT_MS_MAX)
+
+
+def _have_leaders(routes: Sequence[PartitionRoute], places: Sequence[tuple[int, int, int]]) -> bool:
+    """Whether every batch can be sent now."""
+    for partition, _, _ in places:
+        if not 0 <= partition < len(routes) or routes[partition].target is None:
+            return False
+    return True
 
 
 def _batch_of(data: codec.ProduceRequestPartitionProduceData) -> Batch:
