@@ -43,6 +43,9 @@ class Copier(Protocol):
 
     def start(self) -> None: ...
 
+    def spare(self) -> None:
+        """From now on nothing keeps it from the end of its input but the cluster."""
+
     def stop(self) -> None:
         """Ends it; also before it was started."""
 
@@ -87,6 +90,8 @@ class Copying:
         history = self.history
         history.inputs = self._source.history.stored
         ends = {p: some[-1][0] + 1 for p, some in history.inputs.items() if some}
+        for copier in self._copiers:
+            copier.spare()
         observer = Consumer(
             {
                 "bootstrap.servers": self._bootstrap,
@@ -175,6 +180,9 @@ class LibrdkafkaCopier(threading.Thread):
         self._history = history
         self._stopping = threading.Event()
         self._count = 0
+
+    def spare(self) -> None:
+        """Nobody kills it."""
 
     def stop(self) -> None:
         self._stopping.set()

@@ -81,10 +81,13 @@ class KilledCopier(threading.Thread):
             self.kills += 1
             self._copier.start()
 
-    def stop(self) -> None:
+    def spare(self) -> None:
         self._stopping.set()
         if self.ident is not None:
             self.join(STOP_S_MAX)
+
+    def stop(self) -> None:
+        self.spare()
         self._copier.stop()
 
     def summary(self) -> str:

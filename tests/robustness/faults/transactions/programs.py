@@ -171,6 +171,9 @@ class FranzCopier:
             self._process.kill()
             self._process = None
 
+    def spare(self) -> None:
+        """Nobody kills it."""
+
     def stop(self) -> None:
         if self._process is not None:
             self._process.close()
@@ -236,6 +239,9 @@ class JavaCopier(threading.Thread):
             if self._starts == _STARTS_MAX:
                 self._history.errors[self.name].append("started too often")
                 return
+
+    def spare(self) -> None:
+        """Nobody kills it."""
 
     def stop(self) -> None:
         self._stopping.set()
