@@ -10,11 +10,16 @@ from tests.support.process import wait_until
 from tests.support.replicated_cluster import Shape
 
 NODE_PAUSE_S_MAX = 1.5
-"""A leader that stops costs 0.3 s at most (F3), but here the node's next process starts beside the load."""
+"""A leader that stops costs 0.3 s at most (F3), but here the node's next process starts beside the load.
+Rarely a pause of 1.00 to 1.04 s is seen: for one second at most librdkafka's threads wait to be woken
+(`rd_kafka_max_block_ms`).
+"""
 CONTROLLER_PAUSE_S_MAX = 1.0
 """Data flows on without a controller."""
-GATEWAY_PAUSE_S_MAX = 1.0
-"""Clients hear of the other gateway before they lose their connections: 0.03 to 0.13 s were seen."""
+GATEWAY_PAUSE_S_MAX = 1.5
+"""Clients hear of the other gateway before they lose their connections: 0.03 to 0.13 s were seen, and rarely
+librdkafka's second.
+"""
 _STANDBY_S_MAX = 30.0
 
 
