@@ -130,6 +130,10 @@ class SparkCluster:
         return into / Path(path).name
 
 
+_NOT_YET = b"Spark is starting up."
+"""The beginning of what a driver's page answers, with status 200, before there is an application."""
+
+
 def delta_rows(table: Path) -> list[dict[str, Any]]:
     """The rows of a Delta table without Spark: those of the files that its log has."""
     files: set[str] = set()
@@ -154,4 +158,6 @@ def _ask(container: Container, url: str) -> Any:
         code, output = container.exec_run(["python3", "-c", script])
     except APIError:
         return None  # It has just ended.
-    return json.loads(output) if code == 0 else None
+    if code != 0 or output.startswith(_NOT_YET):
+        return None
+    return json.loads(output)
