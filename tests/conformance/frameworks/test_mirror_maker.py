@@ -177,6 +177,9 @@ class _Way:
         )
 
 
+_NOT_YET = {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS}
+
+
 def commit(side: Side, topic: str, group: str, offset: int) -> None:
     """Commits the offset in every partition, as a consumer of the group would."""
     consumer = Consumer({"bootstrap.servers": side.bootstrap, "group.id": group})
@@ -186,8 +189,8 @@ def commit(side: Side, topic: str, group: str, offset: int) -> None:
         try:
             consumer.commit(offsets=offsets, asynchronous=False)
         except KafkaException as error:
-            # Kafka's coordinator after its first start; the client does not ask again.
-            if side.alias != KAFKA or error.args[0].code() != KafkaError.NOT_COORDINATOR:
+            # A coordinator whose topic has just been made; the client does not ask again.
+            if error.args[0].code() not in _NOT_YET:
                 raise
             return False
         return True
