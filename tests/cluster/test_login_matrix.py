@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError as KafkaPythonError
 from kafka.net.sasl.oauth import AbstractTokenProvider
+from kafka.net.selector import NetworkSelector
 
 from tests.cluster.secure_listeners import (
     PASSWORD,
@@ -219,14 +220,24 @@ def test_confluent_without_a_certificate_that_is_trusted(
 @pytest.mark.full
 @pytest.mark.parametrize("shows", [False, True], ids=["no certificate", "a stranger's"])
 def test_kafka_python_without_a_certificate_that_is_trusted(
-    secure: SecureCluster, shows: bool
+    secure: SecureCluster, shows: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     way = Way(wire=Wire.MUTUAL)
     settings = kafka_python(secure, way, secure.stranger if shows else None)
+    loops: list[NetworkSelector] = []
+    make = NetworkSelector.__init__
+
+    def made(loop: NetworkSelector, **settings: Any) -> None:
+        make(loop, **settings)
+        loops.append(loop)
+
+    monkeypatch.setattr(NetworkSelector, "__init__", made)
     with pytest.raises(KafkaPythonError):
         KafkaProducer(bootstrap_timeout_ms=REFUSED_S * 1000, **settings)
+    for loop in loops:
+        loop.close()
     with warnings.catch_warnings(category=ResourceWarning, action="ignore"):
-        gc.collect()  # A producer that could not be made leaves its sockets open.
+        gc.collect()  # A producer that could not be made leaves its thread and sockets.
 
 
 @pytest.mark.full

@@ -130,10 +130,6 @@ class SparkCluster:
         return into / Path(path).name
 
 
-_NOT_YET = b"Spark is starting up."
-"""The beginning of what a driver's page answers, with status 200, before there is an application."""
-
-
 def delta_rows(table: Path) -> list[dict[str, Any]]:
     """The rows of a Delta table without Spark: those of the files that its log has."""
     files: set[str] = set()
@@ -158,6 +154,9 @@ def _ask(container: Container, url: str) -> Any:
         code, output = container.exec_run(["python3", "-c", script])
     except APIError:
         return None  # It has just ended.
-    if code != 0 or output.startswith(_NOT_YET):
+    if code != 0:
         return None
-    return json.loads(output)
+    try:
+        return json.loads(output)
+    except json.JSONDecodeError:
+        return None  # A page in words, with status 200: "Spark is starting up."
