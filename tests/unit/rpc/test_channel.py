@@ -7,6 +7,7 @@ from highwater.http2.frames import settings_frame
 from highwater.http2.settings import MAX_CONCURRENT_STREAMS
 from highwater.rpc.addresses import TcpAddress
 from highwater.rpc.channel import Channel
+from highwater.rpc.client_connection import ClientConnection
 from highwater.rpc.errors import RpcError
 from highwater.rpc.status import StatusCode
 from highwater.rpc.transport import Keepalive
@@ -236,3 +237,53 @@ async def test_calls_that_wait_go_when_the_peer_allows_more_streams(server, chan
 async def test_what_is_no_address():
     with pytest.raises(ValueError, match="no address"):
         Channel("nowhere")
+
+
+class Closed:
+    """The socket of an attempt that was cancelled: uvloop has closed it, and says so by errors only."""
+
+    def __init__(self):
+        self.closed, self.errors = False, 0
+
+    def is_closing(self):
+        return False
+
+    def write(self, data):
+        if self.closed:
+            self.errors += 1
+            raise RuntimeError("the handler is closed")
+
+    def get_extra_info(self, name, default=None):
+        return default
+
+    def set_write_buffer_limits(self, high=None, low=None):
+        pass
+
+    def abort(self):
+        pass
+
+    close = abort
+
+
+async def test_an_attempt_that_ends_with_its_channel_writes_nothing_more(free_port, monkeypatch):
+    made, begun = Closed(), []
+
+    async def connect(connection, _address, _tls):
+        begun.append(connection)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            made.closed = True
+
+    monkeypatch.setattr(ClientConnection, "connect", connect)
+    channel = Channel(f"127.0.0.1:{free_port}")
+    call = Collected(channel, "Echo", wait_for_ready=True)
+    await eventually(lambda: begun)
+    loop = asyncio.get_running_loop()
+    loop.call_soon(begun[0].transport.connection_made, made)
+    await channel.close()
+    assert (await call.over()).code is StatusCode.CANCELLED
+    await asyncio.sleep(0.01)
+    assert made.closed
+    assert made.errors == 0
+    assert channel.statistics().connections == 0

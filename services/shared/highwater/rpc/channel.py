@@ -280,7 +280,7 @@ class Channel:
             async with asyncio.timeout_at(until_s):
                 make = None if address is self._nearby else self._tls
                 await connection.connect(address, None if make is None else make())
-        except OSError:
+        except (OSError, asyncio.CancelledError):  # Also if the channel is closed meanwhile.
             connection.transport.give_up("the attempt to connect has failed")
             self._connections.discard(connection)
             raise
