@@ -69,9 +69,19 @@ async def _lose_the_race_for_a_port():
             patched.setattr(module.asyncio, "get_running_loop", lambda: LostRaces(loop, rivals))
             with pytest.raises(PortInUseError):
                 await world.listener.open_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, 7, 0)
-        assert not world.listener.has_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, 7)
+            assert not world.listener.has_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, 7)
+            reserved = DEFAULT_LISTENER, DEFAULT_INSTANCE, 8
+            await world.listener.open_port(*reserved, 0, accept=False)
+            with pytest.raises(PortInUseError):
+                await world.listener.start_port(*reserved)
+            assert not world.listener.has_port(*reserved)
         await world.listener.open_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, 7, 0)
         world.listener.close_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, 7)
+        port = await world.listener.open_port(*reserved, 0, accept=False)
+        for _ in range(2):  # Once more is harmless.
+            await world.listener.start_port(*reserved)
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.close()
     finally:
         await world.listener.close(drain_s=0)
 

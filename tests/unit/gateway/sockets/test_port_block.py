@@ -26,6 +26,9 @@ class Listener:
         self.host = host
         self.ports = {}
         self.accepting = False
+        self.accepting_on = []
+        self.listened_elsewhere = 0
+        """How often another process listens on a port that is bound here."""
         self.busy = set()
         """Nodes whose clients have something under way."""
         self.sent_away = []
@@ -51,6 +54,13 @@ class Listener:
     def send_away(self, _name, _instance, node):
         self.sent_away.append(node)
         return node not in self.busy
+
+    async def start_port(self, _name, _instance, node):
+        if self.listened_elsewhere:
+            self.listened_elsewhere -= 1
+            del self.host[self.ports.pop(node)]
+            raise PortInUseError("h")
+        self.accepting_on.append(node)
 
     async def start_accepting(self):
         self.accepting = True
@@ -354,3 +364,23 @@ async def test_a_node_whose_own_gateway_has_not_its_port_is_served_by_others(w):
     w.host.clear()  # The other one is on another machine, behind the same address.
     _, at_other = await w.opened(NO_NODE, shown, gateway_id="other", port=P + 2)
     assert at_other.ports == {None: P + 2, 1: P + 3, 2: P + 4, 3: P + 5}
+
+
+@pytest.mark.parametrize("times", [1, 3])
+async def test_a_port_that_another_process_began_to_listen_on_is_waited_for(w, times):
+    """That process had it for the node, whose own gateway was not there yet, and gives it back."""
+    block, listener = w.block(2)
+    await block.reserve()
+    listener.listened_elsewhere = times
+    await block.open(image(2, 2), "me")
+    assert listener.accepting_on == [2]
+    assert listener.ports[2] == P + 2
+
+
+async def test_a_port_that_another_process_keeps_ends_the_start(w):
+    block, listener = w.block(2)
+    await block.reserve()
+    listener.listened_elsewhere = 1_000
+    with pytest.raises(PortInUseError):
+        await block.open(image(2, 2), "me")
+    assert not listener.accepting

@@ -42,6 +42,10 @@ class Listener:
     def ports(self):
         return self.of(DEFAULT_INSTANCE)
 
+    async def start_port(self, name, _instance, node):
+        assert not self.accepting
+        assert (name, node) in self.ports
+
     async def start_accepting(self):
         self.accepting = True
 

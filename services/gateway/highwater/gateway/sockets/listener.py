@@ -418,6 +418,19 @@ class Listener:
         scarce = self._shared.budget.replies_scarce
         return scarce and connection.unread_sweeps > UNREAD_SWEEPS_MAX
 
+    async def start_port(self, listener: str, instance: InstanceId, node: NodeId | None) -> None:
+        """Accepts on one port that was reserved. Raises PortInUseError, and closes the port, if another
+        process listens on it: both may have bound it.
+        """
+        key: PortKey = (listener, instance, node)
+        try:
+            await start_listening(
+                self._servers[key], f"{self._addresses[listener].host}:{self._ports[key]}"
+            )
+        except PortInUseError:
+            del self._servers[key], self._ports[key]
+            raise
+
     async def start_accepting(self) -> None:
         """Accepts on all ports from now on. Raises PortInUseError."""
         for key, server in self._servers.items():

@@ -144,6 +144,20 @@ class PortBlock:
                     raise PortInUseError(f"{self._host}:{self._port + self._node_id}")
                 await asyncio.sleep(OWN_PORT_LOOK_S)
 
+    async def accept(self) -> None:
+        """Listens on the port of its node, once all ports are bound. Raises PortInUseError.
+
+        Another process may have begun to listen on it after this one had bound it, and gives it back with
+        the image that has this gateway.
+        """
+        if not self._has_node:
+            return
+        deadline_s = asyncio.get_running_loop().time() + OWN_PORT_WAIT_S
+        while not await self._accepts_own():
+            if asyncio.get_running_loop().time() > deadline_s:
+                raise PortInUseError(f"{self._host}:{self._port + self._node_id}")
+            await asyncio.sleep(OWN_PORT_LOOK_S)
+
     async def share(self) -> None:
         """Follows the images from now on, and takes ports when they are free."""
         if self._single_port:
@@ -198,6 +212,14 @@ class PortBlock:
                 errors.append(error)  # The other ports can be opened all the same.
         if errors:
             raise errors[0]
+
+    async def _accepts_own(self) -> bool:
+        if not self._has(self._node_id) and not await self._try_own():
+            return False
+        with contextlib.suppress(PortInUseError):
+            await self._listener.start_port(self._name, self._instance, self._node_id)
+            return True
+        return False
 
     async def _try_own(self) -> bool:
         with contextlib.suppress(PortInUseError):

@@ -98,6 +98,8 @@ class PortBlocks:
         self._gateways = {}  # Overlaps that `follow` has looked for were nobody's until now.
         for name, block in self._blocks.items():
             await block.open(image, self._overlaps_in(image).get(name))
+        for block in self._blocks.values():
+            await block.accept()
         await self._listener.start_accepting()
         for block in self._blocks.values():
             await block.share()
