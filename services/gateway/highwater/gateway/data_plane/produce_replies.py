@@ -163,11 +163,6 @@ class ManyPartitionsReply(ProduceReply):
         """By place, what was not."""
         self._leaders: list[CurrentLeader] = []
 
-    @property
-    def partitions(self) -> int:
-        """How many the request has."""
-        return len(self._stored)
-
     def begin(self) -> bool:
         """Takes its place among the replies; False if it is complete: there are no partitions."""
         if self._acks:
