@@ -115,7 +115,10 @@ class Stack:
         labels = [f"com.docker.compose.project={self.project}"]
         if service is not None:
             labels.append(f"com.docker.compose.service={service}")
-        found = self.client.containers.list(all=True, filters={"label": labels})
+        # A job's container may go between the list and the question about it.
+        found = self.client.containers.list(
+            all=True, filters={"label": labels}, ignore_removed=True
+        )
         if service is None:
             ends = f"{self.project}_{MAKES_THE_SECRET}_", f"{self.project}-{MAKES_THE_SECRET}-"
             found = [one for one in found if not one.name.startswith(ends)]
