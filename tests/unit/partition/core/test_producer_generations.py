@@ -56,3 +56,24 @@ def test_whoever_stays_behind_does_not_keep_generations() -> None:
             put(known, producer_id, b"")
         assert len(known.older) <= GENERATIONS_MAX
     assert [known.pop_oldest() for _ in range(200)] == [(silent, b"") for silent in left[:200]]
+
+
+def test_who_is_held_back_is_found_and_never_the_oldest_until_it_writes_again() -> None:
+    known = ProducerGenerations(4)
+    for producer_id in (1, 2, 3):
+        put(known, producer_id, b"%d" % producer_id)
+    oldest = known.pop_oldest()
+    assert oldest == (1, b"1")
+    known.hold(*oldest)
+    assert (len(known), known.ids(), known.batches()) == (3, [1, 2, 3], [b"1", b"2", b"3"])
+    assert known.find(1) == b"1"
+    assert known.pop_oldest() == (2, b"2")
+    assert known.take(1) == b"1"
+    known.newest[1] = b"again"
+    assert [known.pop_oldest() for _ in range(3)] == [(3, b"3"), (1, b"again"), None]
+    known.hold(7, b"7")
+    known.remove(7)
+    assert len(known) == 0
+    known.hold(8, b"8")
+    known.clear()
+    assert (len(known), known.find(8)) == (0, None)

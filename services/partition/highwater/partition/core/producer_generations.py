@@ -3,6 +3,9 @@
 One `dict` for all would do to look producers up, but not to find the oldest: to keep it in order
 costs every batch a removal, and leaves holes that double the table. Here a batch of a producer in the
 newest generation costs one lookup; a producer that writes again after a while moves there.
+
+Whoever looks for producers to forget and finds one that has to stay holds it back: it is then out of
+the way of every later search, until it writes again.
 """
 
 from collections.abc import Iterator
@@ -24,7 +27,7 @@ class ProducerGenerations:
     `newest` is looked at before `take` or `find`: it is replaced when it is full.
     """
 
-    __slots__ = ("_count", "_oldest", "_size", "newest", "older")
+    __slots__ = ("_count", "_held", "_oldest", "_size", "newest", "older")
 
     def __init__(self, limit: int) -> None:
         """`limit` is the number of producers that the caller will keep."""
@@ -42,6 +45,8 @@ class ProducerGenerations:
         """Oldest first."""
         self._oldest: Iterator[int] = iter(())
         """Ids of `older[0]` that were not offered to `pop_oldest` yet; some may have moved."""
+        self._held: dict[int, bytes] = {}
+        """Held back from `pop_oldest`: all are older than `older`."""
         self._count = 0
 
     def __len__(self) -> int:
@@ -55,7 +60,8 @@ class ProducerGenerations:
             for generation in reversed(self.older):
                 batches = generation.get(producer_id)
                 if batches is not None:
-                    break
+                    return batches
+            return self._held.get(producer_id)
         return batches
 
     def take(self, producer_id: int) -> bytes | None:
@@ -68,21 +74,22 @@ class ProducerGenerations:
             if batches is not None:
                 break
         else:
-            batches = None
-            self._count += 1
+            batches = self._held.pop(producer_id, None)
+            self._count += batches is None
         if len(self.newest) >= self._size:
             self._begin_generation()
         return batches
 
     def remove(self, producer_id: int) -> None:
         """Forgets one that is there."""
-        for generation in (self.newest, *reversed(self.older)):
+        for generation in (self.newest, *reversed(self.older), self._held):
             if generation.pop(producer_id, None) is not None:
                 self._count -= 1
                 return
 
     def pop_oldest(self) -> tuple[int, bytes] | None:
-        """Removes the producer that has not written for the longest; None if there is none.
+        """Removes the producer that has not written for the longest; None if there is none but those
+        that are held back.
 
         Within a generation the order is that of each producer's first batch in it.
         """
@@ -102,14 +109,22 @@ class ProducerGenerations:
                     return producer_id, batches
             self._oldest = iter(list(oldest))
 
+    def hold(self, producer_id: int, batches: bytes) -> None:
+        """Puts back what `pop_oldest` has given, which does not give it again before the producer has
+        written (`take`).
+        """
+        self._held[producer_id] = batches
+        self._count += 1
+
     def ids(self) -> list[int]:
         """All producers, oldest first."""
-        return [producer_id for part in (*self.older, self.newest) for producer_id in part]
+        parts = (self._held, *self.older, self.newest)
+        return [producer_id for part in parts for producer_id in part]
 
     def batches(self) -> list[bytes]:
         """All producers' batches, oldest first; one pass of C, about 10 ns for each."""
         found: list[bytes] = []
-        for generation in (*self.older, self.newest):
+        for generation in (self._held, *self.older, self.newest):
             found += generation.values()
         return found
 

@@ -25,7 +25,11 @@ from struct import Struct
 from typing import Final
 
 from highwater.model.transactions import TransactionMarker
-from highwater.partition.core.producer_budget import PER_PARTITION_DEFAULT, ProducerBudget
+from highwater.partition.core.producer_budget import (
+    EVICTED_AT_ONCE,
+    PER_PARTITION_DEFAULT,
+    ProducerBudget,
+)
 from highwater.partition.core.producer_entry import (
     ENTRY,
     ENTRY_BYTES,
@@ -63,8 +67,9 @@ SEQUENCE_MAX: Final = 0x7FFF_FFFF
 EXPIRED_AT_ONCE: Final = 1000
 """Producers that `expire` looks at before its caller may do something else; half a millisecond."""
 IN_TRANSACTION_PASSED_MAX: Final = 100
-"""Producers with an open transaction that one `evict` passes by before it gives up: each of them is
-the coordinator's to end (transaction.max.timeout.ms), so they do not stay many."""
+"""Producers with an open transaction that one `evict` passes by before it leaves the rest to the next
+one. Each is passed by once, until it writes again, and a new producer adds at most one: so what can go
+is found, and no call takes long."""
 
 _KEPT_FROM: Final = -ENTRY_BYTES * (BATCHES_KEPT - 1)
 _STATE_AT: Final = 8 - ENTRY_BYTES
@@ -340,16 +345,24 @@ class ProducerStates:
             return batches
         if self.budget is not None:
             self.budget.changed(1)
-        if len(self._known) > self._limit:
-            self.evict(1)
+        excess = len(self._known) - self._limit
+        if excess > 0:
+            self.evict(min(excess, EVICTED_AT_ONCE))
         if self.budget is not None:
             self.budget.keep()
         return b""
 
+    @property
+    def evictable(self) -> int:
+        """Producers without an open transaction, and one that is being added."""
+        return len(self._known) - len(self._open)
+
     def evict(self, most: int) -> int:
         """Forgets producers, the longest silent first, `most` of them at the most; how many.
 
-        One with an open transaction stays, and counts as one that has just written.
+        One with an open transaction stays, and is not looked at again before it writes, or its
+        marker. Fewer than `most` if all others have to stay, or too many were passed by
+        (`IN_TRANSACTION_PASSED_MAX`).
         """
         known, evicted = self._known, 0
         for _ in range(most + IN_TRANSACTION_PASSED_MAX):
@@ -358,8 +371,7 @@ class ProducerStates:
                 break
             producer_id, batches = oldest
             if self._must_stay(producer_id):
-                known.take(producer_id)
-                known.newest[producer_id] = batches
+                known.hold(producer_id, batches)
             else:
                 self.transactions.forget(producer_id)
                 evicted += 1
