@@ -1,6 +1,7 @@
 """An image is applied in steps; between two steps every replica is consistent."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -152,3 +153,32 @@ def test_who_leads_a_partition_is_known_as_soon_as_its_replica_is_gone(f):
     f.apply()
     for number in (0, 6):
         assert f.replicas.leader_of(T.topic_id, number) == (-1, -1)
+
+
+def test_a_deleted_topic_s_replicas_go_one_in_each_step(f):
+    left = [len(f.here())]
+    for _ in f.replicas.applying(image_with(3), 1):
+        here = f.here()
+        left.append(len(here))
+        for number in range(6):
+            there = number in here
+            assert f.replicas.leader_of(T.topic_id, number) == ((1, 5) if there else (-1, -1))
+            if there:
+                assert f.replicas.record_of(f.of(T, number)) == (T, T.partitions[number])
+    assert max(earlier - later for earlier, later in pairwise(left)) == 1
+    assert f.here() == []
+    assert f.replicas.leaders_by_instance() == {}
+    assert ("deleted", "t") in f.roles.told
+
+
+def test_a_topic_whose_deletion_was_interrupted_goes_with_the_next_image(f):
+    """The watch was cancelled in the middle of an image, and has another one when it begins anew."""
+    steps = f.replicas.applying(image_with(3), 1)
+    while len(f.here()) > 3:
+        next(steps)
+    steps.close()
+    other = topic_state("other", [(1,)])
+    f.apply(other)
+    assert list(f.node.plane.replicas) == [(other.topic_id, 0)]
+    assert ("deleted", "t") in f.roles.told
+    assert f.replicas.leader_of(T.topic_id, 0) == (-1, -1)

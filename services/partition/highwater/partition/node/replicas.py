@@ -5,11 +5,12 @@ given a role, or removed. Nothing else changes roles.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final, Protocol
 
 from highwater.model.cluster import ClusterImage, PartitionState, TopicState
-from highwater.model.ids import NO_NODE, InstanceId, NodeId, TopicId
+from highwater.model.ids import NO_NODE, InstanceId, LeaderEpoch, NodeId, TopicId
 from highwater.model.steps import Steps, finish
 from highwater.model.time import Clock
 from highwater.partition.core.repair import counts_no_more
@@ -139,7 +140,8 @@ class Replicas:
         """The last applied record of each replica here; while an image is being applied, some
         are newer than their topics in `_topics`."""
         self._removed: dict[Key, PartitionState] = {}
-        """While an image is being applied: records by which replicas were removed."""
+        """While an image is being applied: records by which replicas were removed; for those of
+        deleted topics, records without a leader."""
         self._led: set[Key] = set()
         """Partitions of which `roles` was told that they lead here, failed replicas included."""
         self.unusable: set[Key] = set()
@@ -148,9 +150,9 @@ class Replicas:
         self.elections = 0
         """New leader epochs of replicas here, counted since the start."""
         self.leader_count = 0
+        """How many partitions this node leads."""
         self._counts = 0
         """How many counts have begun."""
-        """How many partitions this node leads."""
         self.offline: Mapping[TopicId, Sequence[int]] = {}
         """Partitions here that cannot be used, by topic. Replaced, never changed, as the
         heartbeats' thread reads it."""
@@ -190,10 +192,12 @@ class Replicas:
         defaults_changed = self._policies.follow(image, node_id)
         if defaults_changed:
             self._logs.set_broker_configs(self._policies.broker_configs)
-        gone = [self._topics.pop(t) for t in list(self._topics) if t not in image.topics]
+        gone = [topic for t, topic in self._topics.items() if t not in image.topics]
         for topic in gone:
-            self._remove_topic(topic)
-            yield
+            yield from self._remove_topic(topic)
+        # Not before: what an interruption leaves of a topic goes with the next image.
+        for topic in gone:
+            del self._topics[topic.topic_id]
         for topic_id, topic in image.topics.items():
             before = self._topics.get(topic_id)
             if before is not topic:
@@ -439,7 +443,8 @@ class Replicas:
             self._led.remove(key)
             self._roles.resigned(topic, partition)
 
-    def _remove_topic(self, topic: TopicState) -> None:
+    def _remove_topic(self, topic: TopicState) -> Steps[None]:
+        """Removes what is here of a topic, each partition in one step; then nobody leads it."""
         for state in topic.partitions:
             key = (topic.topic_id, state.partition)
             self.unusable.discard(key)
@@ -447,6 +452,8 @@ class Replicas:
             replica = self._plane.replicas.get(key)
             if replica is not None:
                 self._remove(topic, replica)
+                self._removed[key] = replace(state, leader=NO_NODE, leader_epoch=LeaderEpoch(-1))
+            yield
 
     def _remove(self, topic: TopicState, replica: PartitionReplica) -> None:
         self._drop(topic, replica)
