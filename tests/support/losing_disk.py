@@ -51,6 +51,11 @@ class LosingFileSystem(FileSystem):
         self._keys = {self.root.stat().st_ino: key}
         self._restore(self.root, key)
 
+    def on_disk(self, path: Path) -> bytes | None:
+        """What a file would hold after a power cut now; None if its name would be gone."""
+        names = self._names.get(self._key(path.parent), {})
+        return self._contents.get(names[path.name][0], b"") if path.name in names else None
+
     def _restore(self, directory: Path, key: int) -> None:
         for name, (child, is_directory) in self._names.get(key, {}).items():
             path = directory / name

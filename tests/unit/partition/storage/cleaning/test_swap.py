@@ -13,9 +13,12 @@ from highwater.partition.storage.cleaning.swap import AbortedError, CleaningRun
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.log.log import PartitionLog
+from highwater.partition.storage.names import GAPS_MARKER
+from highwater.partition.storage.recovery.segment_ends import INSIDE_ONLY
 from tests.support.cleaned_node import CleanedNode
 from tests.support.compacted_logs import copied, job_of, newest, records_in, rewritten
 from tests.support.log_batches import open_log
+from tests.support.losing_disk import LosingFileSystem
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -104,6 +107,57 @@ async def test_a_crash_before_any_call(node: CleanedNode, files: Watched, tmp_pa
     assert found[-1] == after
     sizes = [len(records) for records in found]
     assert sizes == sorted(sizes, reverse=True), "never back again"
+
+
+class RenamedWhileOnDisk(LosingFileSystem):
+    """Notes what a power cut would leave of a marker before each rename and after each sync."""
+
+    def __init__(self, root: Path, marker: Path) -> None:
+        super().__init__(root)
+        self.marker = marker
+        self.found: list[tuple[str, bytes | None]] = []
+        rename, fsync = self.rename, self.fsync
+
+        def noted_rename(old: str, new: str, **places: int) -> None:
+            self.found.append((Path(new).name, self._marker()))
+            rename(old, new, **places)
+
+        def noted_sync(fd: int) -> None:
+            fsync(fd)
+            self.found.append(("sync", self._marker()))
+
+        self.rename, self.fsync = noted_rename, noted_sync
+
+    def _marker(self) -> bytes | None:
+        return self.on_disk(self.marker) if self.marker.parent.exists() else None
+
+
+async def test_the_marker_is_on_disk_as_a_whole_before_the_first_gap(tmp_path: Path) -> None:
+    """An empty one allows gaps between segments for ever: a segment that is lost is not missed."""
+    files = RenamedWhileOnDisk(tmp_path, tmp_path / "logs" / "table-0" / GAPS_MARKER)
+    node = CleanedNode(tmp_path / "logs", files)
+    try:
+        log = await filled(node)
+        groups, _ = rewritten(job_of(log))
+        await run_of(node, log).swap(groups[0], index_bytes=10 << 20)
+        assert {content for _, content in files.found} <= {None, INSIDE_ONLY}
+        swapped = [content for name, content in files.found if name.endswith(".log.swap")]
+        assert swapped == [INSIDE_ONLY]
+    finally:
+        node.close()
+
+
+async def test_a_follower_s_marker_is_synced_soon(tmp_path: Path) -> None:
+    files = RenamedWhileOnDisk(tmp_path, tmp_path / "logs" / "table-0" / GAPS_MARKER)
+    node = CleanedNode(tmp_path / "logs", files)
+    try:
+        log = await filled(node)
+        log.cleaning.mark_gaps()
+        log.durability.flush()
+        await node.settle()
+        assert files.found[-1] == ("sync", INSIDE_ONLY)
+    finally:
+        node.close()
 
 
 async def test_readers_at_every_moment(node: CleanedNode, files: Watched) -> None:

@@ -222,16 +222,14 @@ class Cleaner:
                     run.check()
                     raise _PassFailedError(report)
                 case CleaningDone():
-                    run.check()
+                    # A log in the checkpoint must have a marker, even if nothing was removed yet.
+                    await run.mark_gaps()
                     self._done(run.entry, report, before, after)
                     return
                 case _:
                     assert_never(report)
 
     def _done(self, entry: HostedLog, report: CleaningDone, before: int, after: int) -> None:
-        # A log in the checkpoint must have a marker, even if nothing was removed yet.
-        with self._manager.guard(entry.directory):
-            entry.log.cleaning.mark_gaps()
         entry.log.cleaning.first_dirty = report.next_dirty
         self._manager.checkpoint_cleaned(entry.directory)
         stats = self.stats

@@ -25,6 +25,7 @@ from highwater.partition.storage.names import (
     TRANSACTION_INDEX_SUFFIX,
     offset_file,
 )
+from highwater.partition.storage.recovery.segment_ends import write_gaps_inside
 from highwater.partition.storage.segment.segment import Segment, SegmentFactory
 
 SYNC_S_MAX: Final = 120.0
@@ -95,8 +96,20 @@ class CleaningRun:
 
         Raises AbortedError, TimeoutError.
         """
-        self._guarded(self.entry.log.cleaning.mark_gaps)
+        await self.mark_gaps()
         await self.replace(group.bases, index_bytes=index_bytes)
+
+    async def mark_gaps(self) -> None:
+        """Make the marker that the log may have gaps, with content and name on disk.
+
+        Raises AbortedError, TimeoutError.
+        """
+        self.check()
+        log = self.entry.log
+        if log.extent.gaps:
+            return
+        await self._on_disk(partial(write_gaps_inside, self.entry.directory.filesystem))
+        log.cleaning.gaps_marked()
 
     async def replace(self, bases: Sequence[int], *, index_bytes: int) -> None:
         """Replace the segments with these base offsets by `<bases[0]>.*.cleaned`.
@@ -177,13 +190,19 @@ class CleaningRun:
 
     async def _sync(self, then: Callable[[], None] = _nothing) -> None:
         """Wait until the directory's names are on disk; run `then` after that, even if aborted."""
-        log, filesystem = self.entry.log, self.entry.directory.filesystem
+        await self._on_disk(partial(sync_directory, self.entry.directory.filesystem), then)
+
+    async def _on_disk(
+        self, work: Callable[[str], None], then: Callable[[], None] = _nothing
+    ) -> None:
+        """Wait until the directory's worker has done `work` in the log's directory."""
+        log = self.entry.log
         path = log.directory
         synced: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def sync() -> None:
             try:
-                sync_directory(filesystem, path)
+                work(path)
             except OSError as error:
                 if not log.life.excuses(error):
                     raise LogDirFailure(path, error) from error

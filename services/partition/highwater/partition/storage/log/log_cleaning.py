@@ -4,15 +4,19 @@
 `storage.cleaning` does the work.
 """
 
+import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Protocol
 
 from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.filesystem import FileSystem, sync_if_present
 from highwater.partition.storage.log.log_durability import LogDurability
 from highwater.partition.storage.log.log_segments import LogSegments
 from highwater.partition.storage.log.place import LogPlace
 from highwater.partition.storage.log.segment_lookup import SegmentLookup
 from highwater.partition.storage.log.segment_removal import SegmentRemoval
+from highwater.partition.storage.names import GAPS_MARKER
 from highwater.partition.storage.recovery.segment_ends import Gaps, write_gaps
 from highwater.partition.storage.segment import index, time_index
 from highwater.partition.storage.segment.segment import Segment, SegmentSpan
@@ -98,18 +102,26 @@ class LogCleaning:
         return min((timestamp for timestamp in begins if timestamp > 0), default=None)
 
     def mark_gaps(self) -> None:
-        """Write the marker that the log may have gaps, before the first gap is written.
+        """Write the marker that the log may have gaps, before the first gap is written, and sync it
+        on the worker: a follower gets the gap with the next batch, and its loop waits for no disk.
 
         Without it recovery would take a gap for a loss and truncate there. Raises LogDirFailure.
         """
         if self._segments.gaps:
             return
+        filesystem, directory = self._place.filesystem, self._place.directory
         try:
-            write_gaps(self._place.filesystem, self._place.directory, Gaps.INSIDE)
+            write_gaps(filesystem, directory, Gaps.INSIDE)
         except OSError as error:
-            raise LogDirFailure(self._place.directory, error) from error
+            raise LogDirFailure(directory, error) from error
         self._segments.gaps = True
         self._durability.names_changed()
+        # Before any flush that syncs the directory, as the worker keeps the order.
+        self._place.environment.run_later(partial(_sync_marker, filesystem, directory), _nothing)
+
+    def gaps_marked(self) -> None:
+        """The marker is on disk (`segment_ends.write_gaps_inside`): gaps may follow."""
+        self._segments.gaps = True
 
     def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
         """Replace adjacent sealed segments by `new`, whose files are in the directory.
@@ -137,3 +149,15 @@ class LogCleaning:
     def emptied(self, offset: int) -> None:
         """The log was emptied and begins at `offset`."""
         self.cut(offset)
+
+
+def _sync_marker(filesystem: FileSystem, directory: str) -> None:
+    """Fine if the log is gone: it has taken the marker with it."""
+    try:
+        sync_if_present(filesystem, os.path.join(directory, GAPS_MARKER))
+    except OSError as error:
+        raise LogDirFailure(directory, error) from error
+
+
+def _nothing() -> None:
+    """Do nothing after the sync."""

@@ -14,8 +14,13 @@ from crc32c import crc32c
 
 from highwater.kafka.records.batch import MAGIC
 from highwater.partition.storage.errors import CorruptIndexError, CorruptLogError
-from highwater.partition.storage.filesystem import FileSystem, read_file, write_all
-from highwater.partition.storage.names import GAPS_MARKER
+from highwater.partition.storage.filesystem import (
+    FileSystem,
+    read_file,
+    replace_file,
+    write_all,
+)
+from highwater.partition.storage.names import GAPS_MARKER, TEMPORARY_SUFFIX
 from highwater.partition.storage.recovery.recovery import CRC_COVERS_FROM
 from highwater.partition.storage.segment.batches import (
     HEADER,
@@ -48,8 +53,8 @@ class Gaps(enum.Enum):
 def read_gaps(filesystem: FileSystem, directory: str, names: Sequence[str]) -> Gaps:
     """Read the marker in a partition's directory. Raises OSError.
 
-    If a power cut emptied the marker, it allows too many gaps: a hole is then not noticed, but no
-    intact record is cut off.
+    If a power cut emptied the marker of a follower, or of an earlier version, it allows too many
+    gaps: a hole is then not noticed, but no intact record is cut off.
     """
     if GAPS_MARKER not in names:
         return Gaps.NOWHERE
@@ -62,7 +67,10 @@ def read_gaps(filesystem: FileSystem, directory: str, names: Sequence[str]) -> G
 
 
 def write_gaps(filesystem: FileSystem, directory: str, gaps: Gaps) -> None:
-    """Create the marker, before the first gap; do not sync it. Raises OSError."""
+    """Create the marker, before the first gap; do not sync it. Raises OSError.
+
+    For the loop, which does not wait for the disk. The caller syncs it soon, on another thread.
+    """
     assert gaps is not Gaps.NOWHERE
     path = os.path.join(directory, GAPS_MARKER)
     fd = filesystem.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -71,6 +79,16 @@ def write_gaps(filesystem: FileSystem, directory: str, gaps: Gaps) -> None:
             write_all(filesystem, fd, INSIDE_ONLY, 0)
     finally:
         filesystem.close(fd)
+
+
+def write_gaps_inside(filesystem: FileSystem, directory: str) -> None:
+    """Make the marker of our own compaction, with content and name on disk. Raises OSError.
+
+    For a worker, before the first gap: no power cut leaves an empty marker, which would allow more.
+    """
+    path = os.path.join(directory, GAPS_MARKER)
+    temporary = path + TEMPORARY_SUFFIX
+    replace_file(filesystem, path, INSIDE_ONLY, temporary=temporary, durable=True)
 
 
 class End(enum.Enum):
