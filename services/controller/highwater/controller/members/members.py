@@ -160,22 +160,24 @@ class Members:
 
     async def heartbeat(self, beat: NodeHeartbeat) -> HeartbeatResult:
         """Keeps a node's session; unfences the node once it has applied its registration."""
-        refusal = self._unknown_node(beat.node_id, beat.node_epoch)
+        refusal = self.check_epoch(beat.node_id, beat.node_epoch)
         if refusal is not None:
             return HeartbeatResult(refusal=refusal)
         if self.nodes.get(beat.node_id) is None:
-            now_ms = self._clock.monotonic_ms()
-            self.nodes.open(beat.node_id, epoch=beat.node_epoch, now_ms=now_ms)
+            self.nodes.open(beat.node_id, epoch=beat.node_epoch, now_ms=self._clock.monotonic_ms())
         self._heard(self.nodes, beat.node_id, beat.applied_revision)
         if beat.failed_log_dirs != self._failed_log_dirs.get(beat.node_id, ()):
             self._failed_log_dirs[beat.node_id] = beat.failed_log_dirs
             self._log.warning("log_dirs_failed", node=beat.node_id, dirs=beat.failed_log_dirs)
         self._full.note(beat.node_id, beat.full_replicas)
-        await self._note_offline(beat)
-        await self._follow_wishes(beat)
-        may_shut_down = await self._may_shut_down(beat)
-        node = self._writer.image.nodes[beat.node_id]
-        return HeartbeatResult(fenced=node.fenced, may_shut_down=may_shut_down)
+        may_shut_down = False
+        # Each of them may commit, and wait for commits of others, which may remove the node.
+        for follow in (self._note_offline, self._follow_wishes, self._may_shut_down):
+            may_shut_down = bool(await follow(beat))
+            if (refusal := self.check_epoch(beat.node_id, beat.node_epoch)) is not None:
+                return HeartbeatResult(refusal=refusal)
+        fenced = self._writer.image.nodes[beat.node_id].fenced
+        return HeartbeatResult(fenced=fenced, may_shut_down=may_shut_down)
 
     async def gateway_heartbeat(
         self, gateway_id: GatewayId, applied_revision: int, *, wants_shutdown: bool = False
@@ -190,10 +192,6 @@ class Members:
         may_shut_down = await self._departures.leaves(gateway_id, applied_revision)
         self._tell_overlaps()  # If it comes back, that is told again.
         return HeartbeatResult(may_shut_down=may_shut_down)
-
-    def check_epoch(self, node: NodeId, node_epoch: int) -> Refusal | None:
-        """Why a node's call must be refused, or None."""
-        return self._unknown_node(node, node_epoch)
 
     async def wait_applied(self, revision: int, timeout_ms: int) -> bool:
         """Waits until all live members have applied the revision; False on timeout."""
@@ -285,7 +283,8 @@ class Members:
             await self._writer.commit_in_steps(
                 lambda image: changing_nodes(
                     image,
-                    [fence(image.nodes[node_id])],
+                    # Unless somebody has removed it meanwhile: then it is registered anew.
+                    [fence(image.nodes[node_id])] if node_id in image.nodes else [],
                     self._elections,
                     index=self._writer.index,
                     lost_tail=frozenset() if whole else frozenset({node_id}),
@@ -295,8 +294,9 @@ class Members:
         admitted, _ = await self._writer.commit(lambda image: admit(image, wanted))
         if isinstance(admitted, Refusal):
             return admitted
-        node_id = admitted
-        node = self._writer.image.nodes[node_id]
+        node = self._writer.image.nodes.get(node_id := admitted)
+        if node is None:  # A removal was carried out right behind.
+            return _refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, f"node {node_id} was removed")
         self.nodes.open(node_id, epoch=node.node_epoch, now_ms=self._clock.monotonic_ms())
         self._fenced_at[node_id] = node.node_epoch
         self._drained_at.pop(node_id, None)  # The drain of the former incarnation.
@@ -322,7 +322,8 @@ class Members:
                 self._log.warning("gateway_ports_overlap", reason=str(overlap))
         self._overlaps = met
 
-    def _unknown_node(self, node_id: NodeId, node_epoch: int) -> Refusal | None:
+    def check_epoch(self, node_id: NodeId, node_epoch: int) -> Refusal | None:
+        """Why a node's call must be refused, or None."""
         node = self._writer.image.nodes.get(node_id)
         if node is None:
             return _refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no node {node_id}")
@@ -374,7 +375,7 @@ class Members:
         """Unfences or drains the node, unless it was registered again meanwhile."""
 
         def decide(image: ClusterImage) -> Steps[Decision[int]]:
-            if self._unknown_node(node_id, node_epoch) is not None:
+            if self.check_epoch(node_id, node_epoch) is not None:
                 return self._with_elections(image, ())
             node = image.nodes[node_id]
             after = unfence(node) if unfence_first else drain(node)
