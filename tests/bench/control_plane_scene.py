@@ -176,6 +176,9 @@ class _Link:
     def set_fenced(self, fenced: bool) -> None:
         pass
 
+    def ending_waits(self) -> Iterator[None]:
+        return iter(())
+
     def expire(self, now_ms: int) -> None:
         pass
 

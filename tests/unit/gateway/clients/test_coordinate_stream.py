@@ -7,6 +7,8 @@ import pytest
 from highwater.hop.coordinator import BODY_BYTES_MAX, MESSAGE_BYTES_MAX, CoordinatorCall
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId
+from highwater.model.steps import finish
+from tests.support.looked_at import longest_step
 from tests.unit.gateway.clients.partition_node import until
 
 AWAY = (ErrorCode.COORDINATOR_NOT_AVAILABLE, b"")
@@ -117,6 +119,7 @@ async def test_calls_to_a_fenced_node_end(node, ready):
     await until(lambda: node.coordinator.calls)
     ready.submit(unsent)
     ready.set_fenced(True)
+    finish(ready.ending_waits())
     late = Call()
     ready.submit(late)
     assert sent.replies == unsent.replies == late.replies == [AWAY]
@@ -163,3 +166,32 @@ async def test_large_calls_get_their_own_message_and_too_large_ones_fail(node, r
     await until(lambda: len(node.coordinator.calls) == len(calls))
     assert [len(call.body) for call in node.coordinator.calls] == sizes
     assert [round(size, -5) for size in messages] == [800_000, 800_000, 3_100_000, 0]
+
+
+async def test_many_calls_to_a_fenced_node_end_in_steps(node, ready):
+    """Ten thousand answers in one turn of the loop would stop all clients for half a second."""
+    calls = [Call() for _ in range(100)]
+    for call in calls[:60]:
+        ready.submit(call)
+    await until(lambda: len(node.coordinator.calls) == 60)
+    for call in calls[60:]:
+        ready.submit(call)
+
+    def answers():
+        return sum(len(call.replies) for call in calls)
+
+    ready.set_fenced(True)
+    assert answers() == 0
+    steps = ready.ending_waits()
+    next(steps)
+    node.coordinator.calls[59].reply(0, b"late but true")
+    ready.cancel(calls[58])
+    await until(lambda: calls[59].replies)
+    _, longest = longest_step(steps, answers)
+    assert longest <= 16
+    assert calls[58].replies == []
+    assert calls[59].replies == [(0, b"late but true")]
+    others = [*calls[:58], *calls[60:]]
+    assert [call.replies for call in others] == [[AWAY]] * 98
+    there = node.coordinator  # The stream has gone on meanwhile, and may have sent some more.
+    await until(lambda: len(there.cancelled) == len(there.calls) - 1)

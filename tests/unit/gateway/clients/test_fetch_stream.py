@@ -12,8 +12,10 @@ from highwater.hop.fetch_codec import ResponseWriter, decode_request, works_of
 from highwater.hop.framing import HopFramingError
 from highwater.hop.segment_files import SegmentFiles
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.steps import finish
 from tests.support.fake_calls import FakeChannel
 from tests.support.log_batches import make_batch
+from tests.support.looked_at import longest_step
 from tests.unit.gateway.clients.partition_node import until
 from tests.unit.partition.data_plane.node import Fetched, ask, stored
 
@@ -148,12 +150,43 @@ async def test_calls_to_a_fenced_node_end(node, ready):
     ready.fetch(fetched.work)
     await until(lambda: node.plane.waiting_fetches == 1)
     ready.set_fenced(True)
+    finish(ready.ending_waits())
     assert fetched.codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
     assert (await answered(ready, ask(0))).codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     await until(lambda: node.plane.waiting_fetches == 0)
     ready.set_fenced(False)
     assert (await answered(ready, ask(0), max_wait_ms=0)).codes == [0]
     assert fetched.answers == 1, "what the node had to say came too late"
+
+
+async def test_many_fetches_of_a_fenced_node_end_in_steps(node, ready):
+    """Ten thousand answers in one turn of the loop would stop all clients for half a second."""
+    sent = [Fetched((ask(0),), max_wait_ms=30_000) for _ in range(60)]
+    for fetched in sent:
+        ready.fetch(fetched.work)
+    await until(lambda: node.plane.waiting_fetches == 60)
+    queued = [Fetched((ask(0),), max_wait_ms=30_000) for _ in range(40)]
+    for fetched in queued:
+        ready.fetch(fetched.work)
+
+    def answers():
+        return sum(fetched.answers for fetched in (*sent, *queued))
+
+    ready.set_fenced(True)
+    assert answers() == 0
+    steps = ready.ending_waits()
+    next(steps)
+    ready.cancel_fetch(sent[59].work)
+    new = Fetched((ask(0),))
+    ready.fetch(new.work)
+    assert new.codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER], "it does not wait at all"
+    await asyncio.sleep(0.02)  # The stream goes on meanwhile.
+    _, longest = longest_step(steps, answers)
+    assert longest <= 16
+    assert sent[59].answers == 0
+    others = [*sent[:59], *queued]
+    assert [f.codes for f in others] == [[ErrorCode.NOT_LEADER_OR_FOLLOWER]] * 99
+    await until(lambda: node.plane.waiting_fetches == 0)
 
 
 async def test_small_records_come_as_bytes_and_large_ones_as_references(node, by_reference):

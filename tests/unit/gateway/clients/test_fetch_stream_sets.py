@@ -3,6 +3,7 @@
 import pytest
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.steps import finish
 from tests.support.log_batches import make_batch
 from tests.unit.gateway.clients.partition_node import until
 from tests.unit.partition.data_plane.node import ask
@@ -74,6 +75,7 @@ async def test_a_fenced_node_forgets_all_sets(node, link, client):
     client.fetch(max_wait_ms=30_000)
     await until(lambda: node.plane.waiting_fetches == 1)
     link.set_fenced(True)
+    finish(link.ending_waits())
     assert [t[0] for t in client.told.values()] == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
     await until(lambda: not waiters(node))
     link.set_fenced(False)

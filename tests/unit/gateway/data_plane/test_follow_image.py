@@ -44,6 +44,9 @@ class Link:
     def set_fenced(self, fenced):
         self.fenced = fenced
 
+    def ending_waits(self):
+        yield from ()
+
     async def close(self):
         self.closed = True
 

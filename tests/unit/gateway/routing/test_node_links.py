@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from highwater.gateway.routing.node_links import NodeLinks
+from highwater.model.steps import finish
 from tests.support.controller_images import image_of, node_state
 
 
@@ -20,9 +21,18 @@ class Link:
         self.fetches_sent = 0
         self.expired = []
         self.fenced = False
+        self.waits = 0
+        self.all = []
+        self.seen = []
 
     def set_fenced(self, fenced):
         self.fenced = fenced
+
+    def ending_waits(self):
+        self.seen = [link.fenced for link in self.all]
+        while self.waits and self.fenced:
+            self.waits -= 1
+            yield
 
     def expire(self, now_ms):
         self.expired.append(now_ms)
@@ -68,10 +78,10 @@ async def test_links_learn_of_fencing_on_request(links, opened):
     links.apply(image_of([node_state(1), node_state(2)]))
     links.apply(image_of([node_state(1, fenced=True), node_state(2)]))
     assert [link.fenced for link in opened] == [False, False], "routes come first"
-    links.routes_followed()
+    finish(links.routes_following())
     assert [link.fenced for link in opened] == [True, False]
     links.apply(image_of([node_state(1), node_state(2)]))
-    links.routes_followed()
+    finish(links.routes_following())
     assert [link.fenced for link in opened] == [False, False]
 
 
@@ -89,7 +99,7 @@ async def test_a_new_incarnation_gets_a_new_link(links, opened):
     assert links.link_to(1) is second
     await asyncio.sleep(0.01)
     assert first.closed == 0, "what is on its way there may still be taken back"
-    links.routes_followed()
+    finish(links.routes_following())
     await asyncio.sleep(0.01)
     assert (first.closed, second.closed) == (1, 0)
 
@@ -98,7 +108,7 @@ async def test_a_removed_node_loses_its_link(links, opened):
     links.apply(image_of([node_state(1), node_state(2)]))
     assert links.apply(image_of([node_state(2)]))
     assert links.link_to(1) is None
-    links.routes_followed()
+    finish(links.routes_following())
     await asyncio.sleep(0.01)
     assert [link.closed for link in opened] == [1, 0]
     links.expire(77)
@@ -144,7 +154,7 @@ async def test_what_went_to_links_that_are_closed_stays_counted(links, opened):
     assert sent() == (7, 11)
     links.apply(image_of([node_state(2)]))
     assert sent() == (7, 11), "between the image and the end of the link"
-    links.routes_followed()
+    finish(links.routes_following())
     assert sent() == (7, 11)
     await links.close()
     assert sent() == (7, 11)
@@ -158,11 +168,11 @@ async def test_a_member_in_this_process_is_fenced_but_never_opened_or_replaced(l
     assert links.link_to(1) is member
     assert not links.is_lost(member)
     links.apply(image_of([replace(node_state(1), incarnation="other", fenced=True)]))
-    links.routes_followed()
+    finish(links.routes_following())
     assert links.link_to(1) is member
     assert (member.fenced, links.is_lost(member)) == (True, True)
     links.apply(image_of([node_state(1)]))
-    links.routes_followed()
+    finish(links.routes_following())
     assert (member.fenced, links.is_lost(member)) == (False, False)
     links.expire(5)
     assert member.expired == [5]
@@ -170,3 +180,21 @@ async def test_a_member_in_this_process_is_fenced_but_never_opened_or_replaced(l
     assert links.is_lost(member)
     await links.close()
     assert member.closed == 1
+
+
+async def test_waits_for_fenced_nodes_end_in_steps_after_all_were_fenced(links, opened):
+    links.apply(image_of([node_state(1), node_state(2), node_state(3)]))
+    again = replace(node_state(2), incarnation="again")
+    links.apply(image_of([node_state(1, fenced=True), again, node_state(3)]))
+    for link in opened:
+        link.waits, link.all = 3, opened[:3]
+    steps = links.routes_following()
+    left = []
+    for _ in steps:
+        await asyncio.sleep(0)
+        left.append([link.waits for link in opened[:3]])
+        assert opened[1].closed == 0, "not while something waits for it"
+    assert [link.seen for link in opened[:2]] == [[True, True, False]] * 2
+    assert left == [[3, 2, 3], [3, 1, 3], [3, 0, 3], [2, 0, 3], [1, 0, 3], [0, 0, 3]]
+    await asyncio.sleep(0)
+    assert [link.closed for link in opened] == [0, 1, 0, 0]

@@ -5,6 +5,7 @@ import pytest
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.model.steps import finish
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.edge.local_link import LocalLink
 from highwater.partition.edge.member_link import LocalMemberLink
@@ -12,6 +13,7 @@ from highwater.partition.node.log_dirs import LogDirRequests
 from highwater.partition.node.loggers import LoggerQueries
 from highwater.runtime.logging import silent_logger
 from tests.support.log_batches import make_batch
+from tests.support.looked_at import longest_step
 from tests.support.still_replicas import StillReplicas
 from tests.unit.hop.sinks import Owner, Sink, route
 from tests.unit.partition.data_plane.node import EPOCH, Fetched, Node, ask, stored
@@ -112,6 +114,7 @@ async def test_a_fenced_node_answers_no_fetch(w):
     waiting = Fetched((ask(0),))
     w.link.fetch(waiting.work)
     w.link.set_fenced(True)
+    finish(w.link.ending_waits())
     assert [result.error_code for result in waiting.results] == [NOT_LEADER]
     assert not waiting.work.cancelled
     assert w.node.plane.waiting_fetches == 0
@@ -125,6 +128,7 @@ async def test_a_fenced_node_answers_no_fetch(w):
     w.link.cancel_fetch(again.work)
     assert w.node.plane.waiting_fetches == 0
     w.link.set_fenced(True)
+    finish(w.link.ending_waits())
     assert again.answers == 0, "its client is gone"
 
 
@@ -138,12 +142,42 @@ async def test_a_fenced_node_answers_no_coordinator_call(w):
     given.reply(0, b"twice")
     w.link.submit(w.call())
     w.link.set_fenced(True)
+    finish(w.link.ending_waits())
     assert w.replies[1:] == [(NOT_AVAILABLE, b"")]
     assert w.coordinator.cancelled == [w.coordinator.submitted[1]]
     w.coordinator.submitted[1].reply(0, b"late")
     w.link.submit(w.call())
     assert w.replies[2:] == [(NOT_AVAILABLE, b"")]
     assert len(w.coordinator.submitted) == 2
+
+
+async def test_many_requests_to_a_fenced_node_end_in_steps(w):
+    """Ten thousand answers in one turn of the loop would stop all clients for half a second."""
+    fetches = [Fetched((ask(0),)) for _ in range(40)]
+    for fetched in fetches:
+        w.link.fetch(fetched.work)
+    calls = [w.call() for _ in range(40)]
+    for call in calls:
+        w.link.submit(call)
+
+    def answers():
+        return len(w.replies) + sum(fetched.answers for fetched in fetches)
+
+    w.link.set_fenced(True)
+    assert answers() == 0
+    steps = w.link.ending_waits()
+    next(steps)
+    w.link.cancel_fetch(fetches[39].work)
+    w.link.cancel(calls[39])
+    w.coordinator.submitted[38].reply(0, b"late but true")
+    _, longest = longest_step(steps, answers)
+    assert longest <= 16
+    assert fetches[39].answers == 0
+    told = [[result.error_code for result in f.results] for f in fetches[:39]]
+    assert told == [[NOT_LEADER]] * 39
+    assert w.replies == [(0, b"late but true"), *[(NOT_AVAILABLE, b"")] * 38]
+    assert w.node.plane.waiting_fetches == 0
+    assert len(w.coordinator.cancelled) == 39
 
 
 async def test_a_call_of_a_client_that_is_gone_is_forgotten(w):
@@ -154,6 +188,7 @@ async def test_a_call_of_a_client_that_is_gone_is_forgotten(w):
     assert w.coordinator.cancelled == w.coordinator.submitted
     w.coordinator.submitted[0].reply(0, b"late")
     w.link.set_fenced(True)
+    finish(w.link.ending_waits())
     assert w.replies == []
 
 

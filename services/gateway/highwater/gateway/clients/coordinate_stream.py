@@ -9,9 +9,11 @@ from google.protobuf.message import DecodeError
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.hop.coordinator import BODY_BYTES_MAX, MESSAGE_BYTES_MAX, CoordinatorCall
 from highwater.hop.framing import HopFramingError
+from highwater.hop.ports import ENDED_IN_STEP
 from highwater.hop.stream import Stream
 from highwater.hop.transport import path_of
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.steps import Steps
 from highwater.rpc.ports import Message, StreamChannel
 
 CALLS_PER_MESSAGE: Final = 256
@@ -64,11 +66,34 @@ class CoordinateStream:
             self.stream.wake()
 
     def set_fenced(self, fenced: bool) -> None:
-        """Ends all calls of a node that is fenced: it may hang and never answer."""
+        """While the node is fenced, calls are answered at once; `ending_waits` has the others."""
         self._fenced = fenced
-        if fenced:
-            self._cancelled += self._end_waits()
-            self.stream.wake()
+
+    def ending_waits(self) -> Steps[None]:
+        """Ends the calls that wait for a fenced node, which may hang and never answer.
+
+        Between the steps the stream lives on: what is answered or cancelled is ended no more.
+        """
+        ended = 0
+        while self._fenced and (self._waiting or self._queue):
+            for call_id in list(self._waiting):
+                call = self._waiting.pop(call_id, None)
+                if call is not None:
+                    del self._ids[call]
+                    self._cancelled.append(call_id)
+                    call.reply(ErrorCode.COORDINATOR_NOT_AVAILABLE, b"")
+                    ended += 1
+                    if ended % ENDED_IN_STEP == 0:
+                        self.stream.wake()
+                        yield
+            while self._queue:
+                call = self._queue.popleft()
+                if not call.cancelled:
+                    call.reply(ErrorCode.COORDINATOR_NOT_AVAILABLE, b"")
+                ended += 1
+                if ended % ENDED_IN_STEP == 0:
+                    yield
+        self.stream.wake()
 
     def _next_message(self) -> bytes | None:
         if not self._queue and not self._cancelled:
@@ -111,19 +136,13 @@ class CoordinateStream:
 
     def _broken(self, _reason: str) -> None:
         self._cancelled = []
-        self._end_waits()
-
-    def _end_waits(self) -> list[int]:
-        """Answers all calls; returns the ids of those that were sent to the node."""
         waiting = [*self._waiting.values(), *self._queue]
-        sent = list(self._waiting)
         self._waiting.clear()
         self._ids.clear()
         self._queue.clear()
         for call in waiting:
             if not call.cancelled:
                 call.reply(ErrorCode.COORDINATOR_NOT_AVAILABLE, b"")
-        return sent
 
 
 def _decode(message: Message) -> pb.CoordinateResponse:

@@ -13,9 +13,11 @@ from highwater.gateway.core.budget import MemoryBudget
 from highwater.hop.fetch import SMALL_RANGE, FetchSet, FetchWork, answer_away
 from highwater.hop.fetch_codec import Answer, encode_request, parse_response
 from highwater.hop.framing import HopFramingError, Parts
+from highwater.hop.ports import ENDED_IN_STEP
 from highwater.hop.segment_files import SegmentFiles, StaleReferenceError
 from highwater.hop.stream import Stream
 from highwater.hop.transport import path_of
+from highwater.model.steps import Steps
 from highwater.rpc.ports import Message, StreamChannel
 
 CALLS_PER_MESSAGE: Final = 256
@@ -103,19 +105,34 @@ class FetchStream:
             self.stream.wake()
 
     def set_fenced(self, fenced: bool) -> None:
-        """Ends all fetches of a node that is fenced: it may hang and never answer."""
+        """While the node is fenced, fetches are answered at once; `ending_waits` has the others."""
         self._fenced = fenced
-        if not fenced:
-            return
-        waiting = [*self._waiting.values(), *self._queue]
-        self._cancelled += self._waiting
-        self._waiting.clear()
-        self._pieces.clear()
-        self._queue.clear()
+
+    def ending_waits(self) -> Steps[None]:
+        """Ends the fetches that wait for a fenced node, which may hang and never answer.
+
+        Between the steps the stream lives on: what is answered or cancelled is ended no more.
+        """
+        ended = 0
+        while self._fenced and (self._waiting or self._queue):
+            for call_id in list(self._waiting):
+                work = self._waiting.pop(call_id, None)
+                if work is not None:
+                    self._pieces.pop(call_id, None)
+                    self._cancelled.append(call_id)
+                    self._answer_away(work)
+                    ended += 1
+                    if ended % ENDED_IN_STEP == 0:
+                        self.stream.wake()
+                        yield
+            while self._queue:
+                work = self._queue.popleft()
+                if not work.cancelled:
+                    self._answer_away(work)
+                ended += 1
+                if ended % ENDED_IN_STEP == 0:
+                    yield
         self.stream.wake()
-        for work in waiting:
-            if not work.cancelled:
-                self._answer_away(work)
 
     def _answer_away(self, work: FetchWork) -> None:
         if work.fetch_set is not None:

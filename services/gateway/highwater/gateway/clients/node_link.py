@@ -25,6 +25,7 @@ from highwater.hop.transport import path_of
 from highwater.hop.unix_socket import socket_of
 from highwater.model.cluster import NodeState
 from highwater.model.errors import UnreachableError
+from highwater.model.steps import Steps
 from highwater.model.time import Clock
 from highwater.rpc.errors import RpcError
 
@@ -124,9 +125,8 @@ class GrpcNodeLink:
         self._files.drop_deleted()
 
     def set_fenced(self, fenced: bool) -> None:
-        """Ends all fetches and calls while the node is fenced, new ones at once.
-
-        `HeldProduce` looks after appends.
+        """While the node is fenced, new fetches and calls are answered at once, and unary calls end;
+        `ending_waits` ends the rest. `HeldProduce` looks after appends.
         """
         if fenced == self._fenced:
             return
@@ -138,6 +138,11 @@ class GrpcNodeLink:
             calls, self._calls = self._calls, set()  # Each can be ended once.
             for fencing in calls:
                 fencing.reschedule(now_s)
+
+    def ending_waits(self) -> Steps[None]:
+        """Answers the fetches and calls that wait for a fenced node, in steps."""
+        yield from self._fetch.ending_waits()
+        yield from self._coordinate.ending_waits()
 
     async def close(self) -> None:
         """Ends the streams; all requests that wait are answered."""

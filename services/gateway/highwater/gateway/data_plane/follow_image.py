@@ -1,6 +1,7 @@
 """Applies a new image to a gateway: links first, then routes and the produce that they move.
 
-In steps, because a dead node can change the routes of thousands of partitions. Before each step
+In steps, because a dead node can change the routes of thousands of partitions, and ten thousand
+fetches may wait for it, which are answered when all routes are new. Before each step
 ends, batches of the partitions that moved in it follow the new routes, if they are held or in
 flight. So the batches of one partition stay in order, even if others are sent in between.
 """
@@ -31,7 +32,7 @@ class ImageFollower:
             self._follow_moves()
             yield
         self._follow_moves()
-        self._links.routes_followed()
+        yield from self._links.routes_following()
 
     def _follow_moves(self) -> None:
         moves, gone = self._routing.take_changes()

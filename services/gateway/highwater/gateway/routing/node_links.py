@@ -7,6 +7,7 @@ from typing import Protocol
 from highwater.hop.ports import NodeLink
 from highwater.model.cluster import ClusterImage, NodeState
 from highwater.model.ids import NodeId
+from highwater.model.steps import Steps
 from highwater.runtime.tasks import TaskOwner
 
 
@@ -19,7 +20,13 @@ class MemberLink(NodeLink, Protocol):
         ...
 
     def set_fenced(self, fenced: bool) -> None:
-        """Ends the requests that wait for a fenced node, except appends."""
+        """While the node is fenced, new requests are answered at once, except appends."""
+        ...
+
+    def ending_waits(self) -> Steps[None]:
+        """Answers the requests that wait for a fenced node, except appends, in steps: there may be
+        very many. Between these, everything may happen but `set_fenced`.
+        """
         ...
 
     def expire(self, now_ms: int) -> None:
@@ -111,7 +118,7 @@ class NodeLinks:
         return present is not link or link.node_id in self._fenced or not present.takes_appends
 
     def apply(self, image: ClusterImage) -> bool:
-        """Follows the image; True if any link changed. `routes_followed` closes former links."""
+        """Follows the image; True if any link changed. `routes_following` closes former links."""
         changed = False
         self._fenced = {node_id for node_id, state in image.nodes.items() if state.fenced}
         for node_id, link in list(self._links.items()):
@@ -126,15 +133,25 @@ class NodeLinks:
                 changed = True
         return changed
 
-    def routes_followed(self) -> None:
-        """Closes former links and ends requests to fenced nodes, once no route names them."""
-        for link in self._replaced:
+    def routes_following(self) -> Steps[None]:
+        """Closes former links and ends requests to fenced nodes, once no route names them.
+
+        All are fenced in the first step, so that nobody begins to wait any more.
+        """
+        former, present = list(self._replaced), list(self._present())
+        for link in former:
+            link.set_fenced(True)
+        for node_id, member in present:
+            member.set_fenced(node_id in self._fenced)
+        for link in former:
+            yield from link.ending_waits()
+        for _, member in present:
+            yield from member.ending_waits()
+        for link in former:
+            self._replaced.remove(link)
             self._groups_sent += link.groups_sent
             self._fetches_sent += link.fetches_sent
             self._closing.start(link.close(), name=f"close-link-{link.state.node_id}")
-        self._replaced.clear()
-        for node_id, present in self._present():
-            present.set_fenced(node_id in self._fenced)
 
     def expire(self, now_ms: int) -> None:
         """Answers appends whose deadline has passed, at all nodes."""

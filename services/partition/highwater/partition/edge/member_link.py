@@ -10,7 +10,9 @@ from collections.abc import Callable
 from highwater.hop.append import AppendOwner
 from highwater.hop.coordinator import CoordinatorCall, CoordinatorPort
 from highwater.hop.fetch import FetchWork, answer_away
+from highwater.hop.ports import ENDED_IN_STEP
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.steps import Steps, finish
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.edge.local_appends import LocalAppends
 from highwater.partition.edge.local_link import LocalLink
@@ -64,18 +66,15 @@ class LocalMemberLink:
         self._appends.expire(now_ms)
 
     def set_fenced(self, fenced: bool) -> None:
-        """Ends all fetches and calls while the node is fenced, new ones at once.
-
-        The gateway's `HeldProduce` looks after appends.
+        """While the node is fenced, new fetches and calls are answered at once; `ending_waits` ends
+        the others. The gateway's `HeldProduce` looks after appends.
         """
-        if fenced and not self._fenced:
-            self._end_waits()
         self._fenced = fenced
 
     async def close(self) -> None:
         """Ends the link; all requests that wait are answered."""
         self._closed = self._fenced = True
-        self._end_waits()
+        finish(self.ending_waits())
         self._appends.fail_all("the partition node stops")
 
     # ---- fetches ----
@@ -132,16 +131,29 @@ class LocalMemberLink:
 
     # ---- the end of waits ----
 
-    def _end_waits(self) -> None:
-        fetches, self._fetches = self._fetches, {}
-        for work, done in fetches.items():
-            self._local.cancel_fetch(work)
-            work.cancelled = False  # The node has forgotten it; its client still waits.
-            work.done = done
-        for work in fetches:
-            if not work.cancelled:  # An earlier answer may have been the client's last.
+    def ending_waits(self) -> Steps[None]:
+        """Answers the fetches and calls that wait for a fenced node, in steps.
+
+        Between these, others may be answered, and clients may go: those are not here any more then.
+        """
+        if not self._fenced:
+            return
+        ended = 0
+        for work in list(self._fetches):
+            done = self._fetches.pop(work, None)
+            if done is not None:
+                self._local.cancel_fetch(work)
+                work.cancelled = False  # The node has forgotten it; its client still waits.
+                work.done = done
                 answer_away(work)
-        calls, self._calls = self._calls, {}
-        for call, given in calls.items():
-            self._coordinator.cancel(given)
-            call.reply(ErrorCode.COORDINATOR_NOT_AVAILABLE, b"")
+                ended += 1
+                if ended % ENDED_IN_STEP == 0:
+                    yield
+        for call in list(self._calls):
+            given = self._calls.pop(call, None)
+            if given is not None:
+                self._coordinator.cancel(given)
+                call.reply(ErrorCode.COORDINATOR_NOT_AVAILABLE, b"")
+                ended += 1
+                if ended % ENDED_IN_STEP == 0:
+                    yield
