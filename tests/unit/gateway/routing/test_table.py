@@ -8,7 +8,8 @@ from highwater.gateway.core.produce_reply import reply_struct
 from highwater.gateway.routing.table import RoutingTable
 from highwater.model.cluster import ClusterDelta
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId, TopicId
-from tests.support.controller_images import image_of, topic_state
+from tests.support.controller_images import image_of, node_state, topic_state
+from tests.support.looked_at import Looks, longest_step
 
 
 class Links:
@@ -282,3 +283,57 @@ def test_moves_are_reported_at_every_step(links):
         assert {id(route) for _, route in told} == {id(r) for r in held if r.leader == 2}
     told += table.take_changes()[0]
     assert len(told) == 200
+
+
+WIDE = 10_000
+
+
+def wide(partitions):
+    return image_of([node_state(1), node_state(2)], [topic_state("wide", [(1,)] * partitions)])
+
+
+def test_a_step_looks_at_a_part_of_a_wide_topic(links):
+    table = RoutingTable(links.link_to)
+    image = wide(WIDE)
+    table.apply(image)
+    after, _ = moved_in(image, ["wide"])
+    looks = Looks()
+    _, longest = longest_step(table.applying(looks.at(after)), lambda: looks.count)
+    assert looks.count >= WIDE
+    assert longest <= 1024
+    assert table.topic(DEFAULT_INSTANCE, "wide").partitions[0].leader == 2
+
+
+def test_a_topic_that_grows_is_never_seen_half_grown(links):
+    table = RoutingTable(links.link_to)
+    small, large = wide(2), wide(WIDE)
+    table.apply(small)
+    topic, looks = table.topic(DEFAULT_INSTANCE, "wide"), Looks()
+    sizes = set()
+
+    def looked():
+        sizes.add(len(topic.partitions))
+        return looks.count
+
+    state = next(iter(large.topics.values()))
+    grown = small.apply(ClusterDelta(revision=small.revision + 1, topics=(state,)))
+    _, longest = longest_step(table.applying(looks.at(grown)), looked)
+    assert longest <= 64, "each of them gets a new route"
+    assert sizes == {2, WIDE}
+    assert [route.partition for route in topic.partitions] == list(range(WIDE))
+
+
+def test_a_step_finds_links_for_a_part_of_a_wide_topic(links):
+    asked = 0
+
+    def link_to(node):
+        nonlocal asked
+        asked += 1
+        return links.link_to(node)
+
+    table = RoutingTable(link_to)
+    table.apply(wide(WIDE))
+    asked = 0
+    _, longest = longest_step(table.relinking(), lambda: asked)
+    assert asked == WIDE
+    assert longest <= 1024
