@@ -56,7 +56,7 @@ class Deletions:
 
     def heard(self, node: int, kept_log_start: int) -> None:
         """A follower has fetched, and said where its log begins."""
-        self._process.replica.followers[node].kept_log_start = kept_log_start
+        self._process.replica.followers[node].keeps(kept_log_start)
         self._answer()
 
     def _keep(self) -> None:

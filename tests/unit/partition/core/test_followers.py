@@ -44,7 +44,8 @@ def test_the_low_watermark_is_that_of_live_replicas_and_of_the_isr() -> None:
     progress = [FollowerProgress(node) for node in (2, 3)]
     assert low_watermark(progress, (), 7) == -1, "nobody has said anything"
     assert low_watermark(progress, (2, 3), 7) == 7
-    progress[0].kept_log_start, progress[1].kept_log_start = 5, 6
+    progress[0].keeps(5)
+    progress[1].keeps(6)
     assert low_watermark(progress, (), 7) == 5
     assert low_watermark(progress, (2,), 7) == 6
     progress[0].in_maximal_isr = True
@@ -53,12 +54,12 @@ def test_the_low_watermark_is_that_of_live_replicas_and_of_the_isr() -> None:
 
 def test_a_new_incarnation_says_anew_where_its_log_begins() -> None:
     follower = FollowerProgress(2)
-    follower.kept_log_start = 5
+    follower.keeps(5)
     assert follower.admit(7)
     assert follower.kept_log_start == UNKNOWN
-    follower.kept_log_start = 5
+    follower.keeps(5)
     follower.leave_isr()
     assert follower.kept_log_start == UNKNOWN
-    follower.kept_log_start = 5
+    follower.keeps(5)
     follower.begin_term(0, in_sync=True)
     assert follower.kept_log_start == UNKNOWN

@@ -39,7 +39,7 @@ def leader(*, isr=ISR):
 def fetched(replica, node, offset, *, log_start=0, now_ms=0):
     assert replica.refuse_follower(node, 1, 4) == 0
     follower = replica.followers[node]
-    follower.kept_log_start = log_start
+    follower.keeps(log_start)
     replica.follower_fetched(follower, offset, now_ms)
 
 

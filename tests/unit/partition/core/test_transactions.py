@@ -115,7 +115,7 @@ def test_what_has_ended_is_forgotten_once_it_is_told_to_be_committed():
     for offset in range(0, 100, 2):
         transactions.begin(6, offset)
         transactions.end(6, offset + 1, 0)
-        transactions.committed = offset
+        transactions.commit_to(offset)
     assert len(transactions.ended) <= 2
     assert transactions.last_stable_offset(98) == 98
     assert transactions.last_stable_offset(99) == 98, "the last marker is at 99"

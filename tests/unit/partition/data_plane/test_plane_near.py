@@ -146,9 +146,9 @@ def leader(node):
     for _ in range(4):
         node.append(make_batch())
     for member, end in ((OTHER, 3), (THIRD, 4)):
-        replica.core.followers[member].kept_log_start = 0
+        replica.core.followers[member].keeps(0)
         follower_fetched(replica, member, end)
-        replica.core.followers[member].kept_log_start = 0
+        replica.core.followers[member].keeps(0)
     return replica
 
 
@@ -173,7 +173,7 @@ def test_a_leader_that_is_not_to_look_at_racks_does_not(tmp_path):
     replica = node.add(lead=False)
     image_says(replica, leader=NODE, epoch=EPOCH, replicas=(NODE, OTHER))
     node.append(make_batch())
-    replica.core.followers[OTHER].kept_log_start = 0
+    replica.core.followers[OTHER].keeps(0)
     follower_fetched(replica, OTHER, 1)
     fetched = node.fetch(ask(0), near=(OTHER,))
     assert (fetched.sizes, fetched.results[0].preferred_replica) == ([SIZE], -1)

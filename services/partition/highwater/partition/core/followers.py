@@ -72,6 +72,10 @@ class FollowerProgress:
         self.near = False
         return True
 
+    def keeps(self, log_start_offset: int) -> None:
+        """It has said where its log begins, after a crash, too."""
+        self.kept_log_start = log_start_offset
+
     def fetched(self, offset: int, leader_end: int, now_ms: int) -> None:
         """It has everything before `offset`.
 

@@ -127,6 +127,10 @@ class Transactions:
             producer_id, first, marker_offset, min(self._first_open(), marker_offset + 1)
         )
 
+    def commit_to(self, high_watermark: int) -> None:
+        """Everything before the high watermark is committed, which nobody may have asked for."""
+        self.committed = high_watermark
+
     def forget(self, producer_id: int) -> None:
         """The producer, which has no open transaction, is forgotten."""
         self._coordinator_epochs.pop(producer_id, None)

@@ -336,7 +336,7 @@ class ReplicaRole:
 
     def follower_keeps(self, follower: FollowerProgress, log_start_offset: int) -> None:
         """A follower has said where its log begins, after a crash, too."""
-        follower.kept_log_start = log_start_offset
+        follower.keeps(log_start_offset)
         self.tell_listeners()
 
     def _stopped_leading(self, error_code: int) -> None:
@@ -407,7 +407,7 @@ class ReplicaRole:
         """Tells storage the high watermark, which nothing else tells it, and completes groups."""
         self.log.stored_high_watermark = high_watermark
         if self.transactions.seen:
-            self.transactions.committed = high_watermark
+            self.transactions.commit_to(high_watermark)
         if self.waiters.commits:
             self.waiters.offset_committed(high_watermark)
 
