@@ -202,7 +202,7 @@ _REPLICATED_IDEMPOTENT_TARGETS: Mapping[str, Mapping[str, float]] = {
     "produce-1m-4x4": {"services3": 1.11},
 }
 
-# A transaction of 100 records; issue 17 wants both kinds with one producer and with 50.
+# Transactions of 100 records, small and large; each kind runs with one producer and with 50.
 _SMALL = Transactions(records=100, record_bytes=200)
 _LARGE = Transactions(records=100, record_bytes=16 * KIB)
 # Java's max.in.flight.requests.per.connection.
@@ -231,7 +231,7 @@ _TRANSACTIONAL = (
     ),
 )  # fmt: skip
 
-# Issue 19: with TLS, and with a login, embedded must not be slower than Kafka's TLS or login at 16 KiB.
+# With TLS, and with a login, embedded must not be slower than Kafka's TLS or login at 16 KiB.
 _SECURED_TARGETS: Mapping[str, Mapping[str, float]] = {
     "produce-16k-10x8": {"embedded": 1.0},
     "fetch-16k-10x1": {"embedded": 1.0},

@@ -20,7 +20,8 @@ FILE = re.compile(
 """A file's name in prose, with as many of its folders as the writer thought useful."""
 OUTSIDE = re.compile(
     r"\b(?:design (?:note|document|doc)s?|phase \d+ of|milestones?|as discussed"
-    r"|the (?:issue|ticket|spike|prototype|brief|audit|review|roadmap)s?)\b",
+    r"|the (?:issue|ticket|spike|prototype|brief|audit|review|roadmap)s?"
+    r"|(?:issue|ticket)s? #?\d+)\b",
     re.IGNORECASE,
 )
 """Words for texts that are not in the repository, unless the paragraph names a decision."""
@@ -167,6 +168,10 @@ def test_names_of_files_are_found_with_and_without_backticks(words: str, names: 
         ("the spike needed 30 us", ["the spike"]),
         ("the spike's figures are in decision 119", []),
         ("the spike\n\ndecision 119", ["the spike"]),
+        ("100 records; issue 17 wants both", ["issue 17"]),
+        ("Issue #19: with TLS", ["Issue #19"]),
+        ("ticket 4", ["ticket 4"]),
+        ("an issue of 3 days, and 2 issues", []),
     ],
 )
 def test_words_for_texts_elsewhere_are_found(words: str, found: list[str]):

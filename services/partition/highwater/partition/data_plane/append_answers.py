@@ -1,12 +1,15 @@
 """When and how a group of appends is answered, from the write to `AppendGroup.complete`.
 
-A group is in one of these states, and is answered once. Groups that wait for the same thing are
-answered in the order in which they came, and so are all waiting groups when a leader's epoch ends.
-Only refusals overtake, except refusals by a leader that has resigned.
+A group is in one of these states, and is answered once; the first two are before the append. Groups
+that wait for the same thing are answered in the order in which they came, and so are all waiting
+groups when a leader's epoch ends. Only refusals overtake, except refusals by a leader that has
+resigned.
 
 | state | where it is kept | what moves it on | what ends it before that |
 |---|---|---|---|
-| refused | nowhere | answered at once (`refuse`), unless batches of it are in the log: then as written | - |
+| to be verified | `VerifiedAppends` of the replica | granted: appended as if it came now | refused by the coordinator, its deadline, the epoch's end: not appended |
+| to be converted | `Conversions` of the replica | converted: appended as if it came now | its batches cannot be converted: not appended |
+| refused | nowhere | answered at once (`refuse`), unless batches of it are in the log: then as written. So is one that may not be stored (`refuse_to_store`) | - |
 | queued | `stalled` | `go_on`, when it is the first and the writer thread is free: appended as if it came now | the epoch's end: not appended. Too many bytes wait: REQUEST_TIMED_OUT |
 | in hand | `_in_hand`, and first of `stalled` | `_written`, when the writer thread has written it | the epoch's end: unknown |
 | written | nowhere: `appended` | at once: answered, or one of the next two | the log failed (`log_failed`): unknown |
