@@ -1,6 +1,7 @@
 """A stock client, generated from the proto, on a partition node that serves by its own sockets.
 
 The node is whole: its controller is in the same process, and clients reach it over a real port.
+`test_partition_calls` has the unary calls.
 """
 
 from __future__ import annotations
@@ -170,11 +171,6 @@ def channel(node):
 
 
 @pytest.fixture
-def directory(node):
-    return node["directory"]
-
-
-@pytest.fixture
 def stop(node):
     return node["stop"]
 
@@ -338,69 +334,6 @@ async def test_replicate(stub, copied, follower):
         one.cancel()
 
 
-async def test_unary_calls(stub, orders, directory):
-    batches = [make_batch(timestamps=(1_000 * n,), value=b"x" * 100) for n in (1, 2, 3)]
-    await append(stub, orders, *batches)
-    where = {"topic_id": orders.topic_id, "partition": orders.partition}
-    known = {**where, "current_leader_epoch": -1}
-    offsets = await stub.ListOffsets(
-        pb.ListOffsetsRequest(
-            instance="default",
-            partitions=[{**known, "timestamp": at} for at in (-1, -2, 2_000)]
-            + [{**known, "partition": 77, "timestamp": -1}],
-        ),
-        timeout=WAIT_S,
-    )
-    assert [(r.error_code, r.offset, r.timestamp) for r in offsets.results[:3]] == [
-        (0, 3, -1),
-        (0, 0, -1),
-        (0, 1, 2_000),
-    ]
-    assert offsets.results[3].error_code
-    ends = await stub.OffsetsForLeaderEpoch(
-        pb.OffsetsForLeaderEpochRequest(
-            instance="default", partitions=[{**known, "leader_epoch": orders.epoch}]
-        ),
-        timeout=WAIT_S,
-    )
-    assert [(r.error_code, r.leader_epoch, r.end_offset) for r in ends.results] == [
-        (0, orders.epoch, 3)
-    ]
-    deleted = await stub.DeleteRecords(
-        pb.DeleteRecordsRequest(instance="default", partitions=[{**where, "offset": 99}]),
-        timeout=WAIT_S,
-    )
-    assert deleted.results[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-    told = await stub.DescribeLogDirs(
-        pb.DescribeLogDirsRequest(instance="default", all_topics=True), timeout=WAIT_S
-    )
-    (described,) = told.dirs
-    assert (described.error_code, described.path) == (0, str(directory))
-    sizes = {(r.topic_id, r.partition): r.size_bytes for r in described.replicas}
-    assert sizes[orders.topic_id, orders.partition] == sum(map(len, batches))
-    here = {"topic_id": orders.topic_id, "partition": orders.partition}
-    wishes = pb.AlterLogDirsRequest(
-        changes=[{**here, "path": 0}, {**here, "path": 1}], paths=[str(directory), "/elsewhere"]
-    )
-    altered = await stub.AlterLogDirs(wishes, timeout=WAIT_S)
-    assert list(altered.error_codes) == [ErrorCode.NONE, ErrorCode.LOG_DIR_NOT_FOUND]
-    loggers = await stub.DescribeLoggers(pb.DescribeLoggersRequest(), timeout=WAIT_S)
-    assert dict(loggers.levels) == {"root": "INFO"}
-    refused = await stub.AlterLoggers(
-        pb.AlterLoggersRequest(changes=[{"logger": "root"}]), timeout=WAIT_S
-    )
-    assert refused.error_code == ErrorCode.INVALID_REQUEST
-    found = await stub.ReadRange(
-        pb.ReadRangeRequest(
-            **where, leader_epoch=orders.epoch, offset=1, end_offset=3, max_bytes=1 << 20
-        ),
-        timeout=WAIT_S,
-    )
-    assert found.error_code == 0
-    assert len(found.records) == len(batches[1]) + len(batches[2])
-    assert read_header(found.records).base_offset == 1
-
-
 async def test_health(channel):
     health = health_pb2_grpc.HealthStub(channel)
     serving = health_pb2.HealthCheckResponse.SERVING
@@ -473,7 +406,6 @@ async def test_the_synchronous_client(address, orders):
         test_fetch,
         test_coordinate,
         test_replicate,
-        test_unary_calls,
         test_a_node_that_stops_says_so_and_ends_its_streams,
     ],
 )

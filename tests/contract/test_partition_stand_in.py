@@ -20,12 +20,17 @@ from highwater.hop.append import OUTCOME_NOT_APPENDED, TransactionalWrite
 from highwater.hop.channels import hop_channels
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.hop.settings import HopSettings, HopTransport
+from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import NodeState
 from highwater.model.errors import UnreachableError
 from highwater.model.ids import DEFAULT_INSTANCE, NodeId
 from highwater.partition.core.repair import Outcome
+from highwater.partition.node.node_calls import NodeCalls
+from highwater.partition.node.verifier_link import VerifierLink
 from highwater.partition.replication.follower.range_client import RangeClient
+from highwater.partition.transactions.partition_verifier import Place
+from highwater.runtime.tasks import TaskOwner
 from tests.contract import partition_messages as wire
 from tests.support.controller_images import image_of
 from tests.support.log_batches import ManualClock, make_batch
@@ -39,6 +44,7 @@ OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_leng
 CLOCK = ManualClock()
 FAR_MS = CLOCK.now_ms + 60_000
 LARGE = bytes(range(256)) * 8_000
+METHODS = pb.DESCRIPTOR.services_by_name["PartitionService"].methods
 REFUSED, SECOND_LEADER = b"refuse this one", 7
 
 
@@ -130,7 +136,29 @@ class StandIn(rpc.PartitionServiceServicer):
         codes = [one.producer_epoch for one in request.markers for _ in one.partitions]
         return pb.WriteTxnMarkersResponse(error_codes=codes)
 
+    async def DescribeProducers(self, request, context):
+        self.asked.append(request)
+        told = [{"producer_id": 5, "producer_epoch": 2, "last_sequence": -1}]
+        return pb.DescribeProducersResponse(results=[{"producers": told}])
+
+    async def CoordinateOne(self, request, context):
+        self.asked.append(request)
+        return pb.CoordinatorReply(error_code=ErrorCode.NOT_COORDINATOR, body=request.body[::-1])
+
+    async def AlterLogDirs(self, request, context):
+        self.asked.append(request)
+        return pb.AlterLogDirsResponse(error_codes=[ErrorCode.LOG_DIR_NOT_FOUND])
+
+    async def DescribeLoggers(self, request, context):
+        self.asked.append(request)
+        return pb.DescribeLoggersResponse(levels={"root": "INFO"})
+
+    async def AlterLoggers(self, request, context):
+        self.asked.append(request)
+        return pb.AlterLoggersResponse(error_code=ErrorCode.INVALID_REQUEST, message="no level")
+
     async def DescribeLogDirs(self, request, context):
+        self.asked.append(request)
         await context.abort(grpc.StatusCode.INTERNAL, "the disks: grün & 100%")
 
     async def ReadRange(self, request, context):
@@ -357,7 +385,7 @@ async def test_coordinator_calls(stand_in, link):
     ]
 
 
-async def test_unary_calls(link):
+async def test_unary_calls(stand_in, link):
     offsets = await link.list_offsets(pb.ListOffsetsRequest(), 5.0)
     assert [(r.offset, r.timestamp, r.leader_epoch) for r in offsets.results] == [(5, 6, 2)]
     ends = await link.offsets_for_leader_epoch(pb.OffsetsForLeaderEpochRequest(), 5.0)
@@ -367,8 +395,42 @@ async def test_unary_calls(link):
     markers = [{"producer_epoch": 47, "partitions": [{"partition": 0}, {"partition": 1}]}]
     written = await link.write_txn_markers(pb.WriteTxnMarkersRequest(markers=markers), 5.0)
     assert list(written.error_codes) == [47, 47]
+    (told,) = (await link.describe_producers(pb.DescribeProducersRequest(), 5.0)).results
+    (producer,) = told.producers
+    assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (5, 2, -1)
     with pytest.raises(UnreachableError, match="the disks: grün & 100%"):
         await link.describe_log_dirs(pb.DescribeLogDirsRequest(), 5.0)
+    altered = await link.alter_log_dirs(pb.AlterLogDirsRequest(paths=["/elsewhere"]), 5.0)
+    assert list(altered.error_codes) == [ErrorCode.LOG_DIR_NOT_FOUND]
+    assert dict((await link.describe_loggers(pb.DescribeLoggersRequest(), 5.0)).levels) == {
+        "root": "INFO"
+    }
+    refused = await link.alter_loggers(pb.AlterLoggersRequest(), 5.0)
+    assert (refused.error_code, refused.message) == (ErrorCode.INVALID_REQUEST, "no level")
+    unary = {one.input_type.name for one in METHODS if not one.client_streaming}
+    asked = {type(one).DESCRIPTOR.name for one in stand_in.asked}
+    assert unary - asked == {"CoordinatorCall", "ReadRangeRequest"}, "which nodes ask one another"
+
+
+async def test_a_node_that_asks_a_transaction_coordinator(stand_in, port, channels):
+    calls, tasks, answers = NodeCalls(channels), TaskOwner(lambda _name, _error: None), []
+    calls.image_changed(image_of([state_of(port)]))
+    link = VerifierLink(
+        node_id=lambda: FOLLOWER, coordinator=lambda _: None, calls=calls, tasks=tasks
+    )
+    place = Place(NodeId(NODE), DEFAULT_INSTANCE)
+    link.send(place, b"body", lambda code, body: answers.append((code, body)))
+    await eventually(lambda: answers)
+    assert answers == [(ErrorCode.NOT_COORDINATOR, b"ydob")]
+    (asked,) = stand_in.asked
+    assert (asked.api_key, asked.instance) == (ApiKey.ADD_PARTITIONS_TO_TXN, DEFAULT_INSTANCE)
+    assert (asked.coordinator_partition, asked.deadline_ms) == (-1, 5000)
+    await tasks.close(timeout_s=1)
+    await calls.close()
+
+
+def test_the_stand_in_has_every_method_of_the_proto():
+    assert {method.name for method in METHODS} <= set(vars(StandIn))
 
 
 async def test_a_node_that_stops_and_comes_back(stand_in, server, port, link):
@@ -427,6 +489,7 @@ async def test_a_node_that_asks_for_lost_records(stand_in, port, channels):
     [
         test_appends,
         test_fetches,
+        test_unary_calls,
         test_a_node_that_stops_and_comes_back,
         test_a_follower,
     ],
