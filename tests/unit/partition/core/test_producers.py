@@ -408,3 +408,12 @@ def test_a_snapshot_has_open_transactions_and_what_markers_tell() -> None:
     old = ProducerStates()
     old.load(b"".join(states.packed()), now_ms=90_000, expiration_ms=10_000)
     assert [entry.producer_id for entry in old.entries()] == [5], "an open one does not expire"
+
+
+def test_a_snapshot_has_the_coordinator_s_epoch_of_a_marker_that_ended_nothing() -> None:
+    """Otherwise a former coordinator is fenced no more after a start."""
+    states, restored = ProducerStates(), ProducerStates()
+    states.record_marker(5, 0, 7, 100, 1000)
+    restored.load(b"".join(states.packed()), now_ms=1000, expiration_ms=10_000)
+    for one in (states, restored):
+        assert one.check_marker(marker(coordinator_epoch=6)) == COORDINATOR_FENCED

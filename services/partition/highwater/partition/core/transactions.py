@@ -67,7 +67,7 @@ class Transactions:
         """The newest high watermark that was told: what ended before it is forgotten. Replicas that
         nobody reads tell it, too."""
         self.seen = False
-        """Whether there ever was a transaction, as far as is known."""
+        """Whether there ever was a transaction or a marker, as far as is known."""
         self.told_up_to = 0
         """A snapshot does not tell which transactions ended just before its offset, which this is;
         0 if it has no transactions. Until the high watermark is there, the LSO is not known."""
@@ -111,6 +111,7 @@ class Transactions:
         ones, unless it is known to be `committed`; None if nothing was open: then the marker only tells
         the coordinator's epoch.
         """
+        self.seen = True
         self._coordinator_epochs[producer_id] = coordinator_epoch
         first = self.open.pop(producer_id, NO_OFFSET)
         if first == NO_OFFSET:
