@@ -93,7 +93,8 @@ class CoordinateStream:
                 ended += 1
                 if ended % ENDED_IN_STEP == 0:
                     yield
-        self.stream.wake()
+        if ended:
+            self.stream.wake()
 
     def _next_message(self) -> bytes | None:
         if not self._queue and not self._cancelled:

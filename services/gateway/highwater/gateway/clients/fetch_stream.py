@@ -132,7 +132,8 @@ class FetchStream:
                 ended += 1
                 if ended % ENDED_IN_STEP == 0:
                     yield
-        self.stream.wake()
+        if ended:
+            self.stream.wake()
 
     def _answer_away(self, work: FetchWork) -> None:
         if work.fetch_set is not None:
