@@ -119,3 +119,28 @@ def test_time_is_the_inverse_of_bytes(schedule, from_ms, wanted):
     assert math.isclose(
         schedule.bytes_between(from_ms, from_ms + took_ms), wanted, rel_tol=1e-6, abs_tol=1e-3
     )
+
+
+parts_of_ticks = st.lists(
+    st.lists(st.integers(0, 100), min_size=4, max_size=4).filter(any), min_size=1, max_size=12
+)
+
+
+@example(parts=[[int(node == tick % 4) for node in range(4)] for tick in range(12)])
+@given(parts=parts_of_ticks)
+def test_shares_that_move_bring_no_burst_of_their_own(parts):
+    """Four nodes divide a limit anew each second, and use all that they may: together they let pass what
+    one node would let pass with all of it.
+    """
+    limit = 1_000_000
+    buckets = [TokenBucket(rate=limit / 4) for _ in range(4)]
+    passed = 0
+    for tick, weights in enumerate(parts):
+        for bucket, weight in zip(buckets, weights, strict=True):
+            bucket.set_rate(1000 * tick, limit * weight / sum(weights))
+        for now_ms in range(1000 * tick, 1000 * (tick + 1), 50):
+            for bucket in buckets:
+                nbytes = bucket.available_bytes(now_ms)
+                bucket.charge(now_ms, nbytes)
+                passed += nbytes
+    assert passed <= limit * (len(parts) + BURST_S) + 1

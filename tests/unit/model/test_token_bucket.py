@@ -45,9 +45,9 @@ def test_debt_outlives_a_change_of_rate():
     bucket.charge(0, 1100)
     assert bucket.hold_ms(0, 100) == 1100
     bucket.set_rate(100, 2000)
-    assert bucket.hold_ms(100, 100) == 450
+    assert bucket.hold_ms(100, 100) == 500
     bucket.set_rate(100, 500)
-    assert bucket.hold_ms(100, 50) == 2000
+    assert bucket.hold_ms(100, 50) == 1900
     bucket.set_rate(100, None)
     assert bucket.hold_ms(100, 1 << 30) == 0
 
@@ -57,7 +57,23 @@ def test_a_zero_share_is_the_longest_hold():
     assert bucket.hold_ms(0, 1) == HOLD_MS_MAX
     assert bucket.charge(0, 10) == HOLD_MS_MAX
     bucket.set_rate(1000, 100)
-    assert bucket.hold_ms(1000, 10) == 100
+    assert bucket.hold_ms(1000, 10) == 200
+
+
+def test_a_larger_rate_brings_no_burst_at_once():
+    bucket = TokenBucket(rate=100)
+    bucket.set_rate(0, 1000)
+    assert bucket.available_bytes(0) == 10
+    assert bucket.available_bytes(90) == 100
+    bucket.set_rate(90, 500)
+    assert bucket.available_bytes(90) == 50
+
+
+def test_bytes_that_wait_before_count():
+    bucket = TokenBucket(rate=1000)
+    assert bucket.hold_ms(0, 100, behind=0) == 0
+    assert bucket.hold_ms(0, 100, behind=500) == 500
+    assert bucket.hold_ms(0, 0, behind=500) == 400
 
 
 def test_long_holds_are_split():
@@ -74,6 +90,17 @@ def test_lease_decays_to_its_floor():
     )
     bucket.set_lease(7000, rate=1000, floor=200, expires_in_ms=3000)
     assert bucket.rate(7000) == 1000
+
+
+def test_a_rate_below_its_floor_grows_only_when_all_others_must_have_come_down():
+    bucket = TokenBucket()
+    bucket.set_lease(0, rate=100, floor=1000, expires_in_ms=3000)
+    assert [bucket.rate(at) for at in (3000, 12_000, 13_500, 15_000)] == [100, 100, 550, 1000]
+    # Its burst grows at the end of that, so that a large request does not wait for a growing bucket.
+    assert bucket.hold_ms(14_000, 500) == 0
+    assert bucket.hold_ms(16_000, 500) == 0
+    bucket.set_lease(16_000, rate=100, floor=1000, expires_in_ms=30, decay_ms=3000)
+    assert [bucket.rate(at) for at in (16_030, 19_060, 22_060)] == [100, 100, 1000]
 
 
 def test_time_that_goes_backwards_is_ignored():

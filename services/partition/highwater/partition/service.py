@@ -396,6 +396,7 @@ class PartitionService:
 
     async def _end_streams(self, deadline_s: float) -> None:
         """Answers what was asked, however late it is; the deadline is on the loop's clock."""
+        self.plane.held.end()
         left_s = max(deadline_s - asyncio.get_running_loop().time(), self._config.drain_s / 4)
         if self._server is not None and not await self._server.drain(left_s):
             self._log.warning("streams_not_ended", timeout_s=left_s)

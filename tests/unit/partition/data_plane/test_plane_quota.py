@@ -25,6 +25,18 @@ class Meter:
         self.bytes_max = 1 << 30
         self.charged = []
         self.why = ""
+        self.held_bytes = 0
+        self.on_share = None
+        self.produce_ms = 0
+
+    def now_ms(self):
+        return 0
+
+    def produce_hold_ms(self, _nbytes):
+        return self.produce_ms
+
+    def refused(self, _nbytes):
+        return 60
 
     def refuses_produce(self):
         return self.why
@@ -110,6 +122,20 @@ def test_append_is_charged(world, instance, throttle_ms):
     assert group.completed
     assert group.throttle_ms == throttle_ms
     assert world.meter.charged == ([("produce", 3)] if throttle_ms else [])
+
+
+def test_an_append_over_the_limit_waits_until_there_is_a_share(world):
+    group = AppendGroup(TOPIC, 0, 0, 1, LIMITED, Owner())
+    group.batches.append(b"123")
+    group.nbytes = 3
+    world.meter.produce_ms = 100
+    world.plane.append([group])
+    assert not group.completed
+    assert (world.meter.charged, world.meter.held_bytes) == ([], 3)
+    world.meter.produce_ms = 0
+    world.meter.on_share()
+    assert group.completed
+    assert (world.meter.charged, world.meter.held_bytes) == ([("produce", 3)], 0)
 
 
 def test_append_at_the_storage_limit_is_refused_and_fetches_go_on(world):

@@ -162,6 +162,27 @@ def test_usage_is_reported_once(meters, time):
     assert meters.take_usage() == {ONE: Usage(produce_rate=RATE, consume_rate=RATE)}
 
 
+def test_clients_wait_for_what_waits_before_them_and_refused_bytes_are_demand(meters):
+    meters.take([share(produce=RATE)], FOREVER)
+    meter = meters.by_instance[ONE]
+    assert meter.produce_hold_ms(1_000_000) == 0
+    meter.held_bytes = 500_000
+    assert meter.produced(100_000) == 500
+    assert meter.refused(70_000) == 500
+    assert meter.produce_hold_ms(50_000) == 50
+    assert meters.take_usage()[ONE].held_produce == 100_000 + 70_000 + 500_000
+
+
+def test_a_share_is_told_and_the_last_one_is_unlimited(meters):
+    meters.take([share(produce=RATE)], FOREVER)
+    meter, told = meters.by_instance[ONE], []
+    meter.produced(9_000_000)
+    meter.on_share = lambda: told.append(meter.produce_hold_ms(1))
+    meters.take([share(produce=2 * RATE)], FOREVER)
+    meters.take([], FOREVER)
+    assert told == [4_451, 0]
+
+
 def test_a_storage_limit_alone_is_metered(meters):
     def news(left, *, exhausted=False):
         limits = ShareOfNode(

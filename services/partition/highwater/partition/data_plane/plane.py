@@ -22,6 +22,7 @@ from highwater.model.transactions import MarkerTarget, TransactionVerifier
 from highwater.partition.core.preferred_replica import preferred_replica
 from highwater.partition.data_plane.fetch_sets import ServedSet
 from highwater.partition.data_plane.full_directory import FullDirectory
+from highwater.partition.data_plane.held_appends import HeldAppends, ProduceMeter
 from highwater.partition.data_plane.node_group import MarkerGroup, NodeGroup
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.data_plane.replica_role import unknown
@@ -39,16 +40,8 @@ COPIED_BYTES_MAX: Final = 1 << 20
 """With more records than that, the rest of a fetch's stay in files: they would only use memory."""
 
 
-class Meter(Protocol):
+class Meter(ProduceMeter, Protocol):
     """One limited instance's quota at this node; times are throttle times in ms."""
-
-    def refuses_produce(self) -> str:
-        """Why nothing may be appended, for the client; empty if it may."""
-        ...
-
-    def produced(self, nbytes: int) -> int:
-        """Charges bytes that have arrived."""
-        ...
 
     def fetch_hold_ms(self) -> int:
         """More than 0 while the client may not fetch."""
@@ -99,6 +92,7 @@ class DataPlane:
         self._leader_elsewhere = leader_elsewhere
         self._rack_aware = rack_aware
         self._meters: Mapping[InstanceId, Meter] = {} if meters is None else meters
+        self.held: Final = HeldAppends(call_later, self._append_passed, self._refuse)
         self.full_directories: dict[int, FullDirectory] = {}
         """By the directory's index; empty unless a disk is nearly full."""
         self.waiting_fetches = 0
@@ -111,16 +105,13 @@ class DataPlane:
         meters = self._meters
         for group in groups:
             self.appended_bytes += group.nbytes
-            refusal = None
             if meters and (meter := meters.get(group.instance)) is not None:
-                if why := meter.refuses_produce():
-                    refusal = Failure(ErrorCode.POLICY_VIOLATION, why)
-                else:
-                    group.throttle_ms = meter.produced(group.nbytes)
+                self.held.append(meter, group)
+                continue
             replica = replicas.get((group.topic_id, group.partition))
             if replica is None:
                 group.fail(self._no_replica(group))
-            elif refusal is not None or (
+            elif (
                 self.full_directories and (refusal := self._no_space(replica, group)) is not None
             ):
                 replica.refuse_to_store(group, refusal)
@@ -130,6 +121,28 @@ class DataPlane:
                         replica.append(group)
                 except Exception as error:  # noqa: BLE001 - one partition's bug, not the node's.
                     self._append_broke(replica, group, error)
+
+    def _append_passed(self, group: AppendGroup) -> None:
+        """Appends a group of a limited instance that its meter lets pass."""
+        replica = self.replicas.get((group.topic_id, group.partition))
+        if replica is None:
+            group.fail(self._no_replica(group))
+        elif self.full_directories and (refusal := self._no_space(replica, group)) is not None:
+            replica.refuse_to_store(group, refusal)
+        else:
+            try:
+                if group.transaction is None or not self._waits(replica, group):
+                    replica.append(group)
+            except Exception as error:  # noqa: BLE001 - as in `append`.
+                self._append_broke(replica, group, error)
+
+    def _refuse(self, group: AppendGroup, failure: Failure) -> None:
+        """Refuses a group that would not be appended even if it came to the right node."""
+        replica = self.replicas.get((group.topic_id, group.partition))
+        if replica is None:
+            group.fail(self._no_replica(group))
+        else:
+            replica.refuse_to_store(group, failure)
 
     def append_built(self, group: NodeGroup) -> None:
         """As `append`, for one batch that this node has just built: it is not checked again."""

@@ -3,14 +3,14 @@
 The data plane looks an instance up once per group of batches and per fetch; without limits the
 table is empty and costs only that look-up. Sans-IO: the time comes in as a function.
 
-Kafka's rule (KIP-13, KIP-219) for produce: bytes that have arrived are appended, and the client is
-told how long it is over its quota; its gateway mutes the connection that long. A fetch gets at most
-what the share still allows; while that is too little, the answer is empty and tells the wait.
+Bytes that have arrived are appended when the share allows it; until then they wait
+(`data_plane.held_appends`). Clients are told how long the instance is over its limit with all that waits, and
+their gateways mute their connections that long (KIP-219). A fetch gets at most what the share still
+allows; while that is too little, the answer is empty and tells the wait.
 
-Demand is what flows at the share and what waits. A client that has sent much at once is mute for a
-while, and its bytes are paid off meanwhile: they count in each tick in which that happens, and the
-rest of them as held, as if they stood in a queue. One that sends little at a time leaves no such queue;
-what it was told to wait for counts as held, so that the demand of a busy node is twice its share.
+Demand is what flows at the share and what waits. A request above the burst is paid off after it has passed:
+it counts in each tick in which that happens, and the rest of it as held. What a client was told to wait
+for counts as held, too, so that the demand of a busy node is at least twice its share.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -76,6 +76,8 @@ class InstanceMeter:
         "_now_ms",
         "_produce",
         "_produce_excess",
+        "held_bytes",
+        "on_share",
         "storage",
         "usage",
     )
@@ -89,25 +91,43 @@ class InstanceMeter:
         self._produce_excess = self._consume_excess = 0
         """What waited to be paid off at the last report."""
         self.usage = Usage()
+        self.held_bytes = 0
+        """Of groups that wait to be appended; whoever holds them counts them."""
+        self.on_share: Callable[[], None] | None = None
+        """Called when a share has come."""
+
+    def now_ms(self) -> int:
+        """The meter's clock."""
+        return self._now_ms()
 
     def refuses_produce(self) -> str:
         """Why nothing may be appended: the instance is at its storage limit. Empty if it may."""
         return self.storage.message(self._instance) if self.storage.closed else ""
 
+    def produce_hold_ms(self, nbytes: int) -> int:
+        """For how many ms bytes that have arrived may not be appended; 0 if they may pass."""
+        return _hold_ms(self._produce, self._now_ms(), nbytes)
+
     def produced(self, nbytes: int) -> int:
-        """Charges bytes that have arrived; returns for how many ms the sender is over quota."""
+        """Charges bytes that pass; returns for how many ms the sender is over quota."""
         self.storage.charge(nbytes)
-        bucket = self._produce
         now_ms = self._now_ms()
-        bucket.charge(now_ms, nbytes)
-        # The wait is until the debt is paid, not for these bytes, which have passed already:
-        # otherwise each connection's first request would be free.
-        throttle_ms = _hold_ms(bucket, now_ms, 0)
+        self._produce.charge(now_ms, nbytes)
         usage = self.usage
         usage.produced += nbytes
+        throttle_ms = self._throttle_ms(now_ms)
         if throttle_ms:
             usage.held_produce += nbytes
         return throttle_ms
+
+    def refused(self, nbytes: int) -> int:
+        """Notes bytes that had to wait for too long; returns for how many ms not to send them again."""
+        self.usage.held_produce += nbytes
+        return self._throttle_ms(self._now_ms())
+
+    def _throttle_ms(self, now_ms: int) -> int:
+        """Until what has passed is paid off, and what waits can have passed."""
+        return _hold_ms(self._produce, now_ms, 0, behind=self.held_bytes)
 
     def fetch_hold_ms(self) -> int:
         """For how many ms nothing may be fetched; 0 if a fetch may go on."""
@@ -138,6 +158,8 @@ class InstanceMeter:
         self.storage.take(
             share.storage_limit, share.storage_left, exhausted=share.storage_exhausted
         )
+        if self.on_share is not None:
+            self.on_share()
 
     def take_usage(self) -> Usage:
         """What was used since the last call, for a report that is made now."""
@@ -149,7 +171,7 @@ class InstanceMeter:
         )
         before, self._produce_excess = self._produce_excess, self._produce.excess_bytes(now_ms)
         used.produced = max(0, used.produced + before - self._produce_excess)
-        used.held_produce = max(used.held_produce, self._produce_excess)
+        used.held_produce = max(used.held_produce, self._produce_excess) + self.held_bytes
         before, self._consume_excess = self._consume_excess, self._consume.excess_bytes(now_ms)
         used.consumed = max(0, used.consumed + before - self._consume_excess)
         used.held_consume = max(used.held_consume, self._consume_excess)
@@ -182,6 +204,9 @@ class NodeMeters:
                 meter = self._meters[share.instance] = InstanceMeter(share.instance, self._now_ms)
             meter.take(share, expires_in_ms)
         for instance in [known for known in self._meters if known not in listed]:
+            # What waits goes before what comes afterwards, and is not metered.
+            unlimited = ShareOfNode(instance=instance, produce=None, consume=None)
+            self._meters[instance].take(unlimited, expires_in_ms)
             del self._meters[instance]
 
     def take_usage(self) -> dict[InstanceId, Usage]:
@@ -189,11 +214,11 @@ class NodeMeters:
         return {instance: meter.take_usage() for instance, meter in self._meters.items()}
 
 
-def _hold_ms(bucket: TokenBucket, now_ms: int, nbytes: int) -> int:
+def _hold_ms(bucket: TokenBucket, now_ms: int, nbytes: int, behind: int = 0) -> int:
     """The bucket's hold time, but only one tick without any share: an instance's first leader
     here has no share until the quota service knows of it.
     """
-    hold_ms = bucket.hold_ms(now_ms, nbytes)
+    hold_ms = bucket.hold_ms(now_ms, nbytes, behind=behind)
     if hold_ms > NO_SHARE_MS_MAX and bucket.rate(now_ms) == 0:
         return NO_SHARE_MS_MAX
     return hold_ms
