@@ -121,6 +121,14 @@ def test_an_instance_without_a_share_yet_is_held_briefly(meters):
     assert meter.fetch_hold_ms() == NO_SHARE_MS_MAX
 
 
+def test_who_waits_without_a_share_is_reported_so_that_there_will_be_one(meters):
+    meters.take([share(produce=0.0, consume=0.0)], FOREVER)
+    meter = meters.by_instance[ONE]
+    assert meters.take_usage()[ONE].held_consume == 0
+    meter.fetch_hold_ms()
+    assert meters.take_usage()[ONE].held_consume == 1
+
+
 def test_debt_survives_a_new_share(meters):
     meters.take([share(produce=RATE)], FOREVER)
     meter = meters.by_instance[ONE]

@@ -52,6 +52,34 @@ def test_shares_by_leaders_with_floor(ledger):
     assert told(ledger, 3, 0)["default"].produce == Share(rate=0, floor=0)
 
 
+def test_who_serves_reads_without_leading_has_a_part_of_the_consume_limit(ledger):
+    """KIP-392: consumers read from a follower in their rack."""
+    ledger.set_limits(
+        limits([1, 1, 2, 2], produce_bytes_per_second=400, consume_bytes_per_second=300), 0
+    )
+    join(ledger, 1, 2)
+    assert [told(ledger, node, 0)["default"].consume.rate for node in (1, 2)] == [150, 150]
+    # Somebody waits there: it has no share yet. The others are told their smaller ones at once.
+    assert ledger.report(usage(3, held_consume=1), 100)
+    assert told(ledger, 3, 100)["default"].consume == Share(rate=0, floor=0)
+    join(ledger, 1, 2, now_ms=100)
+    assert [told(ledger, node, 100)["default"].consume.rate for node in (1, 2)] == [100, 100]
+    assert told(ledger, 1, 100)["default"].produce.rate == 200
+    for now_ms, floor in ((1100, 0), (2100, 100)):
+        for node in (1, 2, 3):
+            ledger.report(usage(node, consumed=100 * (node == 3)), now_ms)
+            share = told(ledger, node, now_ms)["default"].consume
+            assert share == Share(rate=100, floor=floor if node == 3 else 100)
+    # As long as it may be using its share nobody else gets that.
+    ledger.forget(3, 0, 2_200)
+    assert ledger.overcommits()[1].ratio == 1
+    # Nobody has read there for a minute: it is forgotten.
+    for now_ms in range(3_100, 70_000, 1_000):
+        join(ledger, 1, 2, now_ms=now_ms)
+        rates = [told(ledger, node, now_ms)["default"].consume.rate for node in (1, 2)]
+    assert rates == [150, 150]
+
+
 def test_a_direction_without_limit_stays_unlimited(ledger):
     ledger.set_limits(limits([1], produce_bytes_per_second=5), 0)
     join(ledger, 1)

@@ -134,7 +134,12 @@ class InstanceMeter:
         bucket = self._consume
         now_ms = self._now_ms()
         rate = bucket.rate(now_ms)
-        return 0 if rate is None else _hold_ms(bucket, now_ms, int(rate * FETCH_PART_S))
+        if rate is None:
+            return 0
+        if rate == 0 and not self.usage.held_consume:
+            # A follower that consumers read from has no share until a report says that somebody waits.
+            self.usage.held_consume = 1
+        return _hold_ms(bucket, now_ms, int(rate * FETCH_PART_S))
 
     def fetch_bytes_max(self, asked: int) -> int:
         """How many bytes a fetch may return; at least one, so that one batch can pass."""

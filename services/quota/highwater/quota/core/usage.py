@@ -50,9 +50,11 @@ class NodeUsage:
         return self._rates(usage.produced, usage.held_produce)
 
     def consume_demand(self, instance: InstanceId) -> Demand | None:
-        """Consume as a rate; None as for produce."""
+        """Consume as a rate; None as for produce, but for who serves reads of followers."""
         usage = self.instances.get(instance)
-        if usage is None or not usage.leader_partitions:
+        if usage is None or not (
+            usage.leader_partitions or usage.consumed or usage.held_consume
+        ):
             return None
         return self._rates(usage.consumed, usage.held_consume)
 

@@ -21,6 +21,7 @@ from highwater.quota.core.policies.static import StaticPolicy
 from highwater.quota.core.usage import NodeUsage
 from highwater.quota.sharing.grants import LEASE_TICKS, Grants, Rates
 from highwater.quota.sharing.group_use import GroupUse
+from highwater.quota.sharing.readers import Readers
 from highwater.quota.sharing.storage_use import StorageUse
 
 _NO_SHARE: Final = Share(rate=0, floor=0)
@@ -50,6 +51,7 @@ class Ledger:
         self._usage: dict[NodeId, NodeUsage] = {}
         self._streams: dict[NodeId, int] = {}
         self._grants = Grants(tick_ms)
+        self._readers = Readers(tick_ms)
         self.storage = StorageUse(tick_ms)
         self.groups = GroupUse(tick_ms)
         self._shared: dict[InstanceId, _Shared] = {}
@@ -71,7 +73,7 @@ class Ledger:
         if limits == self._limits:
             return False
         self._limits = limits
-        self._grants.set_leaders(limits.leaders)
+        self._readers_changed()
         self.storage.set_limits(limits, now_ms)
         self.groups.set_partitions(limits.group_partitions, now_ms)
         self._shared_until_ms = now_ms
@@ -97,6 +99,9 @@ class Ledger:
         else:
             self._grants.applied(node, usage.applied_generation)
         self._usage[node] = usage
+        if self._readers.report(usage, self._limits.instances, now_ms):
+            self._readers_changed()
+            self._shared_until_ms = now_ms
         self.groups.report(usage, now_ms)
         storage_changed = self.storage.report(usage, now_ms)
         return self._refresh(now_ms) or storage_changed
@@ -161,10 +166,21 @@ class Ledger:
             groups=None if state.groups_max is None else self.groups.total(instance, now_ms),
         )
 
+    def _readers_changed(self) -> None:
+        """Whoever reads may be using its share, even if its stream is lost and it leads nothing."""
+        self._grants.set_leaders(
+            {
+                instance: self._readers.beside(instance, leaders)
+                for instance, leaders in self._limits.leaders.items()
+            }
+        )
+
     def _refresh(self, now_ms: int) -> bool:
         """Computes all shares again, once a tick; True if any is another one."""
         if now_ms < self._shared_until_ms:
             return False
+        if self._readers.forget_resting(now_ms):
+            self._readers_changed()
         self._shared_until_ms = now_ms + self._tick_ms
         before = self._shared
         self._shared = {
@@ -172,12 +188,16 @@ class Ledger:
                 produce=self._share(
                     instance,
                     state.produce_bytes_per_second,
+                    self._limits.leaders[instance],
                     lambda usage, one: usage.produce_demand(one),
+                    now_ms,
                 ),
                 consume=self._share(
                     instance,
                     state.consume_bytes_per_second,
+                    self._readers.beside(instance, self._limits.leaders[instance]),
                     lambda usage, one: usage.consume_demand(one),
+                    now_ms,
                 ),
             )
             for instance, state in self._limits.instances.items()
@@ -188,19 +208,27 @@ class Ledger:
         self,
         instance: InstanceId,
         limit: int | None,
+        weights: Mapping[NodeId, int],
         demand_of: Callable[[NodeUsage, InstanceId], Demand | None],
+        now_ms: int,
     ) -> "_Division | None":
         if limit is None:
             return None
         demands = {node: demand_of(usage, instance) for node, usage in self._usage.items()}
         sharing = Sharing(
             limit=limit,
-            leaders=self._limits.leaders[instance],
+            leaders=weights,
             demands={node: demand for node, demand in demands.items() if demand is not None},
         )
         rates, floors = self._policy.share(sharing), self._floors.share(sharing)
         return _Division(
-            shares={node: Share(rate=rate, floor=floors[node]) for node, rate in rates.items()},
+            shares={
+                node: Share(
+                    rate=rate,
+                    floor=floors[node] if self._readers.has_floor(instance, node, now_ms) else 0,
+                )
+                for node, rate in rates.items()
+            },
             # A policy may give out more than the limit; then that much is meant.
             total=max(limit, sum(rates.values())),
         )

@@ -24,7 +24,8 @@ class Sharing:
     limit: int
     """Bytes per second over all nodes."""
     leaders: Mapping[NodeId, int]
-    """Leader partitions of the instance by node; nodes without any are left out."""
+    """Leader partitions of the instance by node; nodes without any are left out. For consume also nodes
+    that serve reads and lead nothing, and what they count as."""
     demands: Mapping[NodeId, Demand] = field(default_factory=dict)
     """Each node's demand; without nodes that have not reported."""
 
