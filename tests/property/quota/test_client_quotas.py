@@ -1,6 +1,8 @@
 """Clients that wait as they are told stay near their quota, whatever they send and however many share it."""
 
-from hypothesis import given
+import heapq
+
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from highwater.gateway.quota.core.mutation_tokens import MutationTokens
@@ -90,3 +92,25 @@ def test_partitions_are_bounded_by_the_bucket_and_its_rate(wishes: list[int], li
     # The last wish is one that the bucket did not hold.
     total = sum(partitions for _, partitions in made[:-1])
     assert total <= limit * (SPAN_S + made[-1][0] / 1000) + 1e-3
+
+
+@settings(max_examples=10)
+@example(connections=500, size=1000)
+@given(connections=st.sampled_from([1, 5, 60, 500, 2000]), size=st.sampled_from([100, 1000]))
+def test_connections_that_share_a_quota_keep_to_it_together_however_many(
+    connections: int, size: int
+) -> None:
+    """Each sends as soon as it may. A delay that ended before all of them have had their turn would let
+    through what they send in that time, whatever the quota.
+    """
+    rate = WindowedRate(WINDOWS)
+    due = [(0, number) for number in range(connections)]
+    first_s = 2 * connections * size / LIMIT + SPAN_S
+    last_s = first_s + 600
+    total, now_ms = 0, 0
+    while now_ms < last_s * 1000:
+        now_ms, number = heapq.heappop(due)
+        rate.record(now_ms, size)
+        total += size * (now_ms >= first_s * 1000)
+        heapq.heappush(due, (now_ms + max(1, rate.held_ms(now_ms, LIMIT)), number))
+    assert 0.95 * LIMIT * 600 <= total <= 1.02 * LIMIT * 600

@@ -111,9 +111,7 @@ class DataPlane:
             replica = replicas.get((group.topic_id, group.partition))
             if replica is None:
                 group.fail(self._no_replica(group))
-            elif (
-                self.full_directories and (refusal := self._no_space(replica, group)) is not None
-            ):
+            elif self.full_directories and (refusal := self._no_space(replica, group)) is not None:
                 replica.refuse_to_store(group, refusal)
             else:
                 try:

@@ -52,9 +52,7 @@ class NodeUsage:
     def consume_demand(self, instance: InstanceId) -> Demand | None:
         """Consume as a rate; None as for produce, but for who serves reads of followers."""
         usage = self.instances.get(instance)
-        if usage is None or not (
-            usage.leader_partitions or usage.consumed or usage.held_consume
-        ):
+        if usage is None or not (usage.leader_partitions or usage.consumed or usage.held_consume):
             return None
         return self._rates(usage.consumed, usage.held_consume)
 

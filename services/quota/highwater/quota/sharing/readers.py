@@ -52,9 +52,7 @@ class Readers:
                 del self._seen[instance]
         return rested
 
-    def beside(
-        self, instance: InstanceId, leaders: Mapping[NodeId, int]
-    ) -> Mapping[NodeId, int]:
+    def beside(self, instance: InstanceId, leaders: Mapping[NodeId, int]) -> Mapping[NodeId, int]:
         """The leaders of an instance and their partitions, and what its other readers count as."""
         nodes = self._seen.get(instance)
         if not nodes or not leaders:

@@ -57,3 +57,33 @@ def test_windows_are_settings(count, size_ms):
     assert r.delay_ms(0, limit=10) == 1000
     assert r.delay_ms(count * size_ms, limit=10) == 0
     assert QuotaWindows(count=count, size_ms=size_ms).span_ms == count * size_ms
+
+
+def test_what_is_owed_is_not_forgotten_with_the_windows():
+    r = rate()
+    r.record(0, 30_000)
+    assert r.held_ms(0, limit=1000) == 20_000
+    assert r.delay_ms(15_000, limit=1000) == 0
+    assert r.held_ms(15_000, limit=1000) == 5_000
+    assert r.owes(29_999)
+    assert not r.owes(30_000)
+    r.record(30_000, 10_000)
+    assert r.held_ms(30_000, limit=1000) == 0  # Ten seconds' worth at once, after a rest.
+
+
+def test_what_is_owed_is_paid_with_the_limit_of_the_time():
+    r = rate()
+    r.record(0, 30_000)
+    r.held_ms(0, limit=1000)
+    assert r.held_ms(10_000, limit=2000) == 0
+    r.record(10_000, 10_000)
+    assert r.held_ms(10_000, limit=500) == 50_000
+    r.record(10_000, 1e12)
+    assert r.held_ms(10_000, limit=500) == THROTTLE_MS_MAX
+
+
+def test_nothing_is_owed_by_who_is_never_held_for_it():
+    r = rate()
+    r.record(0, 1e9)
+    assert r.delay_ms(0, limit=1) > 0
+    assert not r.owes(0)

@@ -58,7 +58,7 @@ class ClientQuota:
             rate = rates.rate(limit.measured, now_ms)
             if nbytes:
                 rate.record(now_ms, nbytes)
-            own_ms = rate.delay_ms(now_ms, limit.rate)
+            own_ms = rate.held_ms(now_ms, limit.rate)
         return self._longest(kind, own_ms, throttle_ms, now_ms)
 
     # ---- time ----

@@ -39,6 +39,10 @@ class MutationTokens:
         debt = -self._filled(now_ms, limit) - _ROUNDING
         return min(THROTTLE_MS_MAX, math.ceil(debt * _MS / limit)) if debt > 0 else 0
 
+    def owes(self, _now_ms: int) -> bool:
+        """No: it is kept for an hour, which is enough."""
+        return False
+
     def _filled(self, now_ms: int, limit: float) -> float:
         most = limit * self._span_ms / _MS
         tokens = most if self._tokens is None else self._tokens

@@ -10,6 +10,10 @@ class Used(Protocol):
 
     used_ms: int
 
+    def owes(self, now_ms: int, /) -> bool:
+        """True if it must not be dropped for having rested."""
+        ...
+
 
 _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V", bound=Used)
@@ -18,7 +22,8 @@ _V = TypeVar("_V", bound=Used)
 class Recent(Generic[_K, _V]):
     """A table whose entries are made when asked for, and dropped after `idle_ms` or for newer ones.
 
-    An entry that has rested for all windows says what a new one says, so nothing is lost with it. With
+    An entry that has rested for all windows and owes nothing says what a new one says, so nothing is lost with
+    it. One that owes stays for as long again. With
     more clients at a time than `entries_max`, those that were quiet the longest begin anew.
     """
 
@@ -45,7 +50,12 @@ class Recent(Generic[_K, _V]):
             entries.move_to_end(key)
         entry.used_ms = now_ms
         while len(entries) > self._entries_max or self._is_idle(now_ms):
-            entries.popitem(last=False)
+            oldest, last_used = next(iter(entries.items()))
+            if len(entries) <= self._entries_max and last_used.owes(now_ms):
+                last_used.used_ms = now_ms
+                entries.move_to_end(oldest)
+            else:
+                del entries[oldest]
         return entry
 
     def _is_idle(self, now_ms: int) -> bool:
