@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Self
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -41,14 +43,17 @@ def up(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Up]:
 def test_storage_limit(up: Up) -> None:
     topic = _create_topic(up, configs={"segment.bytes": str(MIB)})
     _set_limits(up, "--storage-bytes", str(STORAGE_LIMIT))
-    stored = _fill(up, topic)
-    # What one node appends it counts itself, so it stops at the limit, give or take a request.
-    assert STORAGE_LIMIT - MIB < stored < STORAGE_LIMIT + MIB
-    error = _produce_one(up, topic)
-    assert error is not None
-    assert error.code() == KafkaError.POLICY_VIOLATION
-    # Others are served all the same: what is stored can be read, and offsets can be committed.
-    assert len(_consume(up, topic)) == stored // len(RECORD)
+    with ReadAlong(up.bootstrap, topic) as reading:
+        stored = _fill(up, topic)
+        # What one node appends it counts itself, so it stops at the limit, give or take a request.
+        assert STORAGE_LIMIT - MIB < sum(map(len, stored)) < STORAGE_LIMIT + MIB
+        error = _produce_one(up, topic)
+        assert error is not None
+        assert error.code() == KafkaError.POLICY_VIOLATION
+        # Others are served all the same: what is stored can be read, and offsets can be committed.
+        _until(lambda: len(reading.values) >= len(stored))
+    assert reading.values == stored
+    assert _consume(up, topic) == stored
 
     if up.mode != "embedded":
         os.kill(up.pids()["quota"], signal.SIGKILL)  # The supervisor starts another one.
@@ -60,8 +65,10 @@ def test_storage_limit(up: Up) -> None:
     up.start()
     assert _code_of(_produce_one(up, topic)) == KafkaError.POLICY_VIOLATION
 
+    assert _consume(up, topic) == stored
     _set_limits(up, "--storage-bytes", str(2 * STORAGE_LIMIT))
     _until(lambda: _produce_one(up, topic) is None)
+    assert _consume(up, topic) == [*stored, b"one"]
 
     _set_limits(up, "--storage-bytes", str(STORAGE_LIMIT))
     _until(lambda: _code_of(_produce_one(up, topic)) == KafkaError.POLICY_VIOLATION)
@@ -150,23 +157,59 @@ def _set_limits(up: Up, *flags: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def _fill(up: Up, topic: str) -> int:
-    """Produces as fast as it goes until it is refused; the bytes of the records that are stored."""
-    outcomes: list[KafkaError | None] = []
+def _fill(up: Up, topic: str) -> list[bytes]:
+    """Produces as fast as it goes until it is refused; the values that are stored, in order."""
+    outcomes: list[tuple[bytes, KafkaError | None]] = []
     producer = Producer({"bootstrap.servers": up.bootstrap, "linger.ms": 5})
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        outcomes.append((message.value() or b"", error))
+
     deadline = time.monotonic() + PATIENCE_S
-    while all(error is None for error in outcomes[-100:]) and time.monotonic() < deadline:
+    number = 0
+    while all(error is None for _, error in outcomes[-100:]) and time.monotonic() < deadline:
         try:
-            producer.produce(topic, RECORD, on_delivery=lambda error, _: outcomes.append(error))
+            producer.produce(topic, b"%010d" % number + RECORD[10:], on_delivery=delivered)
+            number += 1
         except BufferError:
             producer.poll(0.05)
         producer.poll(0)
         if len(outcomes) % 50 == 0:
             producer.flush(0.05)
     assert producer.flush(PATIENCE_S) == 0
-    codes = {error.code() for error in outcomes if error is not None}
+    codes = {error.code() for _, error in outcomes if error is not None}
     assert codes == {KafkaError.POLICY_VIOLATION}
-    return sum(error is None for error in outcomes) * len(RECORD)
+    return sorted(value for value, error in outcomes if error is None)
+
+
+class ReadAlong:
+    """Reads a topic's only partition from its begin, in a thread, as long as the block lasts."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.values: list[bytes | None] = []
+        self._settings = {"bootstrap.servers": bootstrap, "group.id": unique_name("along")}
+        self._topic = topic
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._read)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _read(self) -> None:
+        consumer = Consumer(self._settings)
+        try:
+            consumer.assign([TopicPartition(self._topic, 0, 0)])
+            while not self._over.is_set():
+                message = consumer.poll(0.1)
+                if message is not None and message.error() is None:
+                    self.values.append(message.value())
+        finally:
+            consumer.close()
 
 
 def _produce_one(up: Up, topic: str) -> KafkaError | None:
