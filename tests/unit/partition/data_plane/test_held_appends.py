@@ -7,7 +7,7 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId, TopicId
 from highwater.partition.data_plane import held_appends
 from highwater.partition.data_plane.held_appends import HELD_MS_MAX, INSTANCE_BYTES_MAX, HeldAppends
-from highwater.partition.quota.meter import NodeMeters, ShareOfNode
+from highwater.partition.quota.meter import PRODUCE_LEAD_MS, NodeMeters, ShareOfNode
 from tests.support.timers import Timers
 from tests.unit.hop.sinks import Owner
 
@@ -75,13 +75,15 @@ def test_what_the_share_allows_passes_at_once(world):
 
 def test_the_rest_waits_in_order_and_tells_how_long_the_instance_is_over(world):
     first = world.send("a", 60 * KB)
-    assert first.throttle_ms == 500  # It is larger than a burst, and paid off after it has passed.
+    assert (
+        first.throttle_ms == 500 - PRODUCE_LEAD_MS
+    )  # It is larger than a burst, and paid off after it has passed.
     second = world.send("b", 5 * KB)
     world.send("c", 5 * KB, partition=1)
     assert world.held_bytes == [10 * KB, 0]
     world.timers.advance(2_000)
     assert world.appended == [(0, "a"), (550, "b"), (600, "c")]
-    assert second.throttle_ms == 50  # Until c has passed.
+    assert second.throttle_ms == 0  # Soon c will have passed.
     assert world.held_bytes == [0, 0]
     assert not world.timers.waiting
 
@@ -126,7 +128,7 @@ def test_what_waits_too_long_is_refused_to_be_sent_again(world):
     assert world.refused == []
     world.timers.advance(10)
     assert world.refused == [(HELD_MS_MAX, "b", ErrorCode.REQUEST_TIMED_OUT)]
-    assert late.throttle_ms == pytest.approx(4_900, abs=20)
+    assert late.throttle_ms == pytest.approx(4_900 - PRODUCE_LEAD_MS, abs=20)
     assert world.held_bytes == [0, 0]
     assert not world.timers.waiting
 
@@ -155,7 +157,7 @@ def test_what_waits_is_bounded_for_an_instance_and_for_the_node(world, monkeypat
     world.send("b", INSTANCE_BYTES_MAX)
     refused = world.send("c", 1)
     assert world.refused == [(0, "c", ErrorCode.REQUEST_TIMED_OUT)]
-    assert refused.throttle_ms == 5_000
+    assert refused.throttle_ms == 5_000 - PRODUCE_LEAD_MS
     monkeypatch.setattr(held_appends, "NODE_BYTES_MAX", INSTANCE_BYTES_MAX)
     world.send("d", 500 * KB, instance=TWO)
     world.send("e", KB, instance=TWO)  # One of an instance may always wait.

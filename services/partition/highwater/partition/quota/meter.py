@@ -28,6 +28,10 @@ consumer would become smaller and smaller, down to one batch at a time."""
 
 NO_SHARE_MS_MAX: Final = 1_000
 
+PRODUCE_LEAD_MS: Final = 200
+"""So much earlier producers are let on than their requests may pass: these wait here then. If they came just
+in time, whatever keeps a client for longer than a burst would be lost to it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareOfNode:
@@ -115,17 +119,17 @@ class InstanceMeter:
         self._produce.charge(now_ms, nbytes)
         usage = self.usage
         usage.produced += nbytes
-        throttle_ms = self._throttle_ms(now_ms)
-        if throttle_ms:
+        over_ms = self._over_ms(now_ms)
+        if over_ms:
             usage.held_produce += nbytes
-        return throttle_ms
+        return max(0, over_ms - PRODUCE_LEAD_MS)
 
     def refused(self, nbytes: int) -> int:
         """Notes bytes that had to wait for too long; returns for how many ms not to send them again."""
         self.usage.held_produce += nbytes
-        return self._throttle_ms(self._now_ms())
+        return max(0, self._over_ms(self._now_ms()) - PRODUCE_LEAD_MS)
 
-    def _throttle_ms(self, now_ms: int) -> int:
+    def _over_ms(self, now_ms: int) -> int:
         """Until what has passed is paid off, and what waits can have passed."""
         return _hold_ms(self._produce, now_ms, 0, behind=self.held_bytes)
 
