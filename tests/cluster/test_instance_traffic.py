@@ -213,7 +213,8 @@ def _read(
             "group.id": f"readers-{partition}",
             "enable.auto.commit": False,
             # What it has fetched and the application has not read blurs the measurement.
-            "queued.max.messages.kbytes": 512,
+            "queued.max.messages.kbytes": 4096,
+            "fetch.queue.backoff.ms": 10,
             "enable.partition.eof": True,
         }
     )
