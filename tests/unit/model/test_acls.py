@@ -207,3 +207,21 @@ def test_values_that_are_known():
         acl(operation=ANY), acl(kind=ANY), acl(pattern=ANY), acl(pattern=MATCH), acl(permission=ANY),
     ):  # fmt: skip
         assert invalid_entry(entry) is not None
+
+
+@pytest.mark.parametrize(
+    ("written", "client"),
+    [
+        ("0:0:0:0:0:0:0:1", "::1"),
+        ("2001:DB8::A", "2001:db8::a"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("somewhere", "somewhere"),
+    ],
+)
+def test_an_address_counts_however_it_is_written(written, client):
+    """Java writes ::1 in full: an entry that came from there and denies would deny nobody."""
+    acls = [acl(), acl(permission=DENY, host=written)]
+    assert decide(acls, requester=who(host=client)) is False
+    assert decide(acls, requester=who(host="10.0.0.2")) is True
+    assert not AclTable(acls).decide_any(who(host=client), READ, TOPIC)
+    assert decide([acl(host=written)], requester=who(host=client)) is True

@@ -1,6 +1,11 @@
 import pytest
 
-from highwater.model.networks import NETWORKS_MAX, Networks, networks_of_config
+from highwater.model.networks import (
+    NETWORKS_MAX,
+    Networks,
+    canonical_address,
+    networks_of_config,
+)
 
 
 @pytest.mark.parametrize(
@@ -57,3 +62,19 @@ def test_a_config_may_mean_anywhere_or_nowhere():
     assert several.holds("2001:db8::1")
     with pytest.raises(ValueError, match="none"):
         networks_of_config("none,10.0.0.0/8")
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("0:0:0:0:0:0:0:1", "::1"),
+        ("2001:DB8:0::0A", "2001:db8::a"),
+        ("::ffff:a00:1", "10.0.0.1"),
+        ("*", "*"),
+        ("", ""),
+        ("010.0.0.1", "010.0.0.1"),
+    ],
+)
+def test_addresses_have_one_form(text, form):
+    assert canonical_address(text) == form

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import Requester, Resource, ResourceType
 from highwater.model.ids import InstanceId
+from highwater.model.networks import canonical_address
 
 
 class PatternType(IntEnum):
@@ -156,13 +157,18 @@ _IMPLIES: Final = {
 
 
 class AclTable:
-    """The entries of a cluster at one time, ready to be asked. Never changed."""
+    """The entries of a cluster at one time, ready to be asked. Never changed.
+
+    Hosts are compared as addresses: `Requester.host` is in the form of `canonical_address`.
+    """
 
     def __init__(self, acls: Iterable[Acl]) -> None:
         self._by_type: dict[tuple[InstanceId, int], _OfType] = {}
         for acl in acls:
             key = acl.instance, acl.resource_type
-            self._by_type.setdefault(key, _OfType()).add(acl)
+            # Java writes ::1 as 0:0:0:0:0:0:0:1, and Kafka's tools hand on what somebody wrote.
+            compared = acl._replace(host=canonical_address(acl.host))
+            self._by_type.setdefault(key, _OfType()).add(compared)
 
     def decide(self, who: Requester, operation: AclOperation, resource: Resource) -> bool | None:
         """True if allowed, False if denied; None if no entry is about the resource.

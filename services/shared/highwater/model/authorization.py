@@ -53,7 +53,7 @@ class Requester(NamedTuple):
     principal: Principal
     instance: InstanceId
     host: str
-    """The client's address without the port."""
+    """The client's address without the port, as `networks.canonical_address` has it."""
 
 
 class Authorizer(Protocol):

@@ -44,6 +44,19 @@ class Networks:
         return any(number & mask == network for network, mask in among)
 
 
+def canonical_address(text: str) -> str:
+    """An address in the one form of all its texts: `::1` of `0:0:0:0:0:0:0:1`, IPv4 where it is mapped into
+    IPv6. What is no address stays as it is.
+    """
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return text
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(address)
+
+
 def networks_of_config(text: str) -> Networks | None:
     """The addresses of a topic config: networks with commas between them, `none` for no address.
 

@@ -21,6 +21,15 @@ def test_a_client_sees_the_live_table_of_its_instance():
     assert client.topics.find("", orders.topic_id) is found
 
 
+def test_an_authorizer_sees_an_address_in_its_one_form():
+    peer = Peer(instance=DEFAULT_INSTANCE, node=None, host="", port=0)
+    client = ClientInfo(peer, InstanceTopics(NearNodes()))
+    client.came_from("::ffff:10.0.0.1", 5)
+    assert client.requester.host == "10.0.0.1"
+    client.came_from("0:0:0:0:0:0:0:1", 5)
+    assert client.requester.host == "::1"
+
+
 def test_an_authorizer_sees_the_address_that_the_client_came_from():
     peer = Peer(instance=DEFAULT_INSTANCE, node=None, host="", port=0)
     client = ClientInfo(peer, InstanceTopics(NearNodes()))

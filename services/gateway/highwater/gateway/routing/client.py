@@ -12,6 +12,7 @@ from highwater.hop.ports import NodeLink
 from highwater.model.authorization import ANONYMOUS, Principal, Requester
 from highwater.model.ids import InstanceId, NodeId
 from highwater.model.listener_names import DEFAULT_LISTENER
+from highwater.model.networks import canonical_address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +50,7 @@ class ClientInfo:
 
     def __init__(self, peer: Peer, topics: InstanceTopics, told_revision: int = -1) -> None:
         self.peer = peer
-        self.requester = Requester(ANONYMOUS, peer.instance, peer.host)
+        self.requester = Requester(ANONYMOUS, peer.instance, canonical_address(peer.host))
         self.client_id = ""
         """That of the last request that was neither Produce nor Fetch; its quotas apply."""
         self.login: LoginPort | None = None
@@ -78,7 +79,7 @@ class ClientInfo:
     def came_from(self, host: str, port: int) -> None:
         """Takes the client's address, once its socket is known."""
         self.peer = replace(self.peer, host=host, port=port)
-        self.requester = self.requester._replace(host=host)
+        self.requester = self.requester._replace(host=canonical_address(host))
 
 
 ClientSession: TypeAlias = Session[ClientInfo, TopicRoutes]
