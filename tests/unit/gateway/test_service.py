@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 import pytest
 from prometheus_client import CollectorRegistry
 
+from highwater.api.controller.v1 import cluster_pb2
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.embed.up.ports import free_ports
 from highwater.gateway.config import GatewayConfig, ListenerConfig
@@ -16,6 +17,8 @@ from highwater.gateway.routing.departure import LEAVE_S_MAX
 from highwater.gateway.service import GatewayService
 from highwater.gateway.sockets.port_block import RETRY_S
 from highwater.kafka.messages.metadata import MetadataRequest, MetadataRequestMetadataRequestTopic
+from highwater.kafka.messages.sasl_authenticate import SaslAuthenticateRequest
+from highwater.kafka.messages.sasl_handshake import SaslHandshakeRequest
 from highwater.metadata.controller_client import ControllerClient
 from highwater.model.errors import ConfigError
 from highwater.model.ids import DEFAULT_INSTANCE
@@ -302,3 +305,45 @@ def _named_ports(gateway):
     """Of the gateways that it would name for nodes."""
     image = gateway.routing.image
     return {image.gateways[each].port for each in image.node_gateways.values()}
+
+
+async def test_an_unknown_user_has_the_same_salt_at_every_gateway_and_after_a_restart(no_gateway):
+    """The salts of users are the same everywhere: another one would tell that a user is not there."""
+
+    def asked(port):
+        with RawConnection("127.0.0.1", port) as connection:
+            handshake = SaslHandshakeRequest(mechanism="SCRAM-SHA-512")
+            assert connection.ask(handshake, 1).error_code == 0
+            first = SaslAuthenticateRequest(auth_bytes=b"n,,n=nobody,r=nonce")
+            answer = bytes(connection.ask(first, 2).auth_bytes)
+            return answer.split(b",", 1)[1]
+
+    def challenge(gateway):
+        return asyncio.to_thread(asked, gateway.port)
+
+    def fail(port):
+        with RawConnection("127.0.0.1", port) as connection:
+            connection.ask(SaslHandshakeRequest(mechanism="NONSENSE"), 1)
+
+    settings = {"sasl_mechanisms": ("SCRAM-SHA-512",)}
+    first, second = [await no_gateway.gateway(**settings) for _ in range(2)]
+    salt = await challenge(first)
+    assert salt == await challenge(second)
+    await asyncio.to_thread(fail, first.port)
+    assert first._listener.doors.of(DEFAULT_INSTANCE).failed_logins == 1
+    await first.stop()
+    assert salt == await challenge(await no_gateway.gateway(**settings))
+
+
+async def test_shapes_are_forgotten_when_an_instance_is_closed(no_gateway):
+    gateway = await no_gateway.gateway(authorizer="acl")
+    client = no_gateway.client
+    with RawConnection("127.0.0.1", gateway.port):
+        await until(lambda: gateway.connections)
+        (session,) = gateway._listener.connections
+        for is_open in (True, False):
+            session.tail = session.fetch_shape = object()
+            state = cluster_pb2.InstanceState(instance=DEFAULT_INSTANCE, open_if_no_acl=is_open)
+            changed = await client.set_instance(pb.SetInstanceRequest(instance=state))
+            assert changed.error.error_code == 0
+            await until(lambda: session.tail is None and session.fetch_shape is None)

@@ -23,7 +23,7 @@ from highwater.model.cluster import (
     TopicState,
 )
 from highwater.model.group_config_table import GroupConfigKey
-from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.model.instances import InstanceListener, InstanceState
 from highwater.model.scram import ScramCredential, ScramKey, ScramMechanism
 
@@ -223,3 +223,15 @@ def test_a_limit_of_zero_is_not_unlimited() -> None:
     state = InstanceState(instance="i", produce_bytes_per_second=0)  # type: ignore[arg-type]
     delta = ClusterDelta(revision=1, instances=(state,))
     assert delta_from_pb(over_the_wire(delta_to_pb(delta, {}, {}))).instances == (state,)
+
+
+def test_a_closed_instance_is_another_than_one_that_goes_by_the_gateways() -> None:
+    for is_open in (True, False, None):
+        state = InstanceState(
+            instance=InstanceId("i"),
+            token_audience="shop",
+            certificates=True,
+            open_if_no_acl=is_open,
+        )
+        delta = ClusterDelta(revision=1, instances=(state,))
+        assert delta_from_pb(over_the_wire(delta_to_pb(delta, {}, {}))).instances == (state,)

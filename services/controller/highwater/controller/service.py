@@ -4,7 +4,9 @@ import asyncio
 import base64
 import contextlib
 import random
+import secrets
 import uuid
+from functools import partial
 from typing import Final
 
 from prometheus_client import CollectorRegistry
@@ -27,6 +29,7 @@ from highwater.controller.store.etcd_security import EtcdSecurity
 from highwater.controller.store.port import MetadataStore
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.model.ids import NO_TOPIC_ID, TopicId
+from highwater.model.scram import LOGIN_SECRET_BYTES
 from highwater.model.time import Clock
 from highwater.rpc.grpcio_guard import GuardInterceptor, server_credentials
 from highwater.rpc.guard import IDLE_MS_MAX
@@ -255,6 +258,7 @@ def _rules(config: ControllerConfig, config_rules: ConfigRules) -> ControllerRul
         configs=config_rules,
         random_below=random.randrange,
         new_topic_id=new_topic_id,
+        new_login_secret=partial(secrets.token_bytes, LOGIN_SECRET_BYTES),
         new_cluster_id=lambda: base64.urlsafe_b64encode(new_topic_id()).decode().rstrip("="),
     )
 

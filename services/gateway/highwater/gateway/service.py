@@ -7,6 +7,7 @@ in this order: links, routes over them, ports for new nodes.
 import asyncio
 import contextlib
 import random
+import secrets
 import socket
 import time
 from collections.abc import Mapping
@@ -69,6 +70,7 @@ from highwater.model.cluster import ClusterDelta, ClusterImage, NodeState
 from highwater.model.errors import HighwaterError, UsageError
 from highwater.model.ids import NO_NODE, InstanceId, TopicId
 from highwater.model.listener_names import DEFAULT_LISTENER
+from highwater.model.scram import LOGIN_SECRET_BYTES
 from highwater.model.steps import Steps
 from highwater.model.time import Clock
 from highwater.rpc.inner import Inner
@@ -135,6 +137,7 @@ class GatewayService:
         self._departure = Departure(log)
         self._listener: Listener | None = None
         self._topic_networks = TopicNetworks()
+        self._login_secret = secrets.token_bytes(LOGIN_SECRET_BYTES)
         self._node_id = NO_NODE
         self._ports: PortBlocks
         self._budget = MemoryBudget(config.memory_budget_bytes)
@@ -338,7 +341,13 @@ class GatewayService:
             clock=self._clock,
             log=self._log,
             logged_in=self._quotas.settle,
+            login_failed=self._login_failed,
+            nobody_secret=lambda: self._login_secret,
         )
+
+    def _login_failed(self, instance: InstanceId) -> None:
+        assert self._listener is not None  # It has accepted the connection.
+        self._listener.doors.of(instance).failed_logins += 1
 
     def _open_link(self, node: NodeState) -> OpenLink:
         link = GrpcNodeLink(
@@ -388,6 +397,8 @@ class GatewayService:
         )
         if response.error.error_code:
             raise HighwaterError(f"the controller refuses the gateway: {response.error.message}")
+        # One of before there was one tells none: then that of this process has to do.
+        self._login_secret = response.login_secret or self._login_secret
         self.watch.set_watcher(Watcher(gateway_id=state.gateway_id))
         if self._heartbeats is None:
             kind = InLoopHeartbeats if self._embedded else HeartbeatLoop
@@ -429,7 +440,7 @@ class GatewayService:
             if self._topic_networks.follow(image, delta):
                 self._listener.forget_shapes()
         yield from self._follower.following(image, delta)
-        if self._listener is not None and (delta is None or delta.acls):
+        if self._listener is not None and (delta is None or delta.acls or delta.instances):
             self._listener.forget_shapes()
         if self._listener is not None:
             yield from self._quotas.following(image.client_quotas, self._listener.connections)

@@ -29,6 +29,9 @@ def instance_to_pb(state: InstanceState) -> pb.InstanceState:
         message_bytes_max=state.message_bytes_max,
         delete_protection=state.delete_protection,
         purge_at_ms=state.purge_at_ms,
+        token_audience=state.token_audience,
+        certificates=state.certificates,
+        open_if_no_acl=state.open_if_no_acl,
     )
 
 
@@ -63,4 +66,7 @@ def instance_from_pb(message: pb.InstanceState) -> InstanceState:
         message_bytes_max=message.message_bytes_max if "message_bytes_max" in given else None,
         delete_protection=message.delete_protection,
         purge_at_ms=message.purge_at_ms if "purge_at_ms" in given else None,
+        token_audience=message.token_audience,
+        certificates=message.certificates,
+        open_if_no_acl=message.open_if_no_acl if "open_if_no_acl" in given else None,
     )

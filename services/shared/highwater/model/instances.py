@@ -47,6 +47,13 @@ class InstanceState:
     """Groups with members or offsets."""
     message_bytes_max: int | None = None
     """Upper bound for its topics' max.message.bytes."""
+    token_audience: str = ""
+    """Tokens of the gateways' issuer whose `aud` holds it open its ports; empty: no token does. The default
+    instance goes by the gateways' settings instead, as with certificates."""
+    certificates: bool = False
+    """True: a client that shows a certificate is called by it; else it is as one without."""
+    open_if_no_acl: bool | None = None
+    """Whether everybody may use resources that no ACL is about; None: as the gateway's setting says."""
     delete_protection: bool = False
     """True: DeleteInstance is refused until it has been turned off."""
     purge_at_ms: int | None = None

@@ -1,8 +1,8 @@
 """SCRAM credentials: what a server keeps of a password (RFC 5802, KIP-84, KIP-554).
 
 A server checks a login with StoredKey and proves itself with ServerKey; the salted password, from
-which anybody could log in, is not kept. Only the controller has credentials: they are in its image
-and in the metadata store, and the watch leaves them out.
+which anybody could log in, is not kept. Credentials are in the metadata store and in the image, which
+every member follows (decision 180): gateways check logins by them also while no controller is active.
 """
 
 import hashlib
@@ -45,6 +45,13 @@ _DIGESTS: Final = {
 ITERATIONS_MIN: Final = 4096
 ITERATIONS_MAX: Final = 16_384
 """Kafka's limits (`ScramMechanism`)."""
+
+MECHANISM_DEFAULT: Final = ScramMechanism.SCRAM_SHA_512
+ITERATIONS_DEFAULT: Final = ITERATIONS_MIN
+SALT_BYTES_DEFAULT: Final = 16
+"""Of users who are set without saying otherwise; those who are not there look like these."""
+LOGIN_SECRET_BYTES: Final = 32
+"""Of the cluster's secret, of which the salts of users who are not there are made."""
 
 
 class ScramKey(NamedTuple):

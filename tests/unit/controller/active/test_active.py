@@ -14,6 +14,7 @@ from highwater.controller.store.image_store import operations
 from highwater.controller.store.memory import MemoryStore
 from highwater.controller.store.port import Operation, Put
 from highwater.model.cluster import ClusterDelta, ClusterImage
+from highwater.model.scram import LOGIN_SECRET_BYTES
 from tests.support.controller import START_TIMEOUT_S, controller_config
 from tests.support.controller_images import image_of, image_with, node_state, topic_state
 
@@ -24,6 +25,8 @@ class Office:
     def __init__(self) -> None:
         self.store = MemoryStore()
         self.services: list[ControllerService] = []
+        self.secret = b""
+        """That the newest controller hands out to gateways."""
 
     async def write(self, changes: list[Operation]) -> None:
         await self.store.txn((), changes)
@@ -34,6 +37,7 @@ class Office:
         self.services.append(service)
         await service.start()
         active = await service.wait_active(START_TIMEOUT_S)
+        self.secret = active.login_secret
         await active.check_seen(0)  # A member's heartbeat arrives.
         await asyncio.sleep(0.05)
         return active.image
@@ -52,6 +56,22 @@ async def test_an_empty_store_becomes_a_cluster_once(office: Office) -> None:
     assert len(image.cluster_id) == 22
     (entry,) = (await office.store.range(keys.CLUSTER)).entries
     assert keys.decode(entry.key, entry.value)["cluster_id"] == image.cluster_id
+
+
+async def test_the_secret_of_logins_is_made_once_also_in_a_store_of_before_there_was_one(
+    office: Office,
+) -> None:
+    old = keys.encode({"cluster_id": "4L6g3nShT-eMCtK--X86sw"})
+    await office.write([Put(key=keys.CLUSTER, value=old)])
+    image = await office.take()
+    assert image.cluster_id == "4L6g3nShT-eMCtK--X86sw"
+    assert len(office.secret) == LOGIN_SECRET_BYTES
+    (entry,) = (await office.store.range(keys.CLUSTER)).entries
+    later = Office()
+    await later.write([Put(key=keys.CLUSTER, value=entry.value)])
+    await later.take()
+    await later.services[0].stop()
+    assert later.secret == office.secret, "that of the next term is the same"
 
 
 async def test_leftovers_are_removed(office: Office) -> None:

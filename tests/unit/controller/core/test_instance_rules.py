@@ -139,3 +139,28 @@ def test_the_default_instance_has_limits_but_no_ports() -> None:
 def test_limits_are_not_negative(field: str, words: str) -> None:
     assert isinstance(checked(**{field: 0}), InstanceState)
     assert why(**{field: -1}) == f"the limit of {words} is -1, and must be 0 or more"
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"instance": "default", "token_audience": "a"}, "gateways' settings"),
+        ({"instance": "default", "certificates": True}, "gateways' settings"),
+        ({"token_audience": "a" * 256}, "at most 255"),
+        ({"token_audience": " a"}, "holds blanks"),
+        ({"token_audience": "a\nb"}, "cannot be printed"),
+    ],
+)
+def test_audiences_and_certificates_that_cannot_be(fields: Any, words: str) -> None:
+    assert words in why(**fields)
+
+
+def test_every_instance_may_be_open_or_closed() -> None:
+    for name in ("shop", "default"):
+        for is_open in (True, False, None):
+            kept = checked(name, open_if_no_acl=is_open)
+            assert isinstance(kept, InstanceState)
+            assert kept.open_if_no_acl is is_open
+    kept = checked(token_audience="https://a.example/api", certificates=True)
+    assert isinstance(kept, InstanceState)
+    assert (kept.token_audience, kept.certificates) == ("https://a.example/api", True)

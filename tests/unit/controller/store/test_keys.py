@@ -90,6 +90,9 @@ def test_others_are_read_back() -> None:
         message_bytes_max=4,
         delete_protection=True,
         purge_at_ms=5,
+        token_audience="shop",
+        certificates=True,
+        open_if_no_acl=False,
     )
     fields = keys.decode("k", keys.encode_instance(shop))
     assert keys.decode_instance("shop", fields) == shop

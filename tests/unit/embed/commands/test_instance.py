@@ -45,6 +45,7 @@ def test_create_with_everything(highwater, asked):
         *("--allow", "10.0.0.0/8", "--allow", "::1", "--produce-bytes-per-second", "10MB"),
         *("--consume-bytes-per-second", "20MB", "--storage-bytes", "10GB", "--connections", "5"),
         *("--partitions", "6", "--groups", "7", "--message-bytes", "1MiB"),
+        *("--token-audience", "shop", "--certificates", "--closed"),
         *("--delete-protection", *WHERE),
     )
     assert (code, out) == (0, "shop: created, port 19000 on listener secure\n")
@@ -63,6 +64,9 @@ def test_create_with_everything(highwater, asked):
         groups_max=7,
         message_bytes_max=1 << 20,
         delete_protection=True,
+        token_audience="shop",
+        certificates=True,
+        open_if_no_acl=False,
     )
     assert asked.created == [("c:1", wanted)]
 

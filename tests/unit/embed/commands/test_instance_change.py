@@ -1,6 +1,11 @@
 import pytest
 
-from highwater.embed.commands.instance_change import AllowOptions, InstanceChange, PortOptions
+from highwater.embed.commands.instance_change import (
+    AccessOptions,
+    AllowOptions,
+    InstanceChange,
+    PortOptions,
+)
 from highwater.model.errors import UsageError
 from highwater.model.ids import InstanceId
 from highwater.model.instances import InstanceListener, InstanceState
@@ -20,6 +25,9 @@ FULL = InstanceState(
     groups_max=6,
     message_bytes_max=7,
     delete_protection=True,
+    token_audience="shop",
+    certificates=True,
+    open_if_no_acl=True,
 )
 
 
@@ -110,3 +118,25 @@ def test_blocks_that_are_not_there(options, words):
 def test_protection():
     assert InstanceChange(delete_protection=False).of(FULL).delete_protection is False
     assert InstanceChange(delete_protection=None).of(FULL).delete_protection is True
+
+
+@pytest.mark.parametrize(
+    ("options", "audience", "certificates", "is_open"),
+    [
+        (AccessOptions(), "shop", True, True),
+        (AccessOptions(token_audience="bank"), "bank", True, True),
+        (AccessOptions(token_audience="none"), "", True, True),
+        (AccessOptions(certificates=False), "shop", False, True),
+        (AccessOptions(open=False), "shop", True, False),
+        (AccessOptions(open_as_gateway=True), "shop", True, None),
+    ],
+)
+def test_access(options, audience, certificates, is_open):
+    changed = InstanceChange(access=options).of(FULL)
+    told = (changed.token_audience, changed.certificates, changed.open_if_no_acl)
+    assert told == (audience, certificates, is_open)
+
+
+def test_open_and_as_the_gateway_are_two_wishes():
+    with pytest.raises(UsageError, match="one of --open"):
+        InstanceChange(access=AccessOptions(open=True, open_as_gateway=True)).of(FULL)

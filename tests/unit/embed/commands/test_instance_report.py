@@ -70,6 +70,24 @@ def test_everything_of_one():
     assert dict(detail_rows(protected))["deletion"] == "refused"
 
 
+def test_whom_tokens_and_certificates_name():
+    rows = dict(detail_rows(SHOP))
+    assert (rows["tokens"], rows["certificates"]) == ("refused", "name nobody")
+    assert rows["without an ACL"] == "as the gateways say"
+    state = replace(SHOP.state, token_audience="a", certificates=True, open_if_no_acl=False)
+    rows = dict(detail_rows(replace(SHOP, state=state)))
+    assert (rows["tokens"], rows["certificates"]) == ("of audience a", "name users")
+    assert rows["without an ACL"] == "nobody"
+    told = as_json(replace(SHOP, state=state))
+    assert (told["token_audience"], told["certificates"], told["open_if_no_acl"]) == (
+        "a",
+        True,
+        False,
+    )
+    default = replace(SHOP, state=InstanceState(instance=DEFAULT_INSTANCE))
+    assert "tokens" not in dict(detail_rows(default))
+
+
 def test_json():
     told = as_json(SHOP)
     assert told["listeners"] == [

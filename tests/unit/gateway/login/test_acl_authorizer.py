@@ -14,10 +14,11 @@ T = Resource(TOPIC, "t")
 class World:
     def __init__(self, *acls, super_users=(), allow_if_no_acl=False):
         self.acls = frozenset(acls)
+        self.open = set()
         self.authorizer = AclAuthorizer(
             lambda: self.acls,
             super_users=frozenset(super_users),
-            allow_if_no_acl=allow_if_no_acl,
+            allow_if_no_acl=lambda instance: allow_if_no_acl or instance in self.open,
         )
 
     def allows(self, requester=None, resource=T):
@@ -84,3 +85,17 @@ def test_another_instance_has_no_super_users_and_entries_of_its_own():
     w.acls = frozenset((acl("t")._replace(instance=tenant),))
     assert w.allows(who("alice")._replace(instance=tenant))
     assert not w.allows(who("alice"))
+
+
+def test_one_instance_may_be_open_and_another_closed():
+    w = World()
+    shop, bank = (
+        Requester(who().principal, InstanceId(name), "10.0.0.1") for name in ("shop", "bank")
+    )
+    w.open.add(shop.instance)
+    assert w.allows(shop)
+    assert w.allows_any(shop)
+    assert not w.allows(bank)
+    assert not w.allows_any(bank)
+    w.open.clear()
+    assert not w.allows(shop), "asked anew each time"

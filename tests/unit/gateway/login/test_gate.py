@@ -3,6 +3,7 @@
 import pytest
 
 from highwater.gateway.core.login_port import Step
+from highwater.gateway.login.fair_turns import LoginsBusy
 from highwater.gateway.login.gate import ANSWER_S, FRAME_BYTES_MAX, LoginGate, LoginLimits
 from highwater.gateway.login.mechanisms import Mechanisms
 from highwater.gateway.login.scram_server import LoginRefused
@@ -12,8 +13,9 @@ from highwater.gateway.routing.near_nodes import NearNodes
 from highwater.gateway.routing.table import InstanceTopics
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.authorization import ANONYMOUS, Principal
-from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.model.scram import ScramKey, ScramMechanism
+from highwater.runtime.log_limit import LINES_PER_WINDOW
 from tests.unit.gateway.core.session_world import FETCH, METADATA, PRODUCE, World, request
 from tests.unit.gateway.login.test_scram_server import FINAL, FIRST, NONCE, credential
 
@@ -48,11 +50,15 @@ class TokenLogin:
 class Connections:
     """Connections to a listener with logins; the test is the clock."""
 
-    def __init__(self, *, lifetime_s=0.0, offered=("SCRAM-SHA-256", "PLAIN")):
+    def __init__(self, *, lifetime_s=0.0, offered=("SCRAM-SHA-256", "PLAIN"), takes_tokens=True):
+        self.takes_tokens = takes_tokens
+        self.meanwhile = None
+        """Called while a password is checked on a thread."""
         self.now_s = 0.0
         self.timers = []
         self.slept = []
         self.settled = []
+        self.failures = []
         self.log = Log()
         self.world = World(frame_bytes_max=FRAME)
         self.known = {ScramKey(DEFAULT_INSTANCE, "user", SHA_256): credential()}
@@ -63,10 +69,11 @@ class Connections:
         self.gate = LoginGate(
             self.peer.handler,
             Mechanisms(
-                Users(lambda: self.known),
+                Users(lambda: self.known, lambda: b"secret"),
                 nonce=lambda: NONCE,
-                on_thread=self.on_thread,
-                by_token=TokenLogin,
+                on_thread=lambda _instance: self.on_thread,
+                by_token=lambda _instance: TokenLogin(),
+                takes_tokens=lambda _instance: self.takes_tokens,
             ),
             LoginLimits(login_s=30, failure_delay_s=0.1, lifetime_s=lifetime_s),
             call_later=self.call_later,
@@ -74,6 +81,7 @@ class Connections:
             log=self.log,
             sleep=self.sleep,
             logged_in=self.logged_in,
+            login_failed=self.failures.append,
         )
         self.gate.admit(self.session, offered)
         self.login = self.session.client.login
@@ -98,6 +106,8 @@ class Connections:
         self.settled.append((session.client.requester.principal.name, session.handler))
 
     async def on_thread(self, check):
+        if self.meanwhile is not None:
+            self.meanwhile()
         return check()
 
     async def sleep(self, seconds):
@@ -107,6 +117,14 @@ class Connections:
         assert self.login.handshake("SCRAM-SHA-256") == ErrorCode.NONE
         await self.login.take(FIRST)
         return await self.login.take(FINAL)
+
+    def fail_at(self, instance, host):
+        """Somebody asks for a mechanism that nobody offers, by a port of the instance."""
+        session = self.world.connect().session
+        peer = Peer(instance=instance, node=None, host=host, port=1)
+        session.client = ClientInfo(peer, InstanceTopics(NearNodes()))
+        self.gate.admit(session, ("PLAIN",))
+        session.client.login.handshake("NONSENSE")
 
     def serves(self, key=PRODUCE):
         """True if a request reaches the usual handler."""
@@ -255,3 +273,48 @@ async def test_a_password_that_was_changed_meanwhile():
         await c.log_in()
     c.wait(ANSWER_S)
     assert c.peer.wire.closed == "its login failed"
+
+
+async def test_an_instance_that_takes_no_tokens_does_not_offer_them():
+    c = Connections(offered=("OAUTHBEARER", "PLAIN"), takes_tokens=False)
+    assert c.login.offered == ("PLAIN",)
+    assert c.login.handshake("OAUTHBEARER") == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+
+
+async def test_failures_of_one_instance_do_not_hide_those_of_another(c):
+    """A client that fails as fast as it can fills its own instance's lines."""
+    for number in range(50):
+        c.fail_at(InstanceId("noisy"), f"10.0.0.{number}")
+    c.fail_at(InstanceId("quiet"), "10.1.0.1")
+    told = [(v["instance"], v["host"]) for event, v in c.log.lines if event == "login_failed"]
+    assert told[-1] == ("quiet", "10.1.0.1")
+    assert len(told) == LINES_PER_WINDOW + 1
+    assert (c.failures.count("noisy"), c.failures.count("quiet")) == (50, 1)
+
+
+@pytest.mark.parametrize("password", [b"pencil", b"wrong"])
+async def test_a_client_that_goes_while_its_password_is_checked_leaves_nothing(password):
+    """A timer that began after the end would keep the session for as long as its login is good."""
+    c = Connections(lifetime_s=3600.0)
+    assert c.login.handshake("PLAIN") == ErrorCode.NONE
+    c.meanwhile = c.login.close
+    if password == b"pencil":
+        await c.login.take(b"\0user\0" + password)
+    else:
+        with pytest.raises(LoginRefused):
+            await c.login.take(b"\0user\0" + password)
+    assert [timer for timer in c.timers if timer.call is not None] == []
+    assert c.settled == []
+
+
+async def test_a_login_that_finds_too_many_before_it_is_closed_without_an_answer(c):
+    """An answer would say that the password is wrong, after which clients do not come again."""
+
+    def busy():
+        raise LoginsBusy("too many")
+
+    assert c.login.handshake("PLAIN") == ErrorCode.NONE
+    c.meanwhile = busy
+    with pytest.raises(LoginRefused):
+        await c.login.take(b"\0user\0pencil")
+    assert c.peer.wire.closed == "too many logins wait"

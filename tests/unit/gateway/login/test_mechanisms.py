@@ -4,7 +4,7 @@ from highwater.gateway.core.login_port import Step
 from highwater.gateway.login.mechanisms import PASSWORD_BYTES_MAX, Mechanisms
 from highwater.gateway.login.scram_server import LoginRefused
 from highwater.gateway.login.users import Users
-from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.model.scram import SASL_MECHANISMS, ScramKey, ScramMechanism
 from tests.unit.gateway.login.test_scram_server import (
     CHALLENGE,
@@ -14,6 +14,10 @@ from tests.unit.gateway.login.test_scram_server import (
     VERIFIER,
     credential,
 )
+
+SHOP, BANK = InstanceId("shop"), InstanceId("bank")
+OPEN = frozenset((DEFAULT_INSTANCE, SHOP))
+"""Instances that tokens open."""
 
 
 @pytest.fixture
@@ -26,11 +30,31 @@ def mechanisms():
     async def on_thread(check):
         return check()
 
-    return Mechanisms(Users(lambda: known), nonce=lambda: NONCE, on_thread=on_thread)
+    users = Users(lambda: known, lambda: b"secret")
+    return Mechanisms(
+        users,
+        nonce=lambda: NONCE,
+        on_thread=lambda _instance: on_thread,
+        takes_tokens=OPEN.__contains__,
+    )
 
 
 def test_their_names_are_kafka_s():
     assert SASL_MECHANISMS == ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER")
+
+
+@pytest.mark.parametrize(
+    ("names", "instance", "offered"),
+    [
+        (SASL_MECHANISMS, DEFAULT_INSTANCE, SASL_MECHANISMS),
+        (SASL_MECHANISMS, SHOP, SASL_MECHANISMS),
+        (SASL_MECHANISMS, BANK, SASL_MECHANISMS[:3]),
+        (("OAUTHBEARER",), BANK, ()),
+        (("PLAIN",), BANK, ("PLAIN",)),
+    ],
+)
+def test_tokens_are_offered_where_they_are_taken(mechanisms, names, instance, offered):
+    assert mechanisms.offered(names, instance) == offered
 
 
 async def test_scram_takes_two_tokens(mechanisms):

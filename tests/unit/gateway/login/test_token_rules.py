@@ -8,7 +8,13 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.utils import base64url_encode
 
 from highwater.gateway.login.scram_server import LoginRefused
-from highwater.gateway.login.token_rules import TokenRules, check_token, key_id, parse_keys
+from highwater.gateway.login.token_rules import (
+    KEYS_OF_ID_MAX,
+    TokenRules,
+    check_token,
+    key_id,
+    parse_keys,
+)
 from tests.support.tokens import Issuer
 
 NOW_S = 1_000_000.0
@@ -46,6 +52,8 @@ def test_elliptic_curves_sign_too():
         ({"exp": "soon"}, ANY, NOW_S, "times"),
         ({"exp": True}, ANY, NOW_S, "times"),
         ({"exp": -1}, ANY, NOW_S, "times"),
+        ({"iat": None}, ANY, NOW_S, "no claim iat"),
+        ({"iat": float("nan")}, ANY, NOW_S, "times"),
         ({"sub": None}, ANY, NOW_S, "no claim sub"),
         ({"sub": ""}, ANY, NOW_S, "names nobody"),
         ({"sub": "half \ud800"}, ANY, NOW_S, "names nobody"),
@@ -139,7 +147,7 @@ def test_algorithms_that_are_none(algorithm):
 
 
 def test_a_signed_token_that_is_too_deep():
-    deep = b'{"sub":"alice","exp":1000060,"x":' + b"[" * 5_000 + b"]" * 5_000 + b"}"
+    deep = b'{"sub":"alice","iat":1000000,"exp":1000060,"x":' + b"[" * 5_000 + b"]" * 5_000 + b"}"
     token = jwt.api_jws.encode(deep, ISSUER.key, algorithm="RS256", headers={"kid": "k1"})
     with pytest.raises(LoginRefused, match="not valid"):
         check_token(token, KEY, ANY, NOW_S)
@@ -147,7 +155,7 @@ def test_a_signed_token_that_is_too_deep():
 
 def test_a_key_that_names_its_algorithm_is_for_no_other():
     found = parse_keys({"keys": [{**ISSUER.public, "alg": "RS512"}]})["k1"]
-    assert found.algorithms == ("RS512",)
+    assert [key.algorithms for key in found] == [("RS512",)]
     with pytest.raises(LoginRefused, match="InvalidAlgorithmError"):
         check_token(token(), found, ANY, NOW_S)
 
@@ -171,3 +179,8 @@ def test_which_key():
     assert key_id(ISSUER.token(headers={})) == ""
     with pytest.raises(LoginRefused, match="no JSON Web Token"):
         key_id("abc")
+
+
+def test_keys_of_one_id_have_a_limit():
+    entries = [{**ISSUER.public, "kid": "k1"}] * (KEYS_OF_ID_MAX + 1)
+    assert len(parse_keys({"keys": entries})["k1"]) == KEYS_OF_ID_MAX

@@ -15,6 +15,7 @@ def test_connections_refusals_and_missing_ports_by_instance():
     doors.follow({A: InstanceState(instance=A, allowed_networks=())})
     for _ in range(3):
         doors.of(A).lets_in("10.0.0.1")
+    doors.of(A).failed_logins += 2
     samples = {
         (s.name.removeprefix("highwater_gateway_instance_"), *s.labels.values()): s.value
         for family in InstanceCollector(doors, lambda: {A: 2}).collect()
@@ -25,4 +26,6 @@ def test_connections_refusals_and_missing_ports_by_instance():
     assert samples["refused_connections_total", A, "network"] == 3
     assert samples["refused_connections_total", A, "limit"] == 0
     assert samples["refused_connections_total", DEFAULT_INSTANCE, "network"] == 0
+    assert samples["failed_logins_total", A] == 2
+    assert samples["failed_logins_total", DEFAULT_INSTANCE] == 0
     assert samples["ports_missing", A] == 2

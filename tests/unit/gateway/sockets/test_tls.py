@@ -12,9 +12,21 @@ from highwater.gateway.login.principal_rules import PrincipalRules
 from highwater.gateway.sockets.tls import ClientAuth, TlsContext, TlsFiles
 from highwater.model.authorization import ANONYMOUS, Principal
 from highwater.model.errors import ConfigError
+from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
+from highwater.model.instances import InstanceState
 from tests.support.certificates import make_certificate
 from tests.unit.gateway.clients.partition_node import until
 from tests.unit.gateway.core.session_world import PRODUCE, request
+
+
+class Log:
+    """Keeps every line."""
+
+    def __init__(self):
+        self.lines = []
+
+    def __getattr__(self, _level):
+        return lambda event, **values: self.lines.append((event, values))
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +120,33 @@ async def test_a_client_is_named_by_its_certificate(world, certificates):
         assert connection.client.requester.principal == Principal("User", "user-localhost")
 
 
+@pytest.mark.parametrize("takes", [True, False])
+async def test_a_certificate_names_users_of_an_instance_that_says_so(world, certificates, takes):
+    mine, theirs = certificates
+    tls = TlsContext(files(mine, client_ca_file=str(theirs[0]), client_auth=ClientAuth.REQUIRED))
+    await world.listen(tls=tls)
+    shop = InstanceState(instance=InstanceId("shop"), certificates=takes)
+    world.listener.doors.follow({shop.instance: shop})
+    world.port = await world.listener.open_port("default", shop.instance, None, 0)
+    async with client(world, trusting(mine, theirs)) as (reader, writer):
+        writer.write(request(PRODUCE, 1))
+        assert await reader.readexactly(2) == b"1;"
+        (connection,) = world.listener.connections
+        named = Principal("User", "CN=localhost")
+        assert connection.client.requester.principal == (named if takes else ANONYMOUS)
+
+
+async def test_a_failed_handshake_is_told_with_the_client_s_address(world, certificates):
+    log = Log()
+    await world.listen(tls=TlsContext(files(certificates[0])), log=log)
+    _, writer = await asyncio.open_connection("127.0.0.1", world.port)
+    writer.write(request(PRODUCE, 1))
+    writer.close()
+    await until(lambda: world.listener.failed_handshakes == 1)
+    (values,) = [values for event, values in log.lines if event == "handshake_failed"]
+    assert (values["host"], values["instance"]) == ("127.0.0.1", DEFAULT_INSTANCE)
+
+
 @pytest.mark.parametrize(
     ("auth", "shows", "served"),
     [
@@ -190,6 +229,24 @@ def test_files_that_cannot_be_used(certificates, tmp_path):
     broken.write_text("nothing")
     with pytest.raises(ConfigError, match="cannot be used"):
         TlsContext(files((broken, key)))
+
+
+def test_a_missing_file_is_told_once(certificates, tmp_path):
+    paths = tmp_path / "cert.pem", tmp_path / "key.pem"
+    for source, path in zip(certificates[0], paths, strict=True):
+        shutil.copy(source, path)
+    tls = TlsContext(files(paths))
+    paths[1].unlink()
+    with pytest.raises(ConfigError, match="No such file"):
+        tls.reload()
+    assert not tls.reload(), "it is told once"
+    paths[0].unlink()
+    with pytest.raises(ConfigError, match=r"cert\.pem: No such file"):
+        tls.reload()
+    assert not tls.reload()
+    for source, path in zip(certificates[1], paths, strict=True):
+        shutil.copy(source, path)
+    assert tls.reload()
 
 
 def test_a_pair_that_does_not_fit_changes_nothing(certificates, tmp_path):

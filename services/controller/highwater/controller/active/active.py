@@ -82,6 +82,7 @@ class ControllerRules:
     random_below: RandomBelow
     new_topic_id: Callable[[], TopicId]
     new_cluster_id: Callable[[], str]
+    new_login_secret: Callable[[], bytes]
     leader_imbalance_check_interval_ms: int = 30_000
     """0 means never."""
     compact_after_ms: int = 0
@@ -106,8 +107,10 @@ class ActiveController:
         quorum: QuorumView,
         instances: Instances,
         slices: Slices,
+        login_secret: bytes,
     ) -> None:
         self._slices = slices
+        self.login_secret = login_secret
         self.instances = instances
         self.hand_overs = hand_overs
         self.quorum = quorum
@@ -148,7 +151,7 @@ class ActiveController:
             state = await slices.run(loading(await store.range("")))
             past.check(state.head)
             await past.accept(fence, state.head)
-            aside = await slices.run(_first_changes(state, rules.new_cluster_id))
+            aside = await slices.run(_first_changes(state, rules))
             if aside:
                 first = MetadataWriter(store, fence, state, slices=slices, index=PartitionIndex())
                 await first.write_aside(aside)
@@ -197,6 +200,7 @@ class ActiveController:
             QuorumView(store, fence, writer, members, clock),
             Instances(writer, clock, slices, log),
             slices,
+            state.login_secret,
         )
 
     @property
@@ -470,11 +474,13 @@ class ActiveController:
         return revision
 
 
-def _first_changes(state: StoredState, new_cluster_id: Callable[[], str]) -> Steps[list[Operation]]:
+def _first_changes(state: StoredState, rules: ControllerRules) -> Steps[list[Operation]]:
     """What a term has to write before anything acts on the image."""
     changes: list[Operation] = left_overs(state)
-    if not state.image.cluster_id:
-        changes.append(Put(key=keys.CLUSTER, value=keys.encode({"cluster_id": new_cluster_id()})))
+    known_id, secret = state.image.cluster_id, state.login_secret
+    if not known_id or not secret:
+        cluster = known_id or rules.new_cluster_id(), secret or rules.new_login_secret()
+        changes.append(Put(key=keys.CLUSTER, value=keys.encode_cluster(*cluster)))
     if by := state.head.raise_epochs:
         delta = yield from raising_epochs(state.image, by)
         changes += yield from making_operations(state.image, delta)

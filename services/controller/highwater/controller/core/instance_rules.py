@@ -21,6 +21,9 @@ NETWORKS_MAX: Final = 1_000
 HOST_CHARS_MAX: Final = 253
 """Of a DNS name (RFC 1035)."""
 
+AUDIENCE_CHARS_MAX: Final = 255
+"""Of a token, which is a name or an address."""
+
 PORT_MAX: Final = 65_535
 
 _ID: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,48}")
@@ -59,6 +62,9 @@ def normalised(state: InstanceState, *, highest_node: int) -> InstanceState | Re
         return _invalid(why)
     if state.instance == DEFAULT_INSTANCE and state.listeners:
         return _invalid("the default instance has the gateways' own ports, and no others")
+    why = _logins_error(state)
+    if why is not None:
+        return _invalid(why)
     networks = _networks(state.allowed_networks)
     return networks if isinstance(networks, Refusal) else replace(state, allowed_networks=networks)
 
@@ -111,6 +117,17 @@ def _host_error(host: str) -> str | None:
         return f"an advertised host has at most {HOST_CHARS_MAX} characters"
     if not host.isprintable() or any(c.isspace() for c in host):
         return f"advertised host {host!r} holds blanks or characters that cannot be printed"
+    return None
+
+
+def _logins_error(state: InstanceState) -> str | None:
+    audience = state.token_audience
+    if state.instance == DEFAULT_INSTANCE and (audience or state.certificates):
+        return "whom tokens and certificates name in the default instance is said by the gateways' settings"
+    if len(audience) > AUDIENCE_CHARS_MAX:
+        return f"an audience of tokens has at most {AUDIENCE_CHARS_MAX} characters"
+    if not audience.isprintable() or audience != audience.strip():
+        return f"audience {audience!r} holds blanks around it or characters that cannot be printed"
     return None
 
 

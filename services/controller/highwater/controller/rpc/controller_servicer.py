@@ -127,6 +127,7 @@ class ControllerServicer:
             cluster_id=controller.image.cluster_id,
             heartbeat_interval_ms=controller.sessions.heartbeat_interval_ms,
             session_timeout_ms=controller.sessions.session_timeout_ms,
+            login_secret=controller.login_secret,
         )
 
     @unary

@@ -35,6 +35,8 @@ class StoredState:
     head: Head
     orphans: tuple[TopicId, ...] = ()
     """Topics that have only partitions left, after an interrupted creation or deletion."""
+    login_secret: bytes = b""
+    """Not in the image, since gateways alone get it. Empty before there is any."""
 
 
 @dataclass(slots=True)
@@ -42,6 +44,7 @@ class _Found:
     """Entries sorted by kind."""
 
     cluster_id: str = ""
+    login_secret: bytes = b""
     next_producer_id: int = 0
     head: Head | None = None
     registrations: dict[int, Entry] = field(default_factory=dict)
@@ -141,6 +144,7 @@ def loading(snapshot: Snapshot) -> Steps[StoredState]:
         ),
         next_producer_id=found.next_producer_id,
         orphans=tuple(found.partitions.keys() - topics.keys()),
+        login_secret=found.login_secret,
     )
 
 
@@ -215,7 +219,9 @@ def _sort(found: _Found, kind: str, rest: str, entry: Entry) -> None:
         node, _, what = rest.partition("/")
         (found.registrations if what == "registration" else found.states)[int(node)] = entry
     elif entry.key == keys.CLUSTER:
-        found.cluster_id = keys.decode(entry.key, entry.value)["cluster_id"]
+        fields = keys.decode(entry.key, entry.value)
+        found.cluster_id = fields["cluster_id"]
+        found.login_secret = keys.decode_login_secret(fields)
     elif entry.key == keys.PRODUCER_IDS:
         found.next_producer_id = keys.decode(entry.key, entry.value)["next"]
     elif entry.key == HEAD:

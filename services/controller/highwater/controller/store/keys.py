@@ -1,6 +1,7 @@
 """Every key of the metadata store and the format of its value, version 1, shown by example.
 
-    cluster                      {"v":1,"cluster_id":"4L6g3nShT-eMCtK--X86sw"}
+    cluster                      {"v":1,"cluster_id":"4L6g3nShT-eMCtK--X86sw","login_secret":"5Yk="}
+                                 the secret in base64; what users who are not there look like is made of it
     election/<candidate>         {"v":1,"address":"10.0.0.5:9300"}            ends with its lease
     nodes/3/registration         {"v":1,"address":"10.0.0.9:9301","rack":"10.0.0.9",
                                   "incarnation":"6f1c...","log_dirs":["/data/a"],
@@ -12,7 +13,8 @@
     instances/shop               {"v":1,"produce":1048576,"consume":null,"storage":null,
                                   "listeners":[["default",19000,"",0]],"allowed":["10.0.0.0/8"],
                                   "connections":null,"partitions":100,"groups":null,
-                                  "message_bytes":null,"protected":true,"purge_at_ms":null}
+                                  "message_bytes":null,"protected":true,"purge_at_ms":null,
+                                  "token_audience":"shop","certificates":false,"open":null}
     topics/<id, hex>             {"v":1,"instance":"default","name":"access_log","partitions":6,
                                   "internal":false,"configs":{"retention.ms":"1000"}}
     partitions/<id, hex>/00000   {"v":1,"leader":1,"leader_epoch":0,"epoch":0,"replicas":[1,2],
@@ -219,6 +221,16 @@ def decode(key: str, value: bytes) -> dict[str, Any]:
     return fields
 
 
+def encode_cluster(cluster_id: str, login_secret: bytes) -> bytes:
+    """The value of CLUSTER."""
+    return encode({"cluster_id": cluster_id, "login_secret": b64encode(login_secret).decode()})
+
+
+def decode_login_secret(fields: Mapping[str, Any]) -> bytes:
+    """The secret in the value of CLUSTER; empty if it is from before there was one."""
+    return b64decode(fields.get("login_secret", ""))
+
+
 def encode_registration(node: NodeState) -> bytes:
     """The value of a node's registration."""
     return encode(
@@ -293,6 +305,9 @@ def encode_instance(state: InstanceState) -> bytes:
             "message_bytes": state.message_bytes_max,
             "protected": state.delete_protection,
             "purge_at_ms": state.purge_at_ms,
+            "token_audience": state.token_audience,
+            "certificates": state.certificates,
+            "open": state.open_if_no_acl,
         }
     )
 
@@ -316,6 +331,9 @@ def decode_instance(instance_id: str, fields: Mapping[str, Any]) -> InstanceStat
         message_bytes_max=fields.get("message_bytes"),
         delete_protection=fields.get("protected", False),
         purge_at_ms=fields.get("purge_at_ms"),
+        token_audience=fields.get("token_audience", ""),
+        certificates=fields.get("certificates", False),
+        open_if_no_acl=fields.get("open"),
     )
 
 

@@ -11,10 +11,14 @@ from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.convert_access import scram_credential_to_pb
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.model.errors import HighwaterError
-from highwater.model.scram import ScramMechanism, salted_password, scram_credential
+from highwater.model.scram import (
+    SALT_BYTES_DEFAULT,
+    ScramMechanism,
+    salted_password,
+    scram_credential,
+)
 
 TIMEOUT_S: Final = 10.0
-SALT_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +41,7 @@ def set_user(
 
     Only what is made of the password leaves this process.
     """
-    salt = secrets.token_bytes(SALT_BYTES)
+    salt = secrets.token_bytes(SALT_BYTES_DEFAULT)
     made = scram_credential(
         mechanism,
         iterations=iterations,

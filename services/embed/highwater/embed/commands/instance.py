@@ -6,7 +6,12 @@ from typing import Annotated, Final
 
 import typer
 
-from highwater.embed.commands.instance_change import AllowOptions, InstanceChange, PortOptions
+from highwater.embed.commands.instance_change import (
+    AccessOptions,
+    AllowOptions,
+    InstanceChange,
+    PortOptions,
+)
 from highwater.embed.commands.quantities import milliseconds_of
 from highwater.embed.commands.quota import (
     ControllerAddress,
@@ -68,6 +73,26 @@ Protection = Annotated[
         "--delete-protection/--no-delete-protection", help="Whether it cannot be deleted."
     ),
 ]
+TokenAudience = Annotated[
+    str | None,
+    typer.Option(
+        metavar="AUD|none", help="Tokens with this audience open its ports; without it, none do."
+    ),
+]
+Certificates = Annotated[
+    bool | None,
+    typer.Option(
+        "--certificates/--no-certificates",
+        help="Whether clients are called by their certificates; without it, they are not.",
+    ),
+]
+Open = Annotated[
+    bool | None,
+    typer.Option(
+        "--open/--closed",
+        help="Whether everybody may use what no ACL is about; without it, as the gateways' setting says.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="For programs.")]
 
 
@@ -87,6 +112,9 @@ def create(
     partitions: Partitions = None,
     groups: Groups = None,
     message_bytes: MessageBytes = None,
+    token_audience: TokenAudience = None,
+    certificates: Certificates = None,
+    open_if_no_acl: Open = None,
     delete_protection: Protection = None,
     controller: ControllerAddress = None,
     data_dir: DataDirectory = Path(".highwater"),
@@ -113,6 +141,9 @@ def create(
             "groups_max": groups,
             "message_bytes_max": message_bytes,
         },
+        access=AccessOptions(
+            token_audience=token_audience, certificates=certificates, open=open_if_no_acl
+        ),
         delete_protection=delete_protection,
     )
     wanted = change.of(InstanceState(instance=InstanceId(name)))
@@ -140,6 +171,13 @@ def set_values(
     partitions: Partitions = None,
     groups: Groups = None,
     message_bytes: MessageBytes = None,
+    token_audience: TokenAudience = None,
+    certificates: Certificates = None,
+    open_if_no_acl: Open = None,
+    open_as_gateway: Annotated[
+        bool,
+        typer.Option("--open-as-gateway", help="Open or closed as the gateways' setting says."),
+    ] = False,
     delete_protection: Protection = None,
     controller: ControllerAddress = None,
     data_dir: DataDirectory = Path(".highwater"),
@@ -167,6 +205,12 @@ def set_values(
             "groups_max": groups,
             "message_bytes_max": message_bytes,
         },
+        access=AccessOptions(
+            token_audience=token_audience,
+            certificates=certificates,
+            open=open_if_no_acl,
+            open_as_gateway=open_as_gateway,
+        ),
         delete_protection=delete_protection,
     )
     if change == InstanceChange(limits=dict.fromkeys(change.limits)):

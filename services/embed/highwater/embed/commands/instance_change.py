@@ -45,6 +45,18 @@ class AllowOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AccessOptions:
+    """Whom tokens and certificates name, and who may do what nothing is said of; None keeps what is there."""
+
+    token_audience: str | None = None
+    """`none`: no token opens its ports."""
+    certificates: bool | None = None
+    open: bool | None = None
+    open_as_gateway: bool = False
+    """True: open or closed as the gateways' setting says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceChange:
     """All options of one command; a limit is its text, None if it is not named."""
 
@@ -53,6 +65,7 @@ class InstanceChange:
     limits: Mapping[str, str | None] = field(default_factory=dict)
     """By the field of InstanceState."""
     delete_protection: bool | None = None
+    access: AccessOptions = AccessOptions()
 
     def of(self, present: InstanceState) -> InstanceState:
         """The instance with these changes; what is not named stays. Raises UsageError."""
@@ -61,7 +74,7 @@ class InstanceChange:
         changed = replace(changed, **_limits(self.limits))
         if self.delete_protection is not None:
             changed = replace(changed, delete_protection=self.delete_protection)
-        return changed
+        return _with_access(changed, self.access)
 
 
 def _listeners(
@@ -95,6 +108,20 @@ def _allowed(present: InstanceState, options: AllowOptions) -> tuple[str, ...] |
     if options.nobody:
         return ()
     return None if options.all else present.allowed_networks
+
+
+def _with_access(present: InstanceState, options: AccessOptions) -> InstanceState:
+    changes: dict[str, Any] = {}
+    if options.token_audience is not None:
+        audience = options.token_audience
+        changes["token_audience"] = "" if audience == "none" else audience
+    if options.certificates is not None:
+        changes["certificates"] = options.certificates
+    if options.open is not None and options.open_as_gateway:
+        raise UsageError("one of --open, --closed and --open-as-gateway")
+    if options.open is not None or options.open_as_gateway:
+        changes["open_if_no_acl"] = options.open
+    return replace(present, **changes)
 
 
 def _limits(texts: Mapping[str, str | None]) -> dict[str, Any]:

@@ -44,6 +44,7 @@ def detail_rows(known: KnownInstance) -> list[tuple[str, str]]:
         ("state", _life(state)),
         ("ports", _ports(state)),
         ("clients from", _networks(state.allowed_networks)),
+        *_access_rows(state),
         ("deletion", "refused" if state.delete_protection else "allowed"),
         ("topics", str(known.topics)),
         ("partitions", str(known.partitions)),
@@ -57,7 +58,7 @@ def detail_rows(known: KnownInstance) -> list[tuple[str, str]]:
 
 
 def as_json(known: KnownInstance) -> dict[str, Any]:
-    """One instance for programs: null is unlimited, or from anywhere."""
+    """One instance for programs: null is unlimited, from anywhere, no audience, or as gateways say."""
     state = known.state
     return {
         "instance": state.instance,
@@ -75,6 +76,9 @@ def as_json(known: KnownInstance) -> dict[str, Any]:
         "allowed_networks": (
             None if state.allowed_networks is None else list(state.allowed_networks)
         ),
+        "token_audience": state.token_audience or None,
+        "certificates": state.certificates,
+        "open_if_no_acl": state.open_if_no_acl,
         "limits": {field: getattr(state, field) for field in LIMITS},
         "delete_protection": state.delete_protection,
         "topics": known.topics,
@@ -115,6 +119,21 @@ def _networks(networks: Sequence[str] | None) -> str:
     if networks is None:
         return "anywhere"
     return ", ".join(networks) or "nowhere"
+
+
+_OPEN: Final = {None: "as the gateways say", True: "everybody", False: "nobody"}
+
+
+def _access_rows(state: InstanceState) -> list[tuple[str, str]]:
+    """Whom its clients are, and who may use what nothing is said of."""
+    opened = ("without an ACL", _OPEN[state.open_if_no_acl])
+    if state.instance == DEFAULT_INSTANCE:  # It goes by the gateways' settings.
+        return [opened]
+    return [
+        ("tokens", f"of audience {state.token_audience}" if state.token_audience else "refused"),
+        ("certificates", "name users" if state.certificates else "name nobody"),
+        opened,
+    ]
 
 
 def _amount(limit: int | None, unit: str) -> str:

@@ -15,7 +15,7 @@ from highwater.embed.commands.quota import (
     controller_address,
 )
 from highwater.model.errors import UsageError
-from highwater.model.scram import ITERATIONS_MAX, ITERATIONS_MIN, ScramMechanism
+from highwater.model.scram import ITERATIONS_DEFAULT, ITERATIONS_MAX, ITERATIONS_MIN, ScramMechanism
 
 user: Final = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Users who may log in.")
 
@@ -40,7 +40,7 @@ def set_password(
     ] = Mechanism.SCRAM_SHA_512,
     iterations: Annotated[
         int, typer.Option(min=ITERATIONS_MIN, max=ITERATIONS_MAX, help="Rounds of the hash.")
-    ] = ITERATIONS_MIN,
+    ] = ITERATIONS_DEFAULT,
     password_file: Annotated[
         str | None,
         typer.Option(metavar="FILE|-", help="File with the password, - for standard input."),

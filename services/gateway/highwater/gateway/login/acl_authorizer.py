@@ -9,7 +9,7 @@ from typing import Final
 from highwater.model.acl_operations import AclOperation
 from highwater.model.acls import Acl, AclTable
 from highwater.model.authorization import Requester, Resource, ResourceType
-from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 
 _NAMED_BY_NOBODY: Final = "hardcode"
 """Kafka's name for the resource by which it asks whether somebody may do a thing anywhere."""
@@ -25,11 +25,11 @@ class AclAuthorizer:
         acls: Callable[[], frozenset[Acl]],
         *,
         super_users: frozenset[str],
-        allow_if_no_acl: bool,
+        allow_if_no_acl: Callable[[InstanceId], bool],
     ) -> None:
         """`acls` returns those of the newest image. `super_users`, as `User:alice`, may do everything in the
         default instance: who runs another one has ACLs, and anybody may have any name there.
-        `allow_if_no_acl`: so may everybody with a resource that no entry is about.
+        `allow_if_no_acl`: so may everybody of that instance with a resource that no entry is about.
         """
         self._acls = acls
         self._super_users = super_users
@@ -42,7 +42,7 @@ class AclAuthorizer:
         if self._is_super(who):
             return True
         decided = self._newest().decide(who, operation, resource)
-        return self._allow_if_no_acl if decided is None else decided
+        return self._allow_if_no_acl(who.instance) if decided is None else decided
 
     def allows_any(
         self, who: Requester, operation: AclOperation, resource_type: ResourceType

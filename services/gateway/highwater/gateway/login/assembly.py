@@ -10,6 +10,7 @@ from typing import Final
 from highwater.gateway.config import GatewayConfig, OAuthSettings
 from highwater.gateway.core.session_ports import RequestHandler
 from highwater.gateway.login.acl_authorizer import AclAuthorizer
+from highwater.gateway.login.fair_turns import FairTurns
 from highwater.gateway.login.gate import LoginGate, LoginLimits
 from highwater.gateway.login.mechanisms import Exchange, Mechanisms, OnThread
 from highwater.gateway.login.network_authorizer import NetworkAuthorizer
@@ -19,6 +20,8 @@ from highwater.gateway.routing.client import ClientSession
 from highwater.model.acls import Acl
 from highwater.model.authorization import AllowAll, Authorizer
 from highwater.model.cluster import ClusterImage
+from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
+from highwater.model.instances import InstanceState
 from highwater.model.scram import ScramCredential, ScramKey
 from highwater.model.time import Clock
 from highwater.runtime.logging import Logger
@@ -43,11 +46,20 @@ def _configured(config: GatewayConfig, image: Callable[[], ClusterImage | None])
         newest = image()
         return _NO_ACLS if newest is None else newest.acls
 
-    return AclAuthorizer(
-        acls,
-        super_users=frozenset(config.super_users),
-        allow_if_no_acl=config.allow_everyone_if_no_acl_found,
-    )
+    def is_open(instance: InstanceId) -> bool:
+        state = _instance(image, instance)
+        if state is None or state.open_if_no_acl is None:
+            return config.allow_everyone_if_no_acl_found
+        return state.open_if_no_acl
+
+    return AclAuthorizer(acls, super_users=frozenset(config.super_users), allow_if_no_acl=is_open)
+
+
+def _instance(
+    image: Callable[[], ClusterImage | None], instance: InstanceId
+) -> InstanceState | None:
+    newest = image()
+    return None if newest is None else newest.instances.get(instance)
 
 
 def make_gate(
@@ -61,11 +73,22 @@ def make_gate(
     clock: Clock,
     log: Logger,
     logged_in: Callable[[ClientSession], object],
+    login_failed: Callable[[InstanceId], object],
+    nobody_secret: Callable[[], bytes],
 ) -> LoginGate:
     """The gate of all listeners. `image` is as above; `hashing` runs what takes some ms of a processor,
-    `reading` what waits for another machine; for `logged_in` see `LoginGate`.
+    `reading` what waits for another machine; for `logged_in` and `login_failed` see `LoginGate`, for `nobody_secret` `Users`.
     """
-    on_thread = partial(loop.run_in_executor, hashing)
+    turns = FairTurns(loop, hashing)
+
+    def on_thread(instance: InstanceId) -> OnThread:
+        return partial(turns.run, instance)
+
+    def audiences(instance: InstanceId) -> tuple[str, ...] | None:
+        if instance == DEFAULT_INSTANCE:
+            return config.oauth.audiences
+        state = _instance(image, instance)
+        return (state.token_audience,) if state is not None and state.token_audience else None
 
     def credentials() -> Mapping[ScramKey, ScramCredential]:
         newest = image()
@@ -74,12 +97,13 @@ def make_gate(
     return LoginGate(
         requests,
         Mechanisms(
-            Users(credentials),
+            Users(credentials, nobody_secret),
             nonce=partial(secrets.token_urlsafe, NONCE_BYTES),
             on_thread=on_thread,
             by_token=_logins_by_token(
-                config.oauth, on_thread, reading=reading, clock=clock, log=log
+                config.oauth, on_thread, audiences, reading=reading, clock=clock, log=log
             ),
+            takes_tokens=lambda instance: audiences(instance) is not None,
         ),
         LoginLimits(
             login_s=config.login_s_max,
@@ -90,12 +114,19 @@ def make_gate(
         now_ms=clock.monotonic_ms,
         log=log,
         logged_in=logged_in,
+        login_failed=login_failed,
     )
 
 
 def _logins_by_token(
-    settings: OAuthSettings, on_thread: OnThread, *, reading: Executor, clock: Clock, log: Logger
-) -> Callable[[], Exchange] | None:
+    settings: OAuthSettings,
+    on_thread: Callable[[InstanceId], OnThread],
+    audiences: Callable[[InstanceId], tuple[str, ...] | None],
+    *,
+    reading: Executor,
+    clock: Clock,
+    log: Logger,
+) -> Callable[[InstanceId], Exchange] | None:
     if not settings.jwks_url:
         return None
     # The library loads in 0.2 s and more, which others' starts need not wait for.
@@ -117,7 +148,6 @@ def _logins_by_token(
             user_claim=settings.user_claim,
             skew_s=settings.skew_s,
         ),
-        on_thread=on_thread,
         now_s=lambda: clock.wall_ms() / 1000,
     )
-    return partial(OAuthExchange, logins)
+    return lambda instance: OAuthExchange(logins, lambda: audiences(instance), on_thread(instance))

@@ -19,6 +19,7 @@ from typing import Final, Protocol
 
 from highwater.gateway.core.login_port import Step
 from highwater.gateway.core.session_ports import RequestHandler
+from highwater.gateway.login.fair_turns import LoginsBusy
 from highwater.gateway.login.login import Login, LoginState
 from highwater.gateway.login.mechanisms import Mechanisms
 from highwater.gateway.login.scram_server import LoginRefused
@@ -26,6 +27,7 @@ from highwater.gateway.routing.client import ClientSession
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.authorization import USER, Principal
+from highwater.model.ids import InstanceId
 from highwater.model.scram import OAUTHBEARER
 from highwater.runtime.log_limit import LogLimit
 from highwater.runtime.logging import Logger
@@ -71,16 +73,19 @@ class LoginGate:
         log: Logger,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         logged_in: Callable[[ClientSession], object] = lambda _session: None,
+        login_failed: Callable[[InstanceId], object] = lambda _instance: None,
     ) -> None:
         """`requests` handles those of clients that have logged in, and the SASL requests themselves.
 
-        `logged_in` is called once a session has its user and its usual handler.
+        `logged_in` is called once a session has its user and its usual handler, `login_failed` with the instance
+        of each login that fails.
         """
         self.requests = requests
         self.limits = limits
         self.call_later = call_later
         self.sleep = sleep
         self.logged_in = logged_in
+        self.login_failed = login_failed
         self.log = log
         self.log_limit = LogLimit(now_ms)
         self.logins = 0
@@ -91,8 +96,10 @@ class LoginGate:
         self._now_ms = now_ms
 
     def admit(self, session: ClientSession, offered: tuple[str, ...]) -> None:
-        """Makes a new connection log in, by one of these mechanisms."""
-        begin = partial(self._mechanisms.begin, instance=session.client.instance)
+        """Makes a new connection log in, by one of its listener's mechanisms that its instance takes."""
+        instance = session.client.instance
+        offered = self._mechanisms.offered(offered, instance)
+        begin = partial(self._mechanisms.begin, instance=instance)
         may_repeat = self.limits.lifetime_s > 0 or OAUTHBEARER in offered
         login = Login(offered, begin, may_repeat=may_repeat, now_ms=self._now_ms)
         session.client.login = ConnectionLogin(self, session, login)
@@ -123,13 +130,14 @@ class LoginGate:
 class ConnectionLogin:
     """The `LoginPort` of one connection: what a login means for its session."""
 
-    __slots__ = ("_gate", "_lifetime_ms", "_login", "_session", "_timer")
+    __slots__ = ("_closed", "_gate", "_lifetime_ms", "_login", "_session", "_timer")
 
     def __init__(self, gate: LoginGate, session: ClientSession, login: Login) -> None:
         self._gate = gate
         self._session = session
         self._login = login
         self._lifetime_ms = 0
+        self._closed = False
         self._timer: Timer
         self._shut()
         self._timer = gate.call_later(gate.limits.login_s, self._too_late)
@@ -170,15 +178,23 @@ class ConnectionLogin:
             step = await self._login.take(token)
         except LoginRefused as error:
             self._failed(self.mechanism, str(error))
+            if self._closed:
+                raise
+            if isinstance(error, LoginsBusy):
+                # It is not the client's fault: no answer, and it comes again.
+                self._session.wire.close("too many logins wait")
+                raise
             await self._gate.sleep(self._gate.limits.failure_delay_s)
             self._close_soon()
             raise
-        if step.user is not None:
+        # Passwords are checked on a thread, and the client may go meanwhile.
+        if step.user is not None and not self._closed:
             self._open(step.user, step.good_ms)
         return step
 
     def close(self) -> None:
         """See `LoginPort`."""
+        self._closed = True
         self._timer.cancel()
 
     def _shut(self) -> None:
@@ -204,9 +220,12 @@ class ConnectionLogin:
     def _failed(self, mechanism: str, why: str) -> None:
         gate, peer = self._gate, self._session.client.peer
         gate.failed += 1
+        gate.login_failed(peer.instance)
         gate.log_limit.write(
             gate.log.warning,
             "login_failed",
+            kind=peer.instance,
+            instance=peer.instance,
             listener=peer.listener,
             host=peer.host,
             mechanism=mechanism[:NAME_LOGGED_MAX],
@@ -214,6 +233,8 @@ class ConnectionLogin:
         )
 
     def _close_soon(self) -> None:
+        if self._closed:
+            return
         self._timer.cancel()
         self._timer = self._gate.call_later(ANSWER_S, self._close_failed)
 

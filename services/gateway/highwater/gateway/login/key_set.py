@@ -11,7 +11,7 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from highwater.gateway.login.scram_server import LoginRefused
 from highwater.gateway.login.token_rules import PublicKey, parse_keys
@@ -20,6 +20,8 @@ from highwater.runtime.logging import Logger
 AGAIN_S_MIN: Final = 10.0
 SET_BYTES_MAX: Final = 1 << 20
 READ_S_MAX: Final = 10.0
+Keys: TypeAlias = tuple[PublicKey, ...]
+"""Those that have one id."""
 SCHEMES: Final = ("https://", "http://", "file:///")
 
 
@@ -53,13 +55,15 @@ class KeySet:
         self._now_s = now_s
         self._log = log
         self._read = read
-        self._keys: Mapping[str, PublicKey] = {}
+        self._keys: Mapping[str, Keys] = {}
         self._read_at_s: float | None = None
         self._tried_at_s: float | None = None
-        self._under_way: asyncio.Future[dict[str, PublicKey]] | None = None
+        self._under_way: asyncio.Future[dict[str, Keys]] | None = None
 
-    async def find(self, key_id: str) -> PublicKey:
-        """The key with that id; the only one there is, if the token names none. Raises LoginRefused."""
+    async def find(self, key_id: str) -> Keys:
+        """The keys with that id, mostly one; the only one there is, if the token names none. Raises
+        LoginRefused.
+        """
         if self._older_than(self._read_at_s, self._refresh_s):
             await self._refresh()
         found = self._look_up(key_id)
@@ -70,7 +74,7 @@ class KeySet:
             raise LoginRefused("the token is signed with a key that is not in the issuer's set")
         return found
 
-    def _look_up(self, key_id: str) -> PublicKey | None:
+    def _look_up(self, key_id: str) -> Keys | None:
         if not key_id and len(self._keys) == 1:
             return next(iter(self._keys.values()))
         return self._keys.get(key_id)
@@ -91,7 +95,7 @@ class KeySet:
         # A login that ends early does not end the reading, for which others may wait.
         await asyncio.wait({self._under_way})
 
-    def _loaded(self, reading: "asyncio.Future[dict[str, PublicKey]]") -> None:
+    def _loaded(self, reading: "asyncio.Future[dict[str, Keys]]") -> None:
         self._under_way = None
         if reading.cancelled():
             return  # The gateway stops.
@@ -104,7 +108,7 @@ class KeySet:
             self._log.warning("oauth_keys_not_read", url=self._url, error=str(error))
 
 
-def _load(read: Callable[[str], bytes], url: str) -> dict[str, PublicKey]:
+def _load(read: Callable[[str], bytes], url: str) -> dict[str, Keys]:
     document = json.loads(read(url))
     if not isinstance(document, dict):
         raise ValueError("it is no set of keys")  # noqa: TRY004 - what is told of any bad document.

@@ -89,26 +89,36 @@ class Mechanisms:
         users: Users,
         *,
         nonce: Callable[[], str],
-        on_thread: OnThread,
-        by_token: Callable[[], Exchange] | None = None,
+        on_thread: Callable[[InstanceId], OnThread],
+        by_token: Callable[[InstanceId], Exchange] | None = None,
+        takes_tokens: Callable[[InstanceId], bool] = lambda _instance: True,
     ) -> None:
-        """`nonce` returns a new random text of printable characters without a comma. `by_token`
-        begins a login by OAUTHBEARER; None if no listener offers it.
+        """`nonce` returns a new random text of printable characters without a comma. `on_thread` is that of an
+        instance. `by_token`
+        begins a login by OAUTHBEARER to an instance; None if no listener offers it. `takes_tokens`
+        says whether any token opens the ports of an instance.
         """
         self._users = users
         self._nonce = nonce
         self._on_thread = on_thread
         self._by_token = by_token
+        self._takes_tokens = takes_tokens
+
+    def offered(self, names: tuple[str, ...], instance: InstanceId) -> tuple[str, ...]:
+        """Those of a listener's mechanisms by which somebody can log in to the instance now."""
+        if OAUTHBEARER not in names or self._takes_tokens(instance):
+            return names
+        return tuple(name for name in names if name != OAUTHBEARER)
 
     def begin(self, name: str, instance: InstanceId) -> Exchange:
         """A login by one of `MECHANISMS` to an instance."""
         if name == OAUTHBEARER:
             assert self._by_token is not None, "the settings have been checked"
-            return self._by_token()
+            return self._by_token(instance)
         scram = _SCRAM.get(name)
         if scram is None:
             assert name == PLAIN
-            return PlainExchange(self._users, instance, self._on_thread)
+            return PlainExchange(self._users, instance, self._on_thread(instance))
         find = partial(self._users.find, instance, mechanism=scram)
         return ScramExchange(ScramServer(scram, find=find, nonce=self._nonce()))
 

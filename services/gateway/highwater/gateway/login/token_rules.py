@@ -1,6 +1,7 @@
 """What a JSON Web Token has to be like to log in with (RFC 7519; Kafka: `BrokerJwtValidator`, KIP-768)."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -14,6 +15,12 @@ _BY_TYPE: Final[Mapping[str, tuple[str, ...]]] = {
     "OKP": ("EdDSA",),
 }
 """Signatures by the type of the key. None that anybody could make who knows the public key."""
+
+
+KEYS_OF_ID_MAX: Final = 16
+"""Keys that have one id, or none: so many signatures a login may cost at most."""
+
+_OF_ANOTHER_KEY: Final = (jwt.InvalidSignatureError, jwt.InvalidAlgorithmError, jwt.InvalidKeyError)
 
 
 class PublicKey(NamedTuple):
@@ -44,15 +51,15 @@ class TokenRules:
     skew_s: float
 
 
-def parse_keys(document: Mapping[str, Any]) -> dict[str, PublicKey]:
+def parse_keys(document: Mapping[str, Any]) -> dict[str, tuple[PublicKey, ...]]:
     """The keys of a set (RFC 7517) by their ids; keys that are for no signature of ours are left out.
 
-    A key without an id has the empty one. Raises ValueError if it is no set of keys.
+    Keys without an id have the empty one. Raises ValueError if it is no set of keys.
     """
     entries = document.get("keys")
     if not isinstance(entries, list):
         raise ValueError("it has no list of keys")  # noqa: TRY004 - as of any bad document.
-    found: dict[str, PublicKey] = {}
+    found: dict[str, tuple[PublicKey, ...]] = {}
     for entry in entries:
         if not isinstance(entry, dict) or entry.get("use", "sig") != "sig":
             continue
@@ -64,7 +71,10 @@ def parse_keys(document: Mapping[str, Any]) -> dict[str, PublicKey]:
             key = jwt.PyJWK(entry, algorithms[0]).key
         except (jwt.PyJWTError, ValueError, TypeError, KeyError):
             continue  # Of a curve, say, that we have not: tokens of the other keys are good all the same.
-        found[str(entry.get("kid", ""))] = PublicKey(key, algorithms)
+        kid = str(entry.get("kid", ""))
+        of_id = found.get(kid, ())
+        if len(of_id) < KEYS_OF_ID_MAX:
+            found[kid] = (*of_id, PublicKey(key, algorithms))
     return found
 
 
@@ -77,25 +87,15 @@ def key_id(token: str) -> str:
     return str(found)
 
 
-def check_token(token: str, key: PublicKey, rules: TokenRules, now_s: float) -> TokenOwner:
-    """Whom the token names. Raises LoginRefused, without anything of the token in the words."""
+def check_token(
+    token: str, keys: Sequence[PublicKey], rules: TokenRules, now_s: float
+) -> TokenOwner:
+    """Whom the token names, which one of these keys has signed.
+
+    Raises LoginRefused, without anything of the token in the words.
+    """
     try:
-        # Times are checked below, by a clock that comes in as an argument.
-        claims = jwt.decode(
-            token,
-            key.key,
-            algorithms=list(key.algorithms),
-            audience=rules.audiences or None,
-            issuer=rules.issuer or None,
-            options={
-                "require": ["exp", rules.user_claim],
-                "verify_aud": bool(rules.audiences),
-                "verify_iss": bool(rules.issuer),
-                "verify_exp": False,
-                "verify_nbf": False,
-                "verify_iat": False,
-            },
-        )
+        claims = _verified(token, keys, rules)
     except jwt.MissingRequiredClaimError as error:
         raise LoginRefused(f"the token has no claim {error.claim}") from None
     except jwt.InvalidAudienceError:
@@ -107,13 +107,41 @@ def check_token(token: str, key: PublicKey, rules: TokenRules, now_s: float) -> 
     user, expires, begins = claims[rules.user_claim], claims["exp"], claims.get("nbf", 0)
     if not isinstance(user, str) or not user or not _is_text(user):
         raise LoginRefused(f"the token's claim {rules.user_claim} names nobody")
-    if not _is_time(expires) or not _is_time(begins):
+    if not all(map(_is_time, (expires, begins, claims["iat"]))):
         raise LoginRefused("the token's times are no numbers")
     if now_s >= expires + rules.skew_s:
         raise LoginRefused("the token has expired")
     if now_s < begins - rules.skew_s:
         raise LoginRefused("the token is not valid yet")
     return TokenOwner(user, float(expires))
+
+
+def _verified(token: str, keys: Sequence[PublicKey], rules: TokenRules) -> dict[str, Any]:
+    """The token's claims, by the first of the keys that fits. Raises PyJWTError."""
+    *others, last = keys
+    for key in others:
+        with contextlib.suppress(*_OF_ANOTHER_KEY):
+            return _decoded(token, key, rules)
+    return _decoded(token, last, rules)
+
+
+def _decoded(token: str, key: PublicKey, rules: TokenRules) -> dict[str, Any]:
+    # Times are checked by a clock that comes in as an argument.
+    return jwt.decode(
+        token,
+        key.key,
+        algorithms=list(key.algorithms),
+        audience=rules.audiences or None,
+        issuer=rules.issuer or None,
+        options={
+            "require": ["exp", "iat", rules.user_claim],
+            "verify_aud": bool(rules.audiences),
+            "verify_iss": bool(rules.issuer),
+            "verify_exp": False,
+            "verify_nbf": False,
+            "verify_iat": False,
+        },
+    )
 
 
 def _is_text(value: str) -> bool:

@@ -6,13 +6,14 @@ as many hashes as the credential has iterations, some ms, and so happens on a th
 
 import hashlib
 import hmac
-import secrets
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from highwater.model.ids import InstanceId
 from highwater.model.scram import (
-    ITERATIONS_MIN,
+    ITERATIONS_DEFAULT,
+    MECHANISM_DEFAULT,
+    SALT_BYTES_DEFAULT,
     ScramCredential,
     ScramKey,
     ScramMechanism,
@@ -20,37 +21,46 @@ from highwater.model.scram import (
     scram_credential,
 )
 
-SALT_BYTES: Final = 16
 _PLAIN_ORDER: Final = (ScramMechanism.SCRAM_SHA_512, ScramMechanism.SCRAM_SHA_256)
 
 
 class Users:
     """Lives as long as the gateway."""
 
-    def __init__(self, credentials: Callable[[], Mapping[ScramKey, ScramCredential]]) -> None:
-        """`credentials` returns those of the newest image."""
+    def __init__(
+        self,
+        credentials: Callable[[], Mapping[ScramKey, ScramCredential]],
+        secret: Callable[[], bytes],
+    ) -> None:
+        """`credentials` returns those of the newest image. `secret` is the cluster's: the salts of users who
+        are not there are the same at all gateways, and after a restart, as those of others are.
+        """
         self._credentials = credentials
-        self._secret = secrets.token_bytes(32)
-        """Of this process: salts of users who are not there do not change from login to login."""
+        self._secret = secret
 
     def find(
         self, instance: InstanceId, user: str, mechanism: ScramMechanism
     ) -> tuple[ScramCredential, bool]:
         """A user's credential and True; or one that looks like any other, and False."""
         found = self._credentials().get(ScramKey(instance, user, mechanism))
-        return (self._nobody(user, mechanism), False) if found is None else (found, True)
+        if found is None:
+            return self._nobody(instance, user, mechanism), False
+        return found, True
 
     def password_check(
         self, instance: InstanceId, user: str, password: bytes
     ) -> Callable[[], bool]:
         """What tells whether it is the user's password; to be called on another thread.
 
-        It takes as long for a user who is not there.
+        It takes as long for a user who is not there as for one with a password as users get it by default.
         """
         for mechanism in _PLAIN_ORDER:
             credential, is_known = self.find(instance, user, mechanism)
             if is_known:
                 break
+        else:
+            mechanism = MECHANISM_DEFAULT
+            credential, is_known = self.find(instance, user, mechanism)
         expected = credential.stored_key
 
         def check() -> bool:
@@ -69,11 +79,15 @@ class Users:
 
         return check
 
-    def _nobody(self, user: str, mechanism: ScramMechanism) -> ScramCredential:
-        seed = hmac.digest(self._secret, f"{mechanism:d} {user}".encode(), "sha512")
+    def _nobody(
+        self, instance: InstanceId, user: str, mechanism: ScramMechanism
+    ) -> ScramCredential:
+        """As users get it by default, and another one for the same name in another instance."""
+        whom = f"{instance} {mechanism:d} {user}".encode()
+        seed = hmac.digest(self._secret(), whom, "sha512")
         return ScramCredential(
-            iterations=ITERATIONS_MIN,
-            salt=seed[:SALT_BYTES],
+            iterations=ITERATIONS_DEFAULT,
+            salt=seed[:SALT_BYTES_DEFAULT],
             stored_key=hashlib.sha512(seed).digest(),
             server_key=seed,
         )

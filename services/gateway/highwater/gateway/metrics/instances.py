@@ -33,12 +33,19 @@ class InstanceCollector(Collector):
             "as many as it may have (limit), it is being deleted (shut).",
             labels=("instance", "reason"),
         )
+        failed = CounterMetricFamily(
+            f"{PREFIX}_instance_failed_logins",
+            "Logins to an instance that were refused.",
+            labels=("instance",),
+        )
         for door in self._doors:
+            failed.add_metric((door.instance,), door.failed_logins)
             connections.add_metric((door.instance,), len(door.connections))
             for reason in Reason:
                 refused.add_metric((door.instance, reason.name.lower()), door.refused[reason])
         yield connections
         yield refused
+        yield failed
         missing = GaugeMetricFamily(
             f"{PREFIX}_instance_ports_missing",
             "Ports of an instance that could not be opened; they are tried again.",

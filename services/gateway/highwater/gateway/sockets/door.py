@@ -12,7 +12,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from highwater.gateway.sockets.connection import Connection
-from highwater.model.ids import InstanceId
+from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.model.instances import InstanceState
 from highwater.model.networks import Networks
 
@@ -36,9 +36,11 @@ class Door:
         "_on_refused",
         "_state",
         "connections",
+        "failed_logins",
         "instance",
         "is_shut",
         "refused",
+        "takes_certificates",
     )
 
     def __init__(
@@ -55,9 +57,12 @@ class Door:
         allow-list, which then lets nobody in.
         """
         self.instance = instance
+        self.takes_certificates = instance == DEFAULT_INSTANCE
+        """Whether clients are called by their certificates."""
         self.connections: set[Connection] = set()
         self.is_shut = False
         self.refused = dict.fromkeys(Reason, 0)
+        self.failed_logins = 0
         self._everybody = everybody
         self._on_refused = on_refused
         self._on_bad_list = on_bad_list
@@ -100,6 +105,8 @@ class Door:
             return
         before, self._state = self._state, state
         self._connections_max = None if state is None else state.connections_max
+        certificates = state is not None and state.certificates
+        self.takes_certificates = certificates or self.instance == DEFAULT_INSTANCE
         allowed = None if state is None else state.allowed_networks
         if allowed == (None if before is None else before.allowed_networks):
             return

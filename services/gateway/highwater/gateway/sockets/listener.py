@@ -254,7 +254,7 @@ class Listener:
                 return
             if address.sasl_mechanisms:
                 self._gate.admit(connection, address.sasl_mechanisms)
-            elif address.tls is not None:
+            elif address.tls is not None and door.takes_certificates:
                 self._name(connection, transport, address.principal_rules)
             self._quotas.settle(connection)
 
@@ -290,7 +290,7 @@ class Listener:
                 lets_in=door.lets_in,
                 on_shortage=self._descriptors_short,
                 begun=self._handshakes,
-                on_failed=partial(self._handshake_failed, listener),
+                on_failed=partial(self._handshake_failed, listener, instance),
             )
 
         def accept_proxied() -> asyncio.BaseProtocol:
@@ -329,11 +329,18 @@ class Listener:
         client = connection.client
         client.requester = client.requester._replace(principal=Principal(USER, name))
 
-    def _handshake_failed(self, listener: str, error: str) -> None:
+    def _handshake_failed(self, listener: str, instance: InstanceId, host: str, error: str) -> None:
         """A client broke it off, or has no TLS."""
         self.failed_handshakes += 1
-        tell = self._log.info
-        self._handshake_lines.write(tell, "handshake_failed", listener=listener, error=error)
+        self._handshake_lines.write(
+            self._log.info,
+            "handshake_failed",
+            kind=instance,
+            instance=instance,
+            listener=listener,
+            host=host,
+            error=error,
+        )
 
     def _no_header(self, reason: str) -> None:
         """A client bypassed the balancer, or the balancer sends no headers."""

@@ -1,6 +1,7 @@
 """Certificates of listeners: contexts for TLS 1.2 and 1.3, loaded again when their files change."""
 
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -48,7 +49,8 @@ class TlsContext:
         self._files = files
         named = (files.cert_file, files.key_file, files.client_ca_file)
         self._paths = [Path(name) for name in named if name]
-        self._seen = self._look()
+        self._seen = file_stamps(self._paths)
+        self._check(self._seen)
         self.context = self._load()
         self.shown = self._read()
         """What is in the file of the certificate that is in use."""
@@ -56,12 +58,13 @@ class TlsContext:
     def reload(self) -> bool:
         """Loads the files again if they have changed, for new handshakes; whether they had.
 
-        Raises ConfigError if they cannot be used: then the former certificate stays.
+        Raises ConfigError if they cannot be used, once for each change of them: the former certificate stays.
         """
-        stamps = self._look()
+        stamps = file_stamps(self._paths)
         if stamps == self._seen:
             return False
         self._seen = stamps
+        self._check(stamps)
         # A new one: threads shake hands by the former one.
         self.context = self._load()
         self.shown = self._read()
@@ -73,12 +76,10 @@ class TlsContext:
         except OSError as error:
             raise ConfigError(f"{self._files.cert_file}: {error.strerror}") from error
 
-    def _look(self) -> tuple[Stamp, ...]:
-        stamps = file_stamps(self._paths)
+    def _check(self, stamps: Sequence[Stamp]) -> None:
         for path, stamp in zip(self._paths, stamps, strict=True):
             if stamp is None:
                 raise ConfigError(f"{path}: No such file, or its directory cannot be read")
-        return stamps
 
     def _load(self) -> ssl.SSLContext:
         files = self._files

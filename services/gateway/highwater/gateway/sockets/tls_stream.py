@@ -48,10 +48,10 @@ class TlsStream(asyncio.BufferedProtocol):
         lets_in: Callable[[str], bool],
         on_shortage: Callable[[OSError], None],
         begun: "set[TlsStream]",
-        on_failed: Callable[[str], None],
+        on_failed: Callable[[str, str], None],
     ) -> None:
         """`lets_in` is asked before the handshake, with the client's address. `begun` are the streams whose
-        handshake is not complete; `on_failed` gets what was wrong with one.
+        handshake is not complete; `on_failed` gets the client's address and what was wrong with one.
         """
         self._connection = connection
         self._shared = shared
@@ -70,6 +70,7 @@ class TlsStream(asyncio.BufferedProtocol):
         self._kept = b""
         """What has come while a thread has the engine."""
         self._failure: str | None = None
+        self._host = ""
         """Why there will be no handshake. A client that sends nothing wanted none."""
         self._settled = False
         self._open = False
@@ -90,8 +91,8 @@ class TlsStream(asyncio.BufferedProtocol):
         raw = self._raw = cast("asyncio.Transport", transport)
         self._begun.add(self)
         name = raw.get_extra_info("peername")
-        host = str(name[0]) if isinstance(name, tuple) else ""
-        if not self._lets_in(host):
+        self._host = str(name[0]) if isinstance(name, tuple) else ""
+        if not self._lets_in(self._host):
             self._give_up(None)
             return
         try:
@@ -324,4 +325,4 @@ class TlsStream(asyncio.BufferedProtocol):
             self._timer.cancel()
         self._begun.discard(self)
         if failure is not None:
-            self._on_failed(failure)
+            self._on_failed(self._host, failure)

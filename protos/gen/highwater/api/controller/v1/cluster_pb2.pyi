@@ -141,7 +141,7 @@ class Networks(_message.Message):
     def __init__(self, cidr: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class InstanceState(_message.Message):
-    __slots__ = ("instance", "produce_bytes_per_second", "consume_bytes_per_second", "storage_bytes", "listeners", "allowed_networks", "connections_max", "partitions_max", "groups_max", "message_bytes_max", "delete_protection", "purge_at_ms")
+    __slots__ = ("instance", "produce_bytes_per_second", "consume_bytes_per_second", "storage_bytes", "listeners", "allowed_networks", "connections_max", "partitions_max", "groups_max", "message_bytes_max", "delete_protection", "purge_at_ms", "token_audience", "certificates", "open_if_no_acl")
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     PRODUCE_BYTES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
     CONSUME_BYTES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
@@ -154,6 +154,9 @@ class InstanceState(_message.Message):
     MESSAGE_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
     DELETE_PROTECTION_FIELD_NUMBER: _ClassVar[int]
     PURGE_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_AUDIENCE_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATES_FIELD_NUMBER: _ClassVar[int]
+    OPEN_IF_NO_ACL_FIELD_NUMBER: _ClassVar[int]
     instance: str
     produce_bytes_per_second: int
     consume_bytes_per_second: int
@@ -166,7 +169,10 @@ class InstanceState(_message.Message):
     message_bytes_max: int
     delete_protection: bool
     purge_at_ms: int
-    def __init__(self, instance: _Optional[str] = ..., produce_bytes_per_second: _Optional[int] = ..., consume_bytes_per_second: _Optional[int] = ..., storage_bytes: _Optional[int] = ..., listeners: _Optional[_Iterable[_Union[InstanceListener, _Mapping]]] = ..., allowed_networks: _Optional[_Union[Networks, _Mapping]] = ..., connections_max: _Optional[int] = ..., partitions_max: _Optional[int] = ..., groups_max: _Optional[int] = ..., message_bytes_max: _Optional[int] = ..., delete_protection: _Optional[bool] = ..., purge_at_ms: _Optional[int] = ...) -> None: ...
+    token_audience: str
+    certificates: bool
+    open_if_no_acl: bool
+    def __init__(self, instance: _Optional[str] = ..., produce_bytes_per_second: _Optional[int] = ..., consume_bytes_per_second: _Optional[int] = ..., storage_bytes: _Optional[int] = ..., listeners: _Optional[_Iterable[_Union[InstanceListener, _Mapping]]] = ..., allowed_networks: _Optional[_Union[Networks, _Mapping]] = ..., connections_max: _Optional[int] = ..., partitions_max: _Optional[int] = ..., groups_max: _Optional[int] = ..., message_bytes_max: _Optional[int] = ..., delete_protection: _Optional[bool] = ..., purge_at_ms: _Optional[int] = ..., token_audience: _Optional[str] = ..., certificates: _Optional[bool] = ..., open_if_no_acl: _Optional[bool] = ...) -> None: ...
 
 class QuotaEntityPart(_message.Message):
     __slots__ = ("type", "name")

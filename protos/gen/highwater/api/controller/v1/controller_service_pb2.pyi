@@ -104,16 +104,18 @@ class RegisterGatewayRequest(_message.Message):
     def __init__(self, gateway: _Optional[_Union[_cluster_pb2.GatewayState, _Mapping]] = ..., seen: _Optional[_Union[SeenImage, _Mapping]] = ...) -> None: ...
 
 class RegisterGatewayResponse(_message.Message):
-    __slots__ = ("error", "cluster_id", "heartbeat_interval_ms", "session_timeout_ms")
+    __slots__ = ("error", "cluster_id", "heartbeat_interval_ms", "session_timeout_ms", "login_secret")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_INTERVAL_MS_FIELD_NUMBER: _ClassVar[int]
     SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    LOGIN_SECRET_FIELD_NUMBER: _ClassVar[int]
     error: ApiError
     cluster_id: str
     heartbeat_interval_ms: int
     session_timeout_ms: int
-    def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., cluster_id: _Optional[str] = ..., heartbeat_interval_ms: _Optional[int] = ..., session_timeout_ms: _Optional[int] = ...) -> None: ...
+    login_secret: bytes
+    def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., cluster_id: _Optional[str] = ..., heartbeat_interval_ms: _Optional[int] = ..., session_timeout_ms: _Optional[int] = ..., login_secret: _Optional[bytes] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
     __slots__ = ("node_id", "node_epoch", "gateway_id", "applied_revision", "wants_shutdown", "failed_log_dirs", "leader_count", "offline_replicas", "seen", "handed_over", "full_replicas")
