@@ -518,7 +518,11 @@ class ReplicatedCluster:
             "auto_create_topics": "false",
         }
         if self.shape.balancer:
-            settings |= {"advertised_host": _LOOPBACK, "proxy_protocol": "true"}
+            settings |= {
+                "advertised_host": _LOOPBACK,
+                "proxy_protocol": "true",
+                "proxy_networks": f'["{_LOOPBACK}"]',
+            }
         return settings
 
     def _balancer_command(self) -> list[str]:

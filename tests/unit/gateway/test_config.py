@@ -6,18 +6,17 @@ from highwater.gateway.config import GatewayConfig, ListenerConfig, share_ports
 from highwater.model.errors import ConfigError
 from highwater.runtime.settings import load_settings, parse_assignments
 
+PROXIED = {"proxy_protocol": True, "proxy_networks": ("10.0.0.5",)}
+
 
 def load(*assignments, **overrides):
     return load_settings(GatewayConfig, overrides={**parse_assignments(assignments), **overrides})
 
 
 def test_the_settings_at_the_top_describe_the_default_listener():
-    config = load(host="h", port=1, advertised_host="a", advertised_port=2, proxy_protocol=True)
-    assert config.all_listeners == {
-        "default": ListenerConfig(
-            host="h", port=1, advertised_host="a", advertised_port=2, proxy_protocol=True
-        )
-    }
+    told = {"advertised_host": "a", "advertised_port": 2, **PROXIED}
+    config = load(host="h", port=1, **told)
+    assert config.all_listeners == {"default": ListenerConfig(host="h", port=1, **told)}
 
 
 def test_a_file_names_listeners(tmp_path):
@@ -25,12 +24,13 @@ def test_a_file_names_listeners(tmp_path):
     file.write_text(
         "[gateway]\nport = 9092\n[gateway.listeners.Internal]\nhost = '0.0.0.0'\nport = 29092\n"
         "[gateway.listeners.rack_2]\nport = 39092\nadvertised_host = 'r2'\nproxy_protocol = true\n"
+        "proxy_networks = ['10.0.0.5']\n"
     )
     config = load_settings(GatewayConfig, config_file=file)
     assert list(config.all_listeners) == ["default", "internal", "rack_2"]
     assert config.listeners == {
         "internal": ListenerConfig(host="0.0.0.0", port=29092),
-        "rack_2": ListenerConfig(port=39092, advertised_host="r2", proxy_protocol=True),
+        "rack_2": ListenerConfig(port=39092, advertised_host="r2", **PROXIED),
     }
 
 
@@ -38,7 +38,8 @@ def test_the_environment_names_listeners(monkeypatch):
     monkeypatch.setenv("HIGHWATER_GATEWAY_LISTENERS", '{"internal": {"port": 1, "host": "h"}}')
     monkeypatch.setenv("HIGHWATER_GATEWAY_LISTENERS__INTERNAL__PORT", "29092")
     monkeypatch.setenv("HIGHWATER_GATEWAY_LISTENERS__INTERNAL__PROXY_PROTOCOL", "true")
-    wanted = ListenerConfig(host="h", port=29092, proxy_protocol=True)
+    monkeypatch.setenv("HIGHWATER_GATEWAY_LISTENERS__INTERNAL__PROXY_NETWORKS", '["10.0.0.5"]')
+    wanted = ListenerConfig(host="h", port=29092, **PROXIED)
     assert load().listeners == {"internal": wanted}
 
 
@@ -88,3 +89,15 @@ def test_the_same_block_on_different_addresses():
     assert len(both.all_listeners) == 2, "the system chooses"
     assert share_ports("::", "10.0.0.1")
     assert not share_ports("10.0.0.2", "10.0.0.1")
+
+
+def test_headers_of_a_balancer_are_believed_from_somewhere():
+    """Otherwise whoever reaches the port may say that it comes from any address."""
+    for settings in (
+        {"proxy_protocol": True},
+        {"listeners": {"internal": {"port": 1, "proxy_protocol": True}}},
+    ):
+        with pytest.raises(ConfigError, match="proxy_protocol takes proxy_networks"):
+            load(**settings)
+    assert load(proxy_protocol=True, proxy_networks=("0.0.0.0/0", "::/0"))
+    assert load(proxy_protocol=True, proxy_networks=())

@@ -88,3 +88,24 @@ async def test_when_its_certificate_ends_is_a_metric(files):
         inner.watch_certificates(stack, registry, "quota", lambda: {"etcd": other})
         for certificate in ("inner", "etcd"):
             assert registry.get_sample_value(name, {"certificate": certificate}) == expires_s(other)
+
+
+@pytest.mark.parametrize(
+    ("host", "told"),
+    [
+        ("127.0.0.1", False),
+        ("127.0.0.2", False),
+        ("::1", False),
+        ("localhost", False),
+        ("0.0.0.0", True),
+        ("::", True),
+        ("", True),
+        ("10.0.0.5", True),
+        ("node-1.example", True),
+    ],
+)
+def test_a_server_that_anybody_may_call_is_told(host, told, secret_file):
+    with structlog.testing.capture_logs() as lines:
+        Inner(log=structlog.get_logger()).listens(host)
+        Inner(InnerSettings(secret_file=secret_file), log=structlog.get_logger()).listens(host)
+    assert [line["event"] for line in lines] == ["inner_calls_of_anybody"] * told

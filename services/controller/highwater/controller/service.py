@@ -158,6 +158,7 @@ class ControllerService:
         return ControllerEndpoints.in_process(self.controller_servicer, self.metadata_servicer)
 
     async def _start_server(self) -> None:
+        self._inner.listens(self._config.host)
         guard = self._inner.guard()
         server = GrpcServer(
             self._config.host,

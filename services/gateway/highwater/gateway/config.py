@@ -51,10 +51,18 @@ ProxyNetworks: TypeAlias = Annotated[
     tuple[str, ...] | None,
     Field(
         description="with proxy_protocol, addresses in CIDR notation that connections may come from, since "
-        "who sends a header may say any address; unset: from anywhere",
+        "who sends a header may say any address; proxy_protocol takes it (0.0.0.0/0 and ::/0 are anywhere)",
     ),
     AfterValidator(_known_networks),
 ]
+
+
+def _check_proxies(proxy_protocol: bool, networks: tuple[str, ...] | None) -> None:
+    if proxy_protocol and networks is None:
+        raise ValueError(
+            "proxy_protocol takes proxy_networks: whoever reaches the port may say any address, so name "
+            'those of the balancer, as ["10.0.0.5"] (["0.0.0.0/0", "::/0"]: from anywhere)'
+        )
 
 
 class TlsSettings(SettingsGroup):
@@ -151,6 +159,7 @@ class ListenerConfig(SettingsGroup):
     def _check_tls(self) -> Self:
         if self.tls.cert_file and self.proxy_protocol:
             raise ValueError("a listener has TLS or proxy_protocol, not both")
+        _check_proxies(self.proxy_protocol, self.proxy_networks)
         return self
 
     def address(self, bound_port: int, machine: str) -> tuple[str, int]:
@@ -376,6 +385,11 @@ class GatewayConfig(ServiceSettings):
         if why is not None:
             raise ValueError(why)
         return {name.lower(): listener for name, listener in listeners.items()}
+
+    @model_validator(mode="after")
+    def _check_balancer(self) -> Self:
+        _check_proxies(self.proxy_protocol, self.proxy_networks)
+        return self
 
     @model_validator(mode="after")
     def _check_tokens(self) -> Self:

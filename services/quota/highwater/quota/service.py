@@ -122,6 +122,7 @@ class QuotaService:
             self.failed.set_exception(error)
 
     def _make_server(self) -> GrpcServer:
+        self._inner.listens(self._config.host)
         guard = self._inner.guard()
         return GrpcServer(
             self._config.host,

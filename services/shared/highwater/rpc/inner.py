@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from ipaddress import ip_address
 
 from prometheus_client import CollectorRegistry
 
@@ -14,6 +15,13 @@ from highwater.runtime.clock import SystemClock
 from highwater.runtime.inner_settings import InnerSettings
 from highwater.runtime.logging import Logger, silent_logger
 from highwater.runtime.shared_secret import METADATA_KEY, SharedSecret, is_open_to_others
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class Inner:
@@ -49,6 +57,11 @@ class Inner:
     def proof(self) -> Metadata:
         """What each call has to carry."""
         return () if self.secret is None else ((METADATA_KEY, self.secret.proof),)
+
+    def listens(self, host: str) -> None:
+        """Warns if others than this machine's own processes may call a server at this address, and do anything."""
+        if self.is_open and not _is_loopback(host):
+            self._log.warning("inner_calls_of_anybody", host=host, settings="inner.*")
 
     def watch_certificates(
         self,

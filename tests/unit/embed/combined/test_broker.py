@@ -396,7 +396,8 @@ def metadata_answered(broker):
 
 
 async def test_a_balancer_leads_to_the_node_s_own_gateway_while_that_is_there(brokers):
-    behind = {"advertised_host": HOST, "proxy_protocol": True}
+    proxied = {"proxy_protocol": True, "proxy_networks": ("127.0.0.0/8",)}
+    behind = {"advertised_host": HOST, **proxied}
     alone = await brokers.start(9, roles=("gateway",), host="127.0.0.2", **behind)
     one = await brokers.start(1, host="127.0.0.3", **behind)
     await brokers.known(one, alone, nodes=1)

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from highwater.model.acl_operations import AclOperation
@@ -85,3 +87,23 @@ def test_list(highwater, monkeypatch):
         ["User:alice", "may", "read", "topic t...", "*"],
         ["User:alice", "may not", "read", "topic u", "*"],
     ]
+
+
+def test_list_as_json(highwater, monkeypatch):
+    entries = [
+        acl("t", pattern=PatternType.PREFIXED),
+        acl("u", permission=Permission.DENY, host="::1"),
+    ]
+    monkeypatch.setattr("highwater.embed.clients.acls.list_acls", lambda *_: entries)
+    code, out, _ = highwater("acl", "list", "--json", "--controller", "c:1")
+    first = {
+        "principal": "User:alice",
+        "permission": "allow",
+        "operation": "read",
+        "resource_type": "topic",
+        "name": "t",
+        "prefix": True,
+        "host": "*",
+    }
+    second = {**first, "permission": "deny", "name": "u", "prefix": False, "host": "::1"}
+    assert (code, json.loads(out)) == (0, [first, second])

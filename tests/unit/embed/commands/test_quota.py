@@ -62,6 +62,14 @@ def test_show(highwater, monkeypatch):
     assert [cell.strip() for cell in row.split("│")[1:5]] == ["a", "unlimited", "3 B/s", "9 B"]
 
 
+def test_show_as_json(highwater, monkeypatch):
+    states = [InstanceState(instance=InstanceId("a"), consume_bytes_per_second=3, storage_bytes=9)]
+    monkeypatch.setattr("highwater.embed.clients.limits.read_limits", lambda _address: states)
+    code, out, _ = highwater("quota", "show", "--json", "--controller", "c:1")
+    limits = {"produce_bytes_per_second": None, "consume_bytes_per_second": 3, "storage_bytes": 9}
+    assert (code, json.loads(out)) == (0, [{"instance": "a", **limits}])
+
+
 @pytest.fixture
 def running(tmp_path, monkeypatch):
     """A data directory whose controller asks for a secret, and no other settings."""

@@ -1,4 +1,5 @@
 import io
+import json
 
 import pytest
 
@@ -65,6 +66,14 @@ def test_list(highwater, monkeypatch):
     assert [cell.strip() for cell in row.split("│")[1:3]] == [
         "alice", "SCRAM-SHA-256, SCRAM-SHA-512",
     ]  # fmt: skip
+
+
+def test_list_as_json(highwater, monkeypatch):
+    users = [KnownUser(name="al\nice", iterations={SHA_256: 4096, SHA_512: 8192})]
+    monkeypatch.setattr("highwater.embed.clients.users.list_users", lambda *_: users)
+    code, out, _ = highwater("user", "list", "--json", "--controller", "c:1")
+    mechanisms = {"SCRAM-SHA-256": 4096, "SCRAM-SHA-512": 8192}
+    assert (code, json.loads(out)) == (0, [{"user": "al\nice", "mechanisms": mechanisms}])
 
 
 def test_delete(highwater, monkeypatch):

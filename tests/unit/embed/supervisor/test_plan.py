@@ -234,7 +234,10 @@ def test_gateways_have_blocks_of_their_own_for_every_listener(tmp_path, monkeypa
     first = free_ports("127.0.0.1", 100)
     monkeypatch.setenv("HIGHWATER_GATEWAY_LISTENERS__INTERNAL__PORT", str(first + 50))
     file = tmp_path / "h.toml"
-    file.write_text("[gateway.listeners.internal]\nhost = '127.0.0.2'\nproxy_protocol = true\n")
+    file.write_text(
+        "[gateway.listeners.internal]\nhost = '127.0.0.2'\nproxy_protocol = true\n"
+        "proxy_networks = ['127.0.0.1']\n"
+    )
     flags = {"nodes": 3, "gateways": 2, "port": first, "config_file": file}
     options, plan = plan_of(tmp_path, **flags)
     for number, moved in ((1, 0), (2, 4)):

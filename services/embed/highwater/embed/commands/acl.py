@@ -1,14 +1,16 @@
 """`highwater acl`: what users may do, entry by entry."""
 
+import json
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from highwater.embed.commands.quota import (
     ControllerAddress,
     DataDirectory,
+    Json,
     SecretFile,
     Tls,
     controller_address,
@@ -104,6 +106,7 @@ def remove(
 @acl.command("list")
 def list_all(
     instance: Instance = "default",
+    as_json: Json = False,
     controller: ControllerAddress = None,
     data_dir: DataDirectory = Path(".highwater"),
     secret_file: SecretFile = None,
@@ -115,10 +118,14 @@ def list_all(
 
     from highwater.embed.clients.acls import list_acls
 
+    known = list_acls(controller_address(controller, data_dir, secret_file, tls), instance)
+    if as_json:
+        typer.echo(json.dumps([_as_json(entry) for entry in known], indent=2))
+        return
     table = Table()
     for column in ("principal", "may", "operation", "on", "from"):
         table.add_column(column, overflow="fold")
-    for entry in list_acls(controller_address(controller, data_dir, secret_file, tls), instance):
+    for entry in known:
         table.add_row(*_cells(entry))
     Console().print(table)
 
@@ -129,10 +136,23 @@ def describe(entry: Acl) -> str:
     return f"{principal} {may} {operation} on {about} from {host}"
 
 
+def _as_json(entry: Acl) -> dict[str, Any]:
+    """One entry in the words of the options of `add`."""
+    principal, _, operation, _, host = _cells(entry)
+    return {
+        "principal": principal,
+        "permission": "deny" if entry.permission == Permission.DENY else "allow",
+        "operation": operation,
+        "resource_type": _kind(entry),
+        "name": entry.name,
+        "prefix": entry.pattern_type == PatternType.PREFIXED,
+        "host": host,
+    }
+
+
 def _cells(entry: Acl) -> tuple[str, str, str, str, str]:
     names = {number: name for name, number in _OPERATIONS.items()}
-    kinds = {int(kind): kind.name.lower().replace("_", "-") for kind in ResourceType}
-    about = f"{kinds.get(entry.resource_type, entry.resource_type)} {entry.name}"
+    about = f"{_kind(entry)} {entry.name}"
     if entry.pattern_type == PatternType.PREFIXED:
         about += "..."
     return (
@@ -142,6 +162,11 @@ def _cells(entry: Acl) -> tuple[str, str, str, str, str]:
         about,
         entry.host,
     )
+
+
+def _kind(entry: Acl) -> str:
+    kinds = {int(kind): kind.name.lower().replace("_", "-") for kind in ResourceType}
+    return kinds.get(entry.resource_type, str(entry.resource_type))
 
 
 def _entry(

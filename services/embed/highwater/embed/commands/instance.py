@@ -16,6 +16,7 @@ from highwater.embed.commands.quantities import milliseconds_of
 from highwater.embed.commands.quota import (
     ControllerAddress,
     DataDirectory,
+    Json,
     SecretFile,
     Tls,
     controller_address,
@@ -93,7 +94,6 @@ Open = Annotated[
         help="Whether everybody may use what no ACL is about; without it, as the gateways' setting says.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="For programs.")]
 
 
 @instance.command("create")

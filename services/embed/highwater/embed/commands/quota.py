@@ -1,8 +1,9 @@
 """`highwater quota`: runs the quota service, or sets and shows an instance's limits."""
 
+import json
 import os
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -15,6 +16,7 @@ from highwater.embed.commands.service import (
 )
 from highwater.embed.up.data_dir import DataDir
 from highwater.model.errors import UsageError
+from highwater.model.instances import InstanceState
 
 quota: Final = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
 
@@ -41,6 +43,7 @@ Tls = Annotated[
         help=f"PEM files for a controller with TLS, or in {TLS_VARIABLE}; likewise.",
     ),
 ]
+Json = Annotated[bool, typer.Option("--json", help="For programs.")]
 Limit = Annotated[str | None, typer.Option(metavar="N|none", help="Bytes per second.")]
 Storage = Annotated[
     str | None,
@@ -94,6 +97,7 @@ def set_limits(
 
 @quota.command("show")
 def show_limits(
+    as_json: Json = False,
     controller: ControllerAddress = None,
     data_dir: DataDirectory = Path(".highwater"),
     secret_file: SecretFile = None,
@@ -105,12 +109,16 @@ def show_limits(
 
     from highwater.embed.clients.limits import read_limits
 
+    known = read_limits(controller_address(controller, data_dir, secret_file, tls))
+    if as_json:
+        typer.echo(json.dumps([_as_json(one) for one in known], indent=2))
+        return
     table = Table()
     table.add_column("instance")
     table.add_column("produce", justify="right")
     table.add_column("consume", justify="right")
     table.add_column("storage", justify="right")
-    for one in read_limits(controller_address(controller, data_dir, secret_file, tls)):
+    for one in known:
         table.add_row(
             one.instance,
             _rate(one.produce_bytes_per_second),
@@ -145,6 +153,16 @@ def controller_address(
             raise UsageError("--tls: expected the files CA,CERT,KEY")
         files |= zip(_TLS_FILES, paths, strict=True)
     return ControllerAt(address, files)
+
+
+def _as_json(one: InstanceState) -> dict[str, Any]:
+    """One instance's limits; null is unlimited."""
+    return {
+        "instance": one.instance,
+        "produce_bytes_per_second": one.produce_bytes_per_second,
+        "consume_bytes_per_second": one.consume_bytes_per_second,
+        "storage_bytes": one.storage_bytes,
+    }
 
 
 def _limit(flag: str, text: str | None) -> int | None:

@@ -1,21 +1,26 @@
 """`highwater user`: users who may log in, with passwords that are kept as SCRAM credentials."""
 
+import json
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from highwater.embed.commands.quota import (
     ControllerAddress,
     DataDirectory,
+    Json,
     SecretFile,
     Tls,
     controller_address,
 )
 from highwater.model.errors import UsageError
 from highwater.model.scram import ITERATIONS_DEFAULT, ITERATIONS_MAX, ITERATIONS_MIN, ScramMechanism
+
+if TYPE_CHECKING:  # It brings gRPC with it, which other commands need not wait for.
+    from highwater.embed.clients.users import KnownUser
 
 user: Final = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Users who may log in.")
 
@@ -63,6 +68,7 @@ def set_password(
 @user.command("list")
 def list_all(
     instance: Instance = "default",
+    as_json: Json = False,
     controller: ControllerAddress = None,
     data_dir: DataDirectory = Path(".highwater"),
     secret_file: SecretFile = None,
@@ -74,10 +80,14 @@ def list_all(
 
     from highwater.embed.clients.users import list_users
 
+    known = list_users(controller_address(controller, data_dir, secret_file, tls), instance)
+    if as_json:
+        typer.echo(json.dumps([_as_json(one) for one in known], indent=2))
+        return
     table = Table()
     table.add_column("user")
     table.add_column("mechanisms")
-    for one in list_users(controller_address(controller, data_dir, secret_file, tls), instance):
+    for one in known:
         names = (each.mechanism_name for each in one.iterations)
         table.add_row(one.name, ", ".join(names))
     Console().print(table)
@@ -97,6 +107,12 @@ def delete(
 
     delete_user(controller_address(controller, data_dir, secret_file, tls), instance, name)
     typer.echo(f"{name}: removed")
+
+
+def _as_json(one: "KnownUser") -> dict[str, Any]:
+    """The iterations of each mechanism, by its name."""
+    iterations = {each.mechanism_name: count for each, count in one.iterations.items()}
+    return {"user": one.name, "mechanisms": iterations}
 
 
 def _password(path: str | None) -> bytes:

@@ -1,13 +1,12 @@
 """DescribeUserScramCredentials v0: the SCRAM mechanisms and iterations of users (KIP-554).
 
 Behaviour
-- Answered by the controller, which alone has credentials, for the instance of the client's port.
+- Answered by the controller, for the instance of the client's port.
   Salts and keys are not told to anybody.
 - All users if none is named. Unknown users: RESOURCE_NOT_FOUND, named twice: DUPLICATE_RESOURCE.
 - Without DESCRIBE on the cluster: CLUSTER_AUTHORIZATION_FAILED.
 
 Deviations
-- Nobody can log in yet: credentials are kept for when clients can.
 - If no controller answers, the request fails; a broker of Kafka answers from its image.
 """
 

@@ -39,6 +39,7 @@ class NodeServer:
         self._config = config
         self._log = log
         self._inner = inner or Inner()
+        self._inner.listens(config.host)
         self._server = make_server(
             config.host,
             config.port,
