@@ -28,6 +28,10 @@ NOTHING_NEEDED = frozenset(
         ApiKey.API_VERSIONS,
         ApiKey.SASL_HANDSHAKE,
         ApiKey.SASL_AUTHENTICATE,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        ApiKey.DESCRIBE_DELEGATION_TOKEN,
         ApiKey.DESCRIBE_CLUSTER,
     )
 )

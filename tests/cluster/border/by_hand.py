@@ -191,6 +191,14 @@ _BY_HAND: dict[tuple[ApiKey, str], Any] = {
     (ApiKey.SASL_AUTHENTICATE, "auth_bytes"): lambda filling: (
         f"\0{filling.names.user}\0secret".encode()
     ),
+    (ApiKey.CREATE_DELEGATION_TOKEN, "owner_principal_type"): "User",
+    (ApiKey.CREATE_DELEGATION_TOKEN, "owner_principal_name"): lambda filling: filling.names.user,
+    (ApiKey.CREATE_DELEGATION_TOKEN, "renewers.principal_type"): "User",
+    (ApiKey.CREATE_DELEGATION_TOKEN, "renewers.principal_name"): lambda filling: filling.names.user,
+    (ApiKey.RENEW_DELEGATION_TOKEN, "hmac"): b"of nothing",
+    (ApiKey.EXPIRE_DELEGATION_TOKEN, "hmac"): b"of nothing",
+    (ApiKey.DESCRIBE_DELEGATION_TOKEN, "owners.principal_type"): "User",
+    (ApiKey.DESCRIBE_DELEGATION_TOKEN, "owners.principal_name"): lambda filling: filling.names.user,
     (ApiKey.API_VERSIONS, "client_software_name"): "border",
     (ApiKey.API_VERSIONS, "client_software_version"): "1",
     (ApiKey.CREATE_TOPICS, "topics.num_partitions"): 1,

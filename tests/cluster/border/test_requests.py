@@ -19,6 +19,8 @@ NAMELESS = {
     ApiKey.UNREGISTER_BROKER,
     ApiKey.LIST_GROUPS,
     ApiKey.LIST_CONFIG_RESOURCES,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
 }
 """APIs whose requests name nothing that an instance has: what they list must be the own, all the same."""
 

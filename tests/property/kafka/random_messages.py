@@ -123,10 +123,15 @@ def _random_value(rng: Random, module: ModuleType, field: FieldLayout) -> Any:
     return _random_int(rng, field)
 
 
+_OF_TOKENS = {"issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms"}
+"""Times that kio cannot have as -1, which Kafka says where there is no token."""
+
+
 def _random_int(rng: Random, field: FieldLayout) -> int:
     if field.name.endswith("error_code"):
         return rng.choice(ERROR_CODES)
     if field.kind == "int64" and (field.name.endswith("_ms") or "timestamp" in field.name):
-        return rng.choice((-1, 0, rng.randrange(TIME_MS_MAX)))
+        least = 0 if field.name in _OF_TOKENS else -1
+        return rng.choice((least, 0, rng.randrange(TIME_MS_MAX)))
     half = 1 << (INT_BITS[field.kind] - 1)
     return rng.choice((0, -1, 1, -half, half - 1, rng.randrange(-half, half)))

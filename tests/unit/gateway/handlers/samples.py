@@ -19,6 +19,7 @@ from highwater.kafka.messages import (
     consumer_group_describe,
     consumer_group_heartbeat,
     create_acls,
+    create_delegation_token,
     create_partitions,
     create_topics,
     delete_acls,
@@ -29,6 +30,7 @@ from highwater.kafka.messages import (
     describe_client_quotas,
     describe_cluster,
     describe_configs,
+    describe_delegation_token,
     describe_groups,
     describe_log_dirs,
     describe_producers,
@@ -38,6 +40,7 @@ from highwater.kafka.messages import (
     describe_user_scram_credentials,
     elect_leaders,
     end_txn,
+    expire_delegation_token,
     find_coordinator,
     heartbeat,
     incremental_alter_configs,
@@ -54,6 +57,7 @@ from highwater.kafka.messages import (
     offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
+    renew_delegation_token,
     sasl_authenticate,
     sasl_handshake,
     sync_group,
@@ -313,6 +317,18 @@ _SAMPLES = {
     ),
     ApiKey.SASL_HANDSHAKE: lambda version: sasl_handshake.SaslHandshakeRequest("PLAIN"),
     ApiKey.SASL_AUTHENTICATE: lambda version: sasl_authenticate.SaslAuthenticateRequest(b"token"),
+    ApiKey.CREATE_DELEGATION_TOKEN: (
+        lambda version: create_delegation_token.CreateDelegationTokenRequest(max_lifetime_ms=-1)
+    ),
+    ApiKey.RENEW_DELEGATION_TOKEN: (
+        lambda version: renew_delegation_token.RenewDelegationTokenRequest(b"hmac", 1)
+    ),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: (
+        lambda version: expire_delegation_token.ExpireDelegationTokenRequest(b"hmac", 1)
+    ),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: (
+        lambda version: describe_delegation_token.DescribeDelegationTokenRequest(None)
+    ),
     ApiKey.DESCRIBE_ACLS: lambda version: describe_acls.DescribeAclsRequest(1, None, 1),
     ApiKey.CREATE_ACLS: lambda version: create_acls.CreateAclsRequest(
         [create_acls.CreateAclsRequestAclCreation(2, TOPIC, 3, "User:a", "*", 3, 3)]

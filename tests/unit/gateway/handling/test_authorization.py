@@ -37,11 +37,19 @@ from tests.unit.gateway.handlers.images import (
 )
 from tests.unit.gateway.handlers.samples import GROUP, TOPIC, TRANSACTIONAL_ID, sample_request
 
+DELEGATION_TOKENS = (
+    ApiKey.CREATE_DELEGATION_TOKEN,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN,
+)
+"""There are none, whoever asks."""
 ASKING_NOBODY = {
     ApiKey.API_VERSIONS,
     ApiKey.LIST_TRANSACTIONS,  # Each transaction is asked for, and there is none.
     ApiKey.SASL_HANDSHAKE,
     ApiKey.SASL_AUTHENTICATE,
+    *DELEGATION_TOKENS,
 }
 EVERYTHING = [*product(AclOperation, ResourceType)]
 
@@ -128,6 +136,7 @@ ASKED = {
     ApiKey.SASL_HANDSHAKE: [],
     ApiKey.API_VERSIONS: [],
     ApiKey.SASL_AUTHENTICATE: [],
+    **{key: [] for key in DELEGATION_TOKENS},
     ApiKey.CREATE_TOPICS: [(_OP.CREATE, THE_CLUSTER), (_OP.CREATE, _TOPIC)],
     ApiKey.DELETE_TOPICS: [
         (_OP.DELETE, THE_CLUSTER),

@@ -74,7 +74,7 @@ class ScramServer:
         if found is None:
             raise LoginRefused("malformed client-first-message")
         if "tokenauth=true" in found["extensions"].split(","):
-            raise LoginRefused("delegation tokens are not supported")
+            raise LoginRefused("it logs in by a delegation token, and these are disabled")
         user = _unescaped(found["user"])
         authzid = found["authzid"]
         if authzid and _unescaped(authzid) != user:
