@@ -13,10 +13,14 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from kafka import KafkaProducer
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from highwater.model.ids import InstanceId
+from highwater.model.instances import InstanceListener, InstanceState
 from tests.cluster.runner import HOST, MODES, Up
+from tests.cluster.test_instance_doors import listens
 from tests.conformance.topics import unique_name
+from tests.support import instances
 from tests.support.java_tools import CONSOLE_CONSUMER, CONSOLE_PRODUCER, java_tool
-from tests.support.process import free_port_block
+from tests.support.process import free_port_block, wait_until
 from tests.support.tokens import Issuer
 
 PATIENCE_S = 30.0
@@ -90,6 +94,46 @@ def test_confluent(doors: Doors) -> None:
     consumer.close()
     assert message is not None
     assert message.value() == b"hello"
+
+
+def test_a_token_of_one_tenant_opens_no_port_of_another(doors: Doors) -> None:
+    """Both have ports on the same listener, and so the same issuer and keys."""
+    block = MODES[doors.up.mode][0] + 1
+    port = free_port_block(3 * block)
+    names = ("shop", "bank", "bare")
+    ports = {name: port + number * block for number, name in enumerate(names)}
+    for name, own in ports.items():
+        state = InstanceState(
+            instance=InstanceId(name),
+            listeners=(InstanceListener(listener="secure", port=own),),
+            token_audience="" if name == "bare" else name,
+        )
+        instances.at(doors.up.data_dir, instances.create, state)
+    for own in ports.values():
+        wait_until(lambda p=own: listens(p), timeout_s=PATIENCE_S, what=f"port {own}")
+
+    def outcome(name: str, audience: str) -> int | None:
+        """The error that a client of the instance's port gets by a token for that audience."""
+        settings = doors.confluent(doors.issuer.token(aud=audience))
+        errors: list[KafkaError] = []
+        settings |= {"bootstrap.servers": f"{HOST}:{ports[name]}", "error_cb": errors.append}
+        producer = Producer(settings)
+        sent: list[Any] = []
+        producer.produce("orders", b"mine", on_delivery=lambda *answer: sent.append(answer))
+        deadline = time.monotonic() + PATIENCE_S
+        while not errors and not sent and time.monotonic() < deadline:
+            producer.poll(0.2)
+        return errors[0].code() if errors else None
+
+    assert outcome("shop", "shop") is None
+    assert outcome("bank", "bank") is None
+    for name, audience in (
+        ("bank", "shop"),
+        ("shop", "bank"),
+        ("shop", AUDIENCE),
+        ("bare", "shop"),
+    ):
+        assert outcome(name, audience) == KafkaError._AUTHENTICATION, (name, audience)
 
 
 def test_refused_tokens(doors: Doors) -> None:

@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 from highwater.gateway.login.scram_server import LoginRefused
@@ -63,9 +64,9 @@ class FairTurns:
                 continue
             self._busy = True
             running = self._loop.run_in_executor(self._threads, waiting.work)
-            running.add_done_callback(lambda ended, done=waiting.done: self._ended(ended, done))
+            running.add_done_callback(partial(self._ended, waiting.done))
 
-    def _ended(self, running: "asyncio.Future[Any]", done: "asyncio.Future[Any]") -> None:
+    def _ended(self, done: "asyncio.Future[Any]", running: "asyncio.Future[Any]") -> None:
         self._busy = False
         if running.cancelled():  # The gateway stops.
             done.cancel()
