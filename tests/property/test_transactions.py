@@ -3,7 +3,8 @@
 One partition with a leader and a follower, on real logs. The model is the list of all batches in the
 leader's log with what they belong to. Checked after each step, on both replicas as far as their high
 watermarks go: the last stable offset, the aborted transactions of every range, open transactions,
-and that no record of an open or aborted transaction is visible (R9, R19, R20).
+and that no record of an open or aborted transaction is visible (R9, R19, R20). Producers may be silent
+for so long that the logs forget them; their aborted records stay hidden all the same.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from tests.support.transactional_logs import end, write
 CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=150)
 PRODUCERS = st.sampled_from([5, 6, 7])
 NOW = 1_700_000_000_000
+SILENT_MS = 25 * 3_600_000
+"""Longer than `producer.id.expiration.ms`."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,8 @@ class TransactionalLog(RuleBasedStateMachine):
 
     @rule(producer=PRODUCERS)
     def transactional(self, producer: int) -> None:
-        self.batches.append(Batch(write(self.leader, producer), producer))
+        offset = write(self.leader, producer, timestamp=self.clock.now_ms)
+        self.batches.append(Batch(offset, producer))
 
     @rule()
     def ordinary(self) -> None:
@@ -85,12 +89,20 @@ class TransactionalLog(RuleBasedStateMachine):
 
     @rule(producer=PRODUCERS, commit=st.booleans())
     def marker(self, producer: int, commit: bool) -> None:
-        offset = end(self.leader, producer, commit=commit)
+        offset = end(self.leader, producer, commit=commit, timestamp=self.clock.now_ms)
         self.batches.append(Batch(offset, producer, "commit" if commit else "abort"))
 
     @rule()
     def roll(self) -> None:
         self.leader.roll()
+
+    @rule()
+    def silence(self) -> None:
+        """All producers expire that have nothing open, and the checkpoints have caught up."""
+        self.clock.now_ms += SILENT_MS
+        for log in (self.leader, self.follower):
+            for _ in log.producers.expire():
+                pass
 
     @rule(most=st.integers(1, 6))
     def replicate(self, most: int) -> None:
@@ -185,7 +197,8 @@ class TransactionalLog(RuleBasedStateMachine):
         while offset < stable:
             found = log.reader.read(offset, 300, end_offset=stable)
             assert found is not None
-            got = log.transactions.aborted(offset, found.next_offset)
+            seen = log.producers.states.transactions.seen  # As `PartitionReplica.fetch`.
+            got = log.transactions.aborted(offset, found.next_offset) if seen else []
             overlapping = [
                 (p, first)
                 for p, first, marker in aborted

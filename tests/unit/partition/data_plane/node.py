@@ -75,6 +75,7 @@ class Node:
         lead: bool = True,
         environment: InlineEnvironment | None = None,
         session: ControllerSession | None = None,
+        clean: bool = False,
         **config: Any,
     ) -> PartitionReplica:
         log = PartitionLog.open(
@@ -84,6 +85,7 @@ class Node:
             config=LogConfig(**config),
             clock=self.clock,
             environment=environment or InlineEnvironment(),
+            clean=clean,
         )
         replica = PartitionReplica(
             node=NODE,

@@ -268,3 +268,58 @@ def test_a_leader_that_comes_back(node, replica):
     assert committed(node) == ([], [], 0)
     assert producer.end(commit=False, leader_epoch=EPOCH + 2) == [0]
     assert committed(node) == ([0, 1], [(7, 0)], 2)
+
+
+# ---- producers that the log has forgotten ----
+
+EXPIRED_MS = 25 * 3_600_000
+
+
+def forgotten(node, tmp_path, *, clean=False):
+    """An aborted transaction in the offsets 0 to 2, whose producer is silent until it has expired; then
+    the node starts again. The new node, and its replica, which nobody has given a role.
+    """
+    replica = node.plane.replicas[TOPIC, 0]
+    producer = Producer(node)
+    producer.write(records=2)
+    producer.end(commit=False)
+    replica.log.roll()
+    node.append(make_batch(timestamps=(node.clock.now_ms,)))
+    replica.log.close(clean=clean)
+    again = Node(tmp_path)
+    again.clock.now_ms = node.clock.now_ms + EXPIRED_MS
+    return again, again.add(lead=False, clean=clean)
+
+
+@pytest.mark.parametrize("clean", [False, True])
+def test_a_start_after_the_producer_has_expired_hides_its_aborted_records(
+    node, replica, tmp_path, clean
+):
+    again, opened = forgotten(node, tmp_path, clean=clean)
+    lead(opened, EPOCH)
+    assert not list(opened.log.producers.states.entries())
+    assert committed(again) == ([0, 1, 2], [(7, 0)], 4)
+    assert committed(again, 3) == ([3], [], 4)
+
+
+def test_a_follower_with_expired_producers_hides_aborted_records(node, replica, tmp_path):
+    again, opened = forgotten(node, tmp_path)
+    follow(opened, OTHER, EPOCH)
+    opened.core.high_watermark = 4
+    found = opened.fetch(ask(0), 1 << 20, READ_COMMITTED, True, 1 << 20, follower_may=True)
+    assert (found.error_code, found.aborted_transactions) == (0, [(7, 0)])
+
+
+def test_a_truncation_that_forgets_producers_hides_aborted_records(node, replica, tmp_path):
+    again, opened = forgotten(node, tmp_path)
+    opened.log.truncate_to(3)
+    opened.core.log_end_offset = opened.core.counted_end_offset = 3
+    lead(opened, EPOCH)
+    assert committed(again) == ([0, 1, 2], [(7, 0)], 3)
+
+
+def test_without_aborted_transactions_a_start_notes_none(node, replica, tmp_path):
+    node.append(make_batch())
+    replica.log.close(clean=False)
+    opened = Node(tmp_path).add()
+    assert not opened.transactions.seen

@@ -67,7 +67,9 @@ class Transactions:
         """The newest high watermark that was told: what ended before it is forgotten. Replicas that
         nobody reads tell it, too."""
         self.seen = False
-        """Whether there ever was a transaction or a marker, as far as is known."""
+        """Whether there ever was a transaction or a marker, as far as is known: by batches, by a snapshot, or by
+        the log's indexes of aborted ones, whose producers may have expired. Never False again: without
+        it nobody looks for aborted transactions, and their records would be delivered."""
         self.told_up_to = 0
         """A snapshot does not tell which transactions ended just before its offset, which this is;
         0 if it has no transactions. Until the high watermark is there, the LSO is not known."""

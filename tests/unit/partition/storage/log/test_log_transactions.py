@@ -177,3 +177,51 @@ def test_what_has_just_ended_is_not_known_after_a_start(directory):
     assert again.stored_stable_offset == 0
     again.stored_high_watermark = 3
     assert again.stored_stable_offset == 3
+
+
+EXPIRED_MS = 25 * 3_600_000
+
+
+def is_noticed(log):
+    return log.producers.states.transactions.seen
+
+
+@pytest.mark.parametrize("how", ["clean", "killed", "power"])
+def test_a_start_notices_transactions_of_producers_that_have_expired(directory, how):
+    clock = ManualClock()
+    log = two_segments(directory)
+    log.roll()
+    append(log, make_batch())
+    log.roll()
+    append(log, make_batch())
+    log.close(clean=how == "clean")
+    clock.now_ms += EXPIRED_MS
+    again = open_log(
+        directory, SMALL, clock=clock, clean=how == "clean", cache_intact=how == "killed",
+        recovery_point=log.log_end_offset,
+    )  # fmt: skip
+    assert not list(again.producers.states.entries())
+    assert is_noticed(again)
+    again.truncate_to(6)
+    assert is_noticed(again)
+
+
+def test_a_start_notices_a_damaged_index(directory):
+    log = two_segments(directory)
+    log.roll()
+    append(log, make_batch())
+    log.close(clean=True)
+    [file] = directory.glob("*.txnindex")
+    file.write_bytes(b"?" * 34)
+    clock = ManualClock()
+    clock.now_ms += EXPIRED_MS
+    again = open_log(directory, SMALL, clock=clock, clean=True, recovery_point=6)
+    assert is_noticed(again)
+    assert again.transactions.aborted(0, 5) == [(5, 0)]
+
+
+def test_a_log_without_aborted_transactions_notices_none(directory):
+    log = open_log(directory)
+    append(log, make_batch())
+    log.close(clean=False)
+    assert not is_noticed(open_log(directory))

@@ -74,7 +74,9 @@ class LogParts:
         self.late_writer = late_writer = LateWriter(
             place, segments, lookup, roll=roll, epochs=epochs, producers=producers, writer=writer
         )
-        self.transactions = LogTransactions(place, segments, writer)
+        self.transactions = LogTransactions(
+            place, segments, writer, transactions=producers.states.transactions
+        )
         self.deletion = LogDeletion(
             place, segments, lookup, removal=removal, cleaning=cleaning, listeners=(epochs,)
         )

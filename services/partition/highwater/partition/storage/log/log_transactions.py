@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from highwater.partition.core.transactions import AbortedTransaction
+from highwater.partition.core.transactions import AbortedTransaction, Transactions
 from highwater.partition.storage.errors import CorruptIndexError, LogDirFailure
 from highwater.partition.storage.log.append_info import LogAppendInfo
 from highwater.partition.storage.log.log_segments import LogSegments
@@ -25,11 +25,23 @@ class LogTransactions:
 
     __slots__ = ("_place", "_segments", "_writer")
 
-    def __init__(self, place: LogPlace, segments: LogSegments, writer: LogWriter) -> None:
-        """All belong to the log."""
+    def __init__(
+        self,
+        place: LogPlace,
+        segments: LogSegments,
+        writer: LogWriter,
+        *,
+        transactions: Transactions,
+    ) -> None:
+        """All belong to the log. `transactions` are those of its producers, which are told if an index
+        has entries: the producers of aborted transactions may have expired, and no snapshot tells of
+        them then.
+        """
         self._place = place
         self._segments = segments
         self._writer = writer
+        if any(segment.transactions.file.count for segment in segments.all):
+            transactions.seen = True
 
     def before_abort(self, aborted: AbortedTransaction, info: LogAppendInfo) -> None:
         """Write the entry of a transaction whose marker is the first batch of `info`, which is to
