@@ -86,7 +86,7 @@ async def test_unknown_leaderless_and_internal_partitions():
     response = await Client(backend).call(request, 2)
     assert results(response) == [
         ("orders", 0, 0, 1),
-        ("orders", 1, ErrorCode.LEADER_NOT_AVAILABLE, -1),
+        ("orders", 1, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1),
         ("orders", 9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
         ("gone", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
         ("__consumer_offsets", 0, ErrorCode.INVALID_TOPIC_EXCEPTION, -1),
@@ -110,7 +110,7 @@ async def test_a_node_that_cannot_be_reached_costs_only_its_partitions():
     backend.links[1].answer_deletions = away
     response = await Client(backend).call(ask(("orders", [(0, 3), (1, 4)])), 1)
     assert results(response) == [
-        ("orders", 0, ErrorCode.LEADER_NOT_AVAILABLE, -1),
+        ("orders", 0, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1),
         ("orders", 1, 0, 4),
     ]
 

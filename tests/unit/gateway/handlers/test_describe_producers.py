@@ -93,8 +93,8 @@ async def test_partitions_that_cannot_be_asked():
     response = await Client(backend).call(ask(a=[0, 1, 2, 9, -1], no=[0]), 0)
     assert results(response) == [
         ("a", 0, 0, [1_000]),
-        ("a", 1, ErrorCode.LEADER_NOT_AVAILABLE, []),
-        ("a", 2, ErrorCode.LEADER_NOT_AVAILABLE, []),
+        ("a", 1, ErrorCode.NOT_LEADER_OR_FOLLOWER, []),
+        ("a", 2, ErrorCode.NOT_LEADER_OR_FOLLOWER, []),
         ("a", 9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, []),
         ("a", -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, []),
         ("no", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, []),

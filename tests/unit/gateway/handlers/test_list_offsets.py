@@ -104,7 +104,7 @@ async def test_unknown_and_leaderless_partitions(version):
     response = await Client(backend).call(request, version)
     assert results(response) == [
         ("orders", 0, 0, 1_000),
-        ("orders", 1, ErrorCode.LEADER_NOT_AVAILABLE, -1),
+        ("orders", 1, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1),
         ("orders", 9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
         ("gone", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
     ]
@@ -145,7 +145,7 @@ async def test_an_unreachable_leader():
     response = await Client(backend).call(ask(5, ("orders", [(0, -1), (1, -1)])), 5)
     assert results(response) == [
         ("orders", 0, 0, 1_000),
-        ("orders", 1, ErrorCode.LEADER_NOT_AVAILABLE, -1),
+        ("orders", 1, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1),
     ]
 
 

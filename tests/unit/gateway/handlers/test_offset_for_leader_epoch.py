@@ -85,7 +85,7 @@ async def test_an_unreachable_leader(version):
 
     backend.links[1].answer_epochs = away
     response = await Client(backend).call(ask(("orders", [(0, 5, 3)])), version)
-    assert results(response) == [("orders", 0, ErrorCode.LEADER_NOT_AVAILABLE, -1, -1)]
+    assert results(response) == [("orders", 0, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1)]
 
 
 async def test_codes_of_the_leader_reach_the_client():

@@ -103,7 +103,7 @@ async def test_partitions_without_a_leader_and_unknown_ones(version):
     request = codec.WriteTxnMarkersRequest([marker(3, orders=[3, 9, 0], none=[0])])
     assert codes(await Client(backend).call(request, version)) == [
         {
-            ("orders", 3): ErrorCode.LEADER_NOT_AVAILABLE,
+            ("orders", 3): ErrorCode.NOT_LEADER_OR_FOLLOWER,
             ("orders", 9): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             ("orders", 0): 103,
             ("none", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -120,7 +120,7 @@ async def test_a_node_that_is_away_fails_only_its_own_partitions():
     backend.links[2].answer_markers = away
     request = codec.WriteTxnMarkersRequest([marker(3, orders=[0, 1])])
     assert codes(await Client(backend).call(request, 1)) == [
-        {("orders", 0): 103, ("orders", 1): ErrorCode.LEADER_NOT_AVAILABLE}
+        {("orders", 0): 103, ("orders", 1): ErrorCode.NOT_LEADER_OR_FOLLOWER}
     ]
 
 

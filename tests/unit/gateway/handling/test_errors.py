@@ -73,7 +73,7 @@ def test_codes(error, code):
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (UnreachableError("x"), ErrorCode.LEADER_NOT_AVAILABLE),
+        (UnreachableError("x"), ErrorCode.NOT_LEADER_OR_FOLLOWER),
         (HighwaterError("x"), ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )

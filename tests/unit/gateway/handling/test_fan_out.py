@@ -32,7 +32,7 @@ def test_routes_to_leaders():
         ("orders", 2, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ("orders", -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ("nothing", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        ("orders", 1, ErrorCode.LEADER_NOT_AVAILABLE),
+        ("orders", 1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
     ],
 )
 def test_no_route(name, partition, code):
@@ -62,7 +62,7 @@ async def test_each_leader_is_asked_once_and_answers_keep_their_order():
     assert await ask_leaders(context_of(backend), [], ask, str) == []
 
 
-@pytest.mark.parametrize(("error", "code"), [(UnreachableError("x"), 5), (HighwaterError("x"), -1)])
+@pytest.mark.parametrize(("error", "code"), [(UnreachableError("x"), 6), (HighwaterError("x"), -1)])
 async def test_an_unreachable_node_fails_its_own_questions(error, code):
     backend = FakeBackend()
 

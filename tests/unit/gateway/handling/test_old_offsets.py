@@ -85,7 +85,7 @@ async def test_partitions_keep_their_places():
 
 async def test_errors_have_no_offsets():
     assert await told(backend_of(1, -1), (1, -1, 9), (9, 5, 9), (0, -3, 9), (0, -1, 9)) == [
-        (1, ErrorCode.LEADER_NOT_AVAILABLE, []),
+        (1, ErrorCode.NOT_LEADER_OR_FOLLOWER, []),
         (9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, []),
         (0, ErrorCode.INVALID_REQUEST, []),
         (0, ErrorCode.INVALID_REQUEST, []),

@@ -7,7 +7,7 @@ Behaviour
 - Needs ALTER or CLUSTER_ACTION on the cluster, otherwise every partition is
   CLUSTER_AUTHORIZATION_FAILED.
 - Leaders answer, when the marker is committed; each is asked once for all markers. A partition that does
-  not exist is UNKNOWN_TOPIC_OR_PARTITION, one without a leader LEADER_NOT_AVAILABLE.
+  not exist is UNKNOWN_TOPIC_OR_PARTITION, one without a leader NOT_LEADER_OR_FOLLOWER.
 - Nobody is asked about a producer with a negative id or epoch: INVALID_REQUEST.
 
 Version notes

@@ -47,10 +47,11 @@ def kafka_code(error: BaseException) -> ErrorCode:
 def leader_code(error: HighwaterError) -> ErrorCode:
     """The code for a failed call to a partition's leader.
 
-    If the leader cannot be reached, the code makes the client refresh its metadata.
+    If the leader cannot be reached, the code makes the client refresh its metadata, as that of a Kafka
+    broker which leads no longer.
     """
     if isinstance(error, UnreachableError):
-        return ErrorCode.LEADER_NOT_AVAILABLE
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
     return kafka_code(error)
 
 

@@ -26,13 +26,17 @@ class Routed(NamedTuple, Generic[Q]):
 def route_of(
     context: RequestContext, topic: str, partition: int
 ) -> tuple[PartitionRoute, NodeLink] | ErrorCode:
-    """The link to a partition's leader, or the error code for the client."""
+    """The link to a partition's leader, or the error code for the client.
+
+    For a partition without a leader that is Kafka's (`ReplicaManager.getPartitionOrError`): its brokers
+    answer what a client should look up again. Java's admin client gives up on LEADER_NOT_AVAILABLE.
+    """
     routes = context.backend.routing.topic(context.peer.instance, topic)
     if routes is None or not 0 <= partition < len(routes.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     route = routes.partitions[partition]
     if route.link is None:
-        return ErrorCode.LEADER_NOT_AVAILABLE
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
     return route, route.link
 
 
