@@ -6,7 +6,7 @@ counter is high enough, PEEK at once, SUM after the commits of all counters that
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -15,6 +15,7 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.errors import InvalidValueError, UnsupportedVersionError
 from highwater.model.coordinator_topics import coordinator_place
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
+from highwater.model.steps import Steps
 from highwater.model.time import Clock
 from highwater.partition.coordinator.calls import ShardCalls, ShardOf
 from highwater.partition.coordinator.core.timers import Timer, TimerHeap
@@ -33,7 +34,7 @@ MAGIC: Final = b"HWCT"
 LIFE_MS: Final = 60_000
 KEY_VERSION: Final = 1
 
-ADD, PEEK, WAIT, SUM, NAMES = range(1_000, 1_005)
+ADD, PEEK, WAIT, SUM, NAMES, NAMES_IN_STEPS = range(1_000, 1_006)
 """API keys that Kafka does not have."""
 
 BUG: Final = "bug"
@@ -233,6 +234,17 @@ def _names(shards: Iterator[CounterShard], call: CoordinatorCall) -> bytes:
     return " ".join(sorted(name for shard in shards for name in shard.counts.values)).encode()
 
 
+def _names_in_steps(shards: Iterator[CounterShard], call: CoordinatorCall) -> Steps[bytes]:
+    _words(call, 0)
+    found = []
+    for name in sorted(name for shard in shards for name in shard.counts.values):
+        if name == BUG:
+            raise ZeroDivisionError
+        found.append(name)
+        yield
+    return " ".join(found).encode()
+
+
 class Sent:
     """A submitted call and its answer."""
 
@@ -274,6 +286,8 @@ class Counters:
             logger=logger or silent_logger(),
             settings=settings,
         )
+        self.turns: list[Callable[[], None]] = []
+        """What is to be done in the loop's next turns."""
         self.calls = ShardCalls(
             self.hosts, partition_of=partial(coordinator_place, partitions=partitions)
         )
@@ -322,6 +336,8 @@ class Counters:
             calls.one_key(call, _wait)
         elif api_key == NAMES:
             calls.all_shards(call, _names)
+        elif api_key == NAMES_IN_STEPS:
+            calls.all_shards_in_steps(call, _names_in_steps, self.turns.append)
         else:
             calls.many_keys(call, _sum, writes=False)
         return sent

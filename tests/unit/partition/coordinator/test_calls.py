@@ -11,6 +11,7 @@ from tests.unit.partition.coordinator.counter import (
     ADD,
     BUG,
     NAMES,
+    NAMES_IN_STEPS,
     PEEK,
     SUM,
     WAIT,
@@ -48,7 +49,7 @@ async def test_while_a_shard_is_loaded():
         assert answer == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-@pytest.mark.parametrize("api_key", [*ALL_KEYS, NAMES])
+@pytest.mark.parametrize("api_key", [*ALL_KEYS, NAMES, NAMES_IN_STEPS])
 async def test_bytes_that_do_not_decode_change_nothing(api_key):
     counters = await Counters().lead()
     sent = counters.submit(api_key, "too many words here")
@@ -147,6 +148,23 @@ async def test_every_shard_is_asked():
     assert counters.submit(NAMES, "", partition=-1).answer == A
 
 
+async def test_every_shard_is_asked_in_steps():
+    counters = await both()
+    sent = counters.submit(NAMES_IN_STEPS, "", partition=-1)
+    counters.turns.pop()()
+    assert not sent.done
+    counters.turns.pop()()
+    assert (sent.answer, counters.turns) == (f"{A} {B}", [])
+
+
+async def test_a_client_that_goes_ends_the_steps():
+    counters = await both()
+    sent = counters.submit(NAMES_IN_STEPS, "", partition=-1)
+    sent.call.cancelled = True
+    counters.turns.pop()()
+    assert (sent.done, counters.turns) == (False, [])
+
+
 @pytest.mark.parametrize("api_key", [PEEK, SUM])
 async def test_a_bug_costs_the_shard_a_reload_and_nobody_else(api_key):
     counters = await Counters(partitions=2).lead(0, 1)
@@ -164,7 +182,8 @@ async def test_a_bug_that_touches_no_shard(monkeypatch):
         raise ZeroDivisionError
 
     monkeypatch.setattr(counters.hosts, "shards", bug)
-    assert counters.submit(NAMES, "").answer == ErrorCode.UNKNOWN_SERVER_ERROR
+    for api_key in (NAMES, NAMES_IN_STEPS):
+        assert counters.submit(api_key, "").answer == ErrorCode.UNKNOWN_SERVER_ERROR
     assert counters.is_active()
 
 

@@ -303,7 +303,7 @@ def test_a_start_after_the_producer_has_expired_hides_its_aborted_records(
 
 
 def test_a_follower_with_expired_producers_hides_aborted_records(node, replica, tmp_path):
-    again, opened = forgotten(node, tmp_path)
+    _, opened = forgotten(node, tmp_path)
     follow(opened, OTHER, EPOCH)
     opened.core.high_watermark = 4
     found = opened.fetch(ask(0), 1 << 20, READ_COMMITTED, True, 1 << 20, follower_may=True)

@@ -1,6 +1,8 @@
 """Markers under elections, on a loop that the test steps."""
 
 import pytest
+from structlog import get_logger
+from structlog.testing import capture_logs
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
@@ -18,7 +20,7 @@ T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 class Bench:
     """A sender, its partitions, and shards that may go away."""
 
-    def __init__(self) -> None:
+    def __init__(self, logger=None) -> None:
         self.loop = SteppedLoop()
         self.port = Partitions()
         self.port.hold = True
@@ -31,7 +33,8 @@ class Bench:
             self.port,
             call_soon=self.loop.call_soon,
             call_later=self.loop.call_later,
-            logger=silent_logger(),
+            monotonic_ms=lambda: int(1_000 * self.loop.now),
+            logger=logger or silent_logger(),
         )
 
     def begin(
@@ -290,3 +293,22 @@ def test_an_answer_of_another_length_is_none(bench):
     assert bench.done == []
     bench.turn(0.1)
     assert bench.under_way == [(1, 1)]
+
+
+def test_refusals_that_nobody_expects_are_told_within_a_limit():
+    with capture_logs() as told:
+        bench = Bench(get_logger())
+        many = [TopicPartition("t", number) for number in range(100)]
+        bench.port.leaders.update(dict.fromkeys(many, 1))
+        bench.port.codes = dict.fromkeys(many, ErrorCode.UNKNOWN_SERVER_ERROR)
+        bench.begin("a", *many)
+        for _ in range(20):
+            while bench.under_way:
+                bench.answer()
+            bench.turn(PAUSE_S_MAX)
+        bench.loop.close()
+    lines = [one for one in told if one["event"] == "txn_marker_refused"]
+    assert bench.sender.failures > 1_000
+    assert 10 <= len(lines) <= 100
+    assert {one["error"] for one in lines} == {ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert any(one["event"] == "log_lines_left_out" for one in told)

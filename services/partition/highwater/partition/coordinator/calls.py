@@ -8,6 +8,7 @@ from highwater.hop.coordinator import BODY_BYTES_MAX, CoordinatorCall
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.errors import DecodeError, UnsupportedVersionError
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
+from highwater.model.steps import Steps
 from highwater.partition.coordinator.core.values import Moment, ResponseT
 from highwater.partition.coordinator.hosts import ShardHosts
 from highwater.partition.coordinator.kind import ShardT
@@ -212,6 +213,41 @@ class ShardCalls(Generic[ShardT, RecordT, ResponseT]):
             self._failed(call, error, hosts=[])
         else:
             self._deliver(call, body, 0)
+
+    def all_shards_in_steps(
+        self,
+        call: CoordinatorCall,
+        handle: Callable[[Iterator[ShardT], CoordinatorCall], Steps[bytes]],
+        call_soon: Callable[[Callable[[], None]], object],
+    ) -> None:
+        """As `all_shards`, where the answer may take longer than the loop may stop. The shards are given
+        for the first step only; each further one runs in a turn of its own, until the client is gone.
+        """
+
+        def steps() -> Steps[bytes]:
+            return (yield from handle(self._hosts.shards(), call))
+
+        self._step(call, steps(), call_soon)
+
+    def _step(
+        self,
+        call: CoordinatorCall,
+        steps: Steps[bytes],
+        call_soon: Callable[[Callable[[], None]], object],
+    ) -> None:
+        if call.cancelled:
+            return
+        try:
+            next(steps)
+        except StopIteration as stop:
+            body: bytes = stop.value
+            self._deliver(call, body, 0)
+        except DecodeError as error:
+            self._undecodable(call, error)
+        except Exception as error:  # noqa: BLE001 - as in `all_shards`.
+            self._failed(call, error, hosts=[])
+        else:
+            call_soon(partial(self._step, call, steps, call_soon))
 
     def _undecodable(self, call: CoordinatorCall, error: DecodeError) -> None:
         """Answer bytes that do not decode with an error; they have changed nothing."""

@@ -19,6 +19,7 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import NO_NODE, InstanceId, NodeId, TopicId
 from highwater.model.transactions import TransactionMarker
 from highwater.partition.transactions.core.image import TopicPartition, TransactionKey
+from highwater.runtime.log_limit import LogLimit
 from highwater.runtime.logging import Logger
 
 PAUSE_S_MIN: Final = 0.02
@@ -49,7 +50,7 @@ _EXPECTED: Final = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-"""While leaders change. All other codes are tried again, too, but logged."""
+"""While leaders change. All other codes are tried again, too, but logged, within a limit."""
 
 
 class Destination(NamedTuple):
@@ -121,12 +122,17 @@ class MarkerSender:
         *,
         call_soon: Callable[[Callable[[], None]], object],
         call_later: Callable[[float, Callable[[], None]], object],
+        monotonic_ms: Callable[[], int],
         logger: Logger,
     ) -> None:
+        """`monotonic_ms` is for the limit of log lines: a transaction may have thousands of partitions,
+        and what refuses one marker refuses it every second.
+        """
         self._port = port
         self._call_soon = call_soon
         self._call_later = call_later
         self._logger = logger
+        self._log_limit = LogLimit(monotonic_ms)
         self._endings: dict[Ending, None] = {}
         self._due: list[tuple[Ending, set[TopicPartition]]] = []
         """To be looked up in the next turn."""
@@ -293,8 +299,10 @@ class MarkerSender:
     def _refused(self, ending: Ending, partition: TopicPartition, code: int) -> None:
         self.failures += 1
         if code not in _EXPECTED:
-            self._logger.warning(
+            self._log_limit.write(
+                self._logger.warning,
                 "txn_marker_refused",
+                kind=str(code),
                 instance=ending.key.instance,
                 transactional_id=ending.key.transactional_id,
                 topic=partition.topic,

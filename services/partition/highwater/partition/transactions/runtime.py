@@ -15,6 +15,7 @@ from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId
+from highwater.model.steps import Steps
 from highwater.model.time import Clock
 from highwater.model.transactions import TransactionMarker
 from highwater.partition.coordinator.calls import ShardCalls, ShardOf
@@ -104,8 +105,13 @@ class TransactionCoordinator:
         self._topics = topics
         self._markers = markers
         loop = asyncio.get_running_loop()
+        self._call_soon = loop.call_soon
         self.sender = MarkerSender(
-            markers, call_soon=loop.call_soon, call_later=loop.call_later, logger=logger
+            markers,
+            call_soon=loop.call_soon,
+            call_later=loop.call_later,
+            monotonic_ms=clock.monotonic_ms,
+            logger=logger,
         )
         self._hosts = ShardHosts(
             transaction_kind(
@@ -172,7 +178,7 @@ class TransactionCoordinator:
                 else:
                     calls.many_keys(call, self._many_transactions, writes=True)
             case ApiKey.LIST_TRANSACTIONS:
-                calls.all_shards(call, self._list)
+                calls.all_shards_in_steps(call, self._list, self._call_soon)
             case _:
                 calls.many_keys(call, self._many_transactions, writes=False)
 
@@ -205,7 +211,7 @@ class TransactionCoordinator:
             case _:
                 return ErrorCode.INVALID_REQUEST
 
-    def _list(self, shards: Iterator[TransactionShard], call: CoordinatorCall) -> bytes:
+    def _list(self, shards: Iterator[TransactionShard], call: CoordinatorCall) -> Steps[bytes]:
         return list_transactions.handle(
             shards, call, loading=self._hosts.loading, wall_ms=self._clock.wall_ms()
         )

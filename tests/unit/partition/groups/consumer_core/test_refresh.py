@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.coordinator.core.regex import Pattern
 from highwater.partition.groups.consumer.assignment import NOTHING
-from highwater.partition.groups.consumer.regex import Pattern
 from tests.unit.partition.groups.consumer_dialogue import Consumer, Talk, holding, settle
 from tests.unit.partition.groups.dialogue import NO_DELAY
 from tests.unit.partition.groups.topics import FakeTopics

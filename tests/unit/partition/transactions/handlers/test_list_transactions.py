@@ -3,6 +3,7 @@ import pytest
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.list_transactions import ListTransactionsRequest
+from highwater.model.steps import finish
 from highwater.partition.transactions.handlers import list_transactions
 from tests.unit.partition.transactions.handlers.exchange import Exchange
 
@@ -18,8 +19,8 @@ def x():
 
 def ask(x, version=2, loading=False, **fields):
     call = x.call(ListTransactionsRequest(**fields), version)
-    body = list_transactions.handle([x.d.shard], call, loading=loading, wall_ms=x.d.now.wall_ms)
-    return x.codec.decode_response(body, 0, version)
+    steps = list_transactions.handle([x.d.shard], call, loading=loading, wall_ms=x.d.now.wall_ms)
+    return x.codec.decode_response(finish(steps), 0, version)
 
 
 def names(response):
@@ -56,8 +57,36 @@ def test_nothing_is_told_while_a_shard_is_loaded(x):
     assert list(response.transaction_states) == []
 
 
-@pytest.mark.parametrize(("pattern", "code"), [
-    (None, 0), ("", 0), ("o.*", ErrorCode.INVALID_REGULAR_EXPRESSION),
+@pytest.mark.parametrize(("pattern", "expected"), [
+    (None, ["open", "empty"]),
+    ("", ["open", "empty"]),
+    ("o.*", ["open"]),
+    ("op", []),
+    (".*p.*", ["open", "empty"]),
+    ("[a-m]+pty", ["empty"]),
 ])  # fmt: skip
-def test_patterns_are_not_served(x, pattern, code):
-    assert ask(x, transactional_id_pattern=pattern).error_code == code
+def test_a_pattern_matches_the_whole_id(x, pattern, expected):
+    assert names(ask(x, transactional_id_pattern=pattern)) == expected
+
+
+def test_a_pattern_is_one_filter_of_several(x):
+    assert names(ask(x, transactional_id_pattern=".*", state_filters=["Empty"])) == ["empty"]
+    assert names(ask(x, transactional_id_pattern="open", state_filters=["Empty"])) == []
+
+
+@pytest.mark.parametrize("pattern", ["(open", "o(?=pen)", "a" * 10_001])
+def test_what_is_no_pattern_is_refused(x, pattern):
+    response = ask(x, transactional_id_pattern=pattern)
+    assert response.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert list(response.transaction_states) == []
+
+
+def test_many_ids_are_matched_in_steps_and_changes_meanwhile_do_no_harm(x):
+    for number in range(1_500):
+        x.d.begin(f"id-{number}")
+    call = x.call(ListTransactionsRequest(transactional_id_pattern="id-[0-9]+"), 2)
+    steps = list_transactions.handle([x.d.shard], call, loading=False, wall_ms=x.d.now.wall_ms)
+    next(steps)
+    x.d.begin("id-9999")
+    response = x.codec.decode_response(finish(steps), 0, 2)
+    assert len(names(response)) == 1_500

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from highwater.model.steps import Steps
+from highwater.partition.coordinator.core.regex import InvalidRegexError, Pattern, compile_pattern
 from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.consumer.durable import RegexRecord
 from highwater.partition.groups.consumer.group import NO_EPOCH, ConsumerGroup
 from highwater.partition.groups.consumer.member import ResolvedRegex
-from highwater.partition.groups.consumer.regex import InvalidRegexError, Pattern, compile_pattern
 from highwater.partition.groups.consumer.sizes import names_size, regex_memory
 from highwater.partition.groups.consumer_core.state import ConsumerState
 from highwater.partition.groups.core.values import GroupKey

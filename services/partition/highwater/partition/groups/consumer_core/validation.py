@@ -5,13 +5,13 @@ Kafka: `GroupCoordinatorService.throwIfConsumerGroupHeartbeatRequestIsInvalid`,
 """
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.coordinator.core.regex import InvalidRegexError, compile_pattern
 from highwater.partition.groups.consumer.member import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     STATIC_LEAVE_EPOCH,
     MemberMetadata,
 )
-from highwater.partition.groups.consumer.regex import InvalidRegexError, compile_pattern
 from highwater.partition.groups.consumer.requests import HeartbeatRequest
 from highwater.partition.groups.consumer.sizes import member_memory, member_size
 from highwater.partition.groups.consumer_core.state import ConsumerState, Refusal
@@ -87,4 +87,6 @@ def _check_regex(text: str) -> None:
     try:
         compile_pattern(text)
     except InvalidRegexError as error:
-        raise Refusal(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from error
+        raise Refusal(
+            ErrorCode.INVALID_REGULAR_EXPRESSION, f"SubscribedTopicRegex {error}"
+        ) from error

@@ -1,8 +1,9 @@
-"""Regular expressions of subscriptions (KIP-848): RE2's syntax, matched in linear time.
+"""Regular expressions from clients: RE2's syntax, matched in linear time.
 
-Kafka compiles them with RE2J (`Utils.throwIfRegularExpressionIsInvalid`, `TopicRegexResolver`), this
-with RE2, from which RE2J was ported: no look-around and no backreferences. Nested repetitions
-of more than a thousand are refused, which RE2J takes.
+They choose topics in subscriptions (KIP-848) and ids in ListTransactions (KIP-1152). Kafka compiles
+them with RE2J (`Utils.throwIfRegularExpressionIsInvalid`, `TopicRegexResolver`,
+`TransactionStateManager`), this with RE2, from which RE2J was ported: no look-around and no
+backreferences. Nested repetitions of more than a thousand are refused, which RE2J takes.
 """
 
 from typing import Final
@@ -30,10 +31,10 @@ _DESCRIPTIONS: Final = {
 
 
 class InvalidRegexError(Exception):
-    """The pattern is none: INVALID_REGULAR_EXPRESSION, with Kafka's message as the text."""
+    """The pattern is none: INVALID_REGULAR_EXPRESSION. The text is Kafka's, behind the name of the field."""
 
     def __init__(self, text: str, why: str) -> None:
-        super().__init__(f"SubscribedTopicRegex `{text}` is not a valid regular expression: {why}.")
+        super().__init__(f"`{text}` is not a valid regular expression: {why}.")
 
 
 class Pattern:
@@ -62,9 +63,9 @@ class Pattern:
         self.cost: Final = 1 + self._compiled.programsize // 4
         """What a match may take, beside those of others: the time is at most proportional to it."""
 
-    def matches(self, topic_name: str) -> bool:
+    def matches(self, name: str) -> bool:
         """True if it matches the whole name."""
-        return self._compiled.fullmatch(topic_name.encode()) is not None
+        return self._compiled.fullmatch(name.encode()) is not None
 
 
 def compile_pattern(text: str) -> Pattern:

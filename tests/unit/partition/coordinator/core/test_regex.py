@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from highwater.partition.groups.consumer.regex import (
+from highwater.partition.coordinator.core.regex import (
     PATTERN_CHARS_MAX,
     InvalidRegexError,
     compile_pattern,
@@ -49,7 +49,7 @@ def test_the_whole_name_is_matched(text, matching, other):
 def test_invalid_patterns_in_kafkas_words(text, why):
     with pytest.raises(InvalidRegexError) as caught:
         compile_pattern(text)
-    expected = f"SubscribedTopicRegex `{text}` is not a valid regular expression: {why}."
+    expected = f"`{text}` is not a valid regular expression: {why}."
     assert str(caught.value) == expected
 
 
