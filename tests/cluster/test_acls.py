@@ -184,6 +184,51 @@ def _first(settings: dict[str, Any], topic: str) -> int:
         consumer.close()
 
 
+def test_an_expression_matches_no_topic_that_its_user_may_not_describe(
+    doors: Doors, admin: AdminClient, topic: str
+) -> None:
+    """KAFKA-18813, and what it is about when entries come and go."""
+    hidden = f"{topic}-hidden"
+    admin.create_topics([NewTopic(hidden, 1)])[hidden].result(PATIENCE_S)
+    for name in (topic, hidden):
+        assert produce(Producer({"bootstrap.servers": doors.up.bootstrap}), name) == 0
+    showing = entry(hidden, AclOperation.READ)
+    add(
+        admin,
+        entry(topic, AclOperation.READ),
+        entry(topic, AclOperation.READ, kind=ResourceType.GROUP),
+    )
+    settings = {"group.id": topic, "group.protocol": "consumer", "auto.offset.reset": "earliest"}
+    consumer = Consumer(client(doors, "alice") | settings)
+    got: set[str] = set()
+    errors: list[KafkaError] = []
+
+    def assigned() -> set[str]:
+        message = consumer.poll(0.2)
+        if message is not None and message.error() is None:
+            got.add(message.topic())
+        elif message is not None:
+            errors.append(message.error())
+        return {one.topic for one in consumer.assignment()}
+
+    try:
+        consumer.subscribe([f"^{topic}.*"])
+        until(lambda: assigned() == {topic} and got == {topic})
+        for _ in range(20):
+            assert assigned() == {topic}
+        alice = AdminClient(client(doors, "alice"))
+        (member,) = alice.describe_consumer_groups([topic])[topic].result(PATIENCE_S).members
+        assert {one.topic for one in member.assignment.topic_partitions} == {topic}
+        add(admin, showing)
+        until(lambda: assigned() == {topic, hidden} and got == {topic, hidden})
+        assert errors == []
+        # Until the group has taken it away, its fetches are refused.
+        assert remove(admin, showing) == 1
+        until(lambda: assigned() == {topic})
+    finally:
+        consumer.close()
+
+
 def test_topics_that_a_user_may_not_describe_are_not_listed(
     doors: Doors, admin: AdminClient, topic: str
 ) -> None:

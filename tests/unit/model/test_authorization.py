@@ -14,6 +14,7 @@ from highwater.model.ids import DEFAULT_INSTANCE
 def test_a_cluster_without_acls_allows_everything():
     who = Requester(ANONYMOUS, DEFAULT_INSTANCE, "192.0.2.7")
     assert all(AllowAll().allows(who, operation, THE_CLUSTER) for operation in AclOperation)
+    assert AllowAll().topic_view(who) is None
 
 
 def test_nothing_is_asked_where_everything_is_allowed():
@@ -35,6 +36,9 @@ def test_each_name_is_asked_about_once():
             return resource.name != "b"
 
         def allows_any(self, who, operation, resource_type):
+            raise NotImplementedError
+
+        def topic_view(self, who):
             raise NotImplementedError
 
     who = Requester(ANONYMOUS, DEFAULT_INSTANCE, "192.0.2.7")

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from highwater.model.authorization import TopicView
 from highwater.model.ids import InstanceId
 
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -38,6 +39,7 @@ class CoordinatorCall:
         "partition",
         "reply",
         "request",
+        "view",
     )
 
     def __init__(
@@ -67,6 +69,8 @@ class CoordinatorCall:
         self.reply = reply
         self.request = request
         """The body decoded, if the caller has done that: for a coordinator in the same process."""
+        self.view: TopicView | None = None
+        """Which topics the client may DESCRIBE, in ConsumerGroupHeartbeat; None if every one."""
         self.cancelled = False
 
 

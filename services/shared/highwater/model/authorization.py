@@ -56,6 +56,17 @@ class Requester(NamedTuple):
     """The client's address without the port, as `networks.canonical_address` has it."""
 
 
+class TopicView(NamedTuple):
+    """Which topics of its instance a client may DESCRIBE, for who has the image's ACLs and no authorizer:
+    the coordinator of a group that reads what a regular expression matches.
+    """
+
+    principal: Principal
+    host: str
+    visible_without_acl: bool
+    """Whether it may DESCRIBE a topic that no entry is about."""
+
+
 class Authorizer(Protocol):
     """Decides what clients may do. Called on the loop for every request: it must not block.
 
@@ -84,6 +95,10 @@ class Authorizer(Protocol):
         """
         ...
 
+    def topic_view(self, who: Requester) -> TopicView | None:
+        """What the client may DESCRIBE; None if that is every topic of its instance."""
+        ...
+
 
 class AllowAll:
     """The `Authorizer` of a cluster without ACLs."""
@@ -102,6 +117,10 @@ class AllowAll:
     ) -> bool:
         """Always True."""
         return True
+
+    def topic_view(self, who: Requester) -> TopicView | None:  # noqa: ARG002 - the port's.
+        """Always None: every topic."""
+        return None
 
 
 def denied_names(

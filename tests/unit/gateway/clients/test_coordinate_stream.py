@@ -6,6 +6,7 @@ import pytest
 
 from highwater.hop.coordinator import BODY_BYTES_MAX, MESSAGE_BYTES_MAX, CoordinatorCall
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.authorization import USER, Principal, TopicView
 from highwater.model.ids import InstanceId
 from highwater.model.steps import finish
 from tests.support.looked_at import longest_step
@@ -54,6 +55,17 @@ async def test_calls_arrive_unchanged_and_replies_in_any_order(node, ready):
     await until(lambda: all(call.replies for call in calls))
     await asyncio.sleep(0.02)
     assert [call.replies for call in calls] == [[(0, b"reply to %d" % n)] for n in range(300)]
+
+
+async def test_what_the_client_may_describe_arrives(node, ready):
+    view = TopicView(Principal(USER, "alice"), "10.0.0.1", visible_without_acl=True)
+    for told in (view, None):
+        call = Call()
+        call.view = told
+        ready.submit(call)
+    there = node.coordinator.calls
+    await until(lambda: len(there) == 2)
+    assert [call.view for call in there] == [view, None]
 
 
 async def test_large_calls_and_replies_go_in_messages_of_a_bounded_size(node, ready):

@@ -26,7 +26,14 @@ from highwater.kafka.registry import request_codec
 from highwater.metadata.convert import topic_from_pb, topic_to_pb
 from highwater.metadata.convert_access import acl_from_pb, entity_from_pb
 from highwater.model.acl_operations import AclOperation
-from highwater.model.authorization import AllowAll, Authorizer, Requester, Resource, ResourceType
+from highwater.model.authorization import (
+    AllowAll,
+    Authorizer,
+    Requester,
+    Resource,
+    ResourceType,
+    TopicView,
+)
 from highwater.model.client_quotas import ClientQuotaKey
 from highwater.model.cluster import (
     ClusterDelta,
@@ -305,6 +312,9 @@ class DenySome:
     ) -> bool:
         self.asked.append((who, operation, resource_type))
         return (operation, resource_type) not in self.denied
+
+    def topic_view(self, who: Requester) -> TopicView:
+        return TopicView(who.principal, who.host, visible_without_acl=False)
 
 
 def a_topic(name: str) -> Resource:

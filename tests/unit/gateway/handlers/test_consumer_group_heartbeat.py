@@ -6,6 +6,7 @@ from highwater.kafka.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from highwater.model.acl_operations import AclOperation
+from highwater.model.authorization import ANONYMOUS
 from tests.unit.gateway.handlers.fakes import (
     Client,
     FakeBackend,
@@ -68,3 +69,15 @@ async def test_other_denied_topics_do_not_matter():
     backend.deny((AclOperation.DESCRIBE, a_topic("x")))
     backend.coordinate(echo(ConsumerGroupHeartbeatResponse(member_epoch=1)))
     assert (await Client(backend).call(heartbeat(), 1)).member_epoch == 1
+
+
+async def test_the_coordinator_is_told_what_the_client_may_describe():
+    backend = FakeBackend(image_of(group_topic()))
+    backend.coordinate(echo(ConsumerGroupHeartbeatResponse(member_epoch=1)))
+    await Client(backend).call(heartbeat(), 1)
+    backend.deny((AclOperation.DESCRIBE, a_topic("x")))
+    await Client(backend).call(heartbeat(), 1)
+    first, second = (call.view for _, call in backend.coordinator_calls())
+    assert first is None
+    assert second is not None
+    assert second.principal == ANONYMOUS

@@ -3,7 +3,13 @@ import pytest
 from highwater.gateway.login.acl_authorizer import AclAuthorizer
 from highwater.model.acl_operations import AclOperation
 from highwater.model.acls import Permission
-from highwater.model.authorization import ANONYMOUS, Requester, Resource, ResourceType
+from highwater.model.authorization import (
+    ANONYMOUS,
+    Requester,
+    Resource,
+    ResourceType,
+    TopicView,
+)
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from tests.support.acls import acl, who
 
@@ -99,3 +105,12 @@ def test_one_instance_may_be_open_and_another_closed():
     assert not w.allows_any(bank)
     w.open.clear()
     assert not w.allows(shop), "asked anew each time"
+
+
+def test_what_a_client_may_describe_is_told_to_coordinators():
+    w = World(super_users=("User:root",), allow_if_no_acl=True)
+    alice = who()
+    assert w.authorizer.topic_view(alice) == TopicView(alice.principal, "10.0.0.1", True)
+    assert w.authorizer.topic_view(who("root")) is None
+    elsewhere = who("root", instance=InstanceId("team"))
+    assert w.authorizer.topic_view(elsewhere) == TopicView(elsewhere.principal, "10.0.0.1", True)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from highwater.gateway.login.acl_authorizer import AclAuthorizer
 from highwater.gateway.login.network_authorizer import NetworkAuthorizer
 from highwater.gateway.login.topic_networks import TopicLists, TopicNetworks
 from highwater.model.acl_operations import AclOperation
@@ -76,3 +77,13 @@ def test_other_resources_and_topics_have_no_list(topics):
 def test_an_allowed_address_still_needs_the_inner_one(topics):
     lists(topics, Networks((INSIDE,)), Networks((INSIDE,)))
     assert not NetworkAuthorizer(DenyAll(), topics).allows(who(INSIDE), WRITE, ORDERS)
+
+
+def test_lists_of_addresses_hide_no_topic(topics):
+    lists(topics, Networks(()), Networks(()))
+    assert NetworkAuthorizer(AllowAll(), topics).topic_view(who(OUTSIDE)) is None
+    viewed = NetworkAuthorizer(
+        AclAuthorizer(frozenset, super_users=frozenset(), allow_if_no_acl=False), topics
+    ).topic_view(who(OUTSIDE))
+    assert viewed is not None
+    assert viewed.host == OUTSIDE

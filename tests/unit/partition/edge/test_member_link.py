@@ -4,6 +4,7 @@ import pytest
 
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.authorization import ANONYMOUS, TopicView
 from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.model.steps import finish
 from highwater.partition.data_plane.offsets import OffsetQueries
@@ -134,8 +135,10 @@ async def test_a_fenced_node_answers_no_fetch(w):
 
 async def test_a_fenced_node_answers_no_coordinator_call(w):
     call = w.call()
+    call.view = TopicView(ANONYMOUS, "10.0.0.1", visible_without_acl=False)
     w.link.submit(call)
     (given,) = w.coordinator.submitted
+    assert given.view == call.view
     assert (given.body, given.partition, given.deadline_ms) == (b"body", 7, 1000)
     given.reply(0, b"answer")
     assert w.replies == [(0, b"answer")]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from highwater.model.authorization import TopicView
 from highwater.model.ids import InstanceId, TopicId
 from highwater.partition.groups.consumer.assignors.types import SubscribedTopic
+from highwater.partition.groups.consumer.topics import MayDescribe
 
 
 class FakeTopics:
@@ -14,6 +16,8 @@ class FakeTopics:
     def __init__(self, **partitions: int) -> None:
         self.revision = 1
         self._topics: dict[str, SubscribedTopic] = {}
+        self.hidden: dict[str, set[str]] = {}
+        """The topics that a principal's name may not describe."""
         for name, count in partitions.items():
             self.set(name, count)
 
@@ -33,6 +37,11 @@ class FakeTopics:
 
     def names(self, instance: InstanceId) -> Iterable[str]:
         return list(self._topics)
+
+    def described_by(self, instance: InstanceId, view: TopicView | None) -> MayDescribe | None:
+        if view is None:
+            return None
+        return lambda name: name not in self.hidden.get(view.principal.name, ())
 
 
 def topic_id(name: str) -> TopicId:

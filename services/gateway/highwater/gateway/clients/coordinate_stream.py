@@ -112,7 +112,7 @@ class CoordinateStream:
             self._last_id += 1
             self._waiting[self._last_id] = call
             self._ids[call] = self._last_id
-            request.calls.add(
+            sent = request.calls.add(
                 call_id=self._last_id,
                 api_key=call.api_key,
                 api_version=call.api_version,
@@ -123,6 +123,11 @@ class CoordinateStream:
                 deadline_ms=min(max(call.deadline_ms, 0), DEADLINE_MS_MAX),
                 coordinator_partition=call.partition,
             )
+            if (view := call.view) is not None:
+                kind, name = view.principal
+                sent.view.principal_type, sent.view.principal_name = kind, name
+                sent.view.host = view.host
+                sent.view.visible_without_acl = view.visible_without_acl
         return request.SerializeToString()
 
     def _received(self, message: Message) -> None:

@@ -3,14 +3,11 @@
 Behaviour
 - Without READ on the group: GROUP_AUTHORIZATION_FAILED. If the client may not DESCRIBE a topic that
   it names: TOPIC_AUTHORIZATION_FAILED.
-- The group's coordinator decides everything else; the body passes through undecoded.
+- The group's coordinator decides everything else; the body passes through undecoded. With it goes which
+  topics the client may DESCRIBE: a regular expression matches no others (KAFKA-18813).
 
 Version notes
 - v1: regular expressions, and member ids that clients make themselves (KIP-1082).
-
-Deviation
-- A regular expression also matches topics that the client may not DESCRIBE: the coordinator knows no
-  principals. Their records are not readable without READ all the same.
 """
 
 from highwater.gateway.handling.authorization import allowed_on_group, denied_topics

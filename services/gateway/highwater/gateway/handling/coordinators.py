@@ -12,6 +12,7 @@ from highwater.gateway.handling.authorization import allowed_on_group
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.errors import group_code
 from highwater.hop.coordinator import CoordinatorCall
+from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.acl_operations import AclOperation
 from highwater.model.coordinator_topics import coordinator_place
@@ -25,6 +26,9 @@ REPLY_GRACE_MS: Final = 1_000
 
 ALL_LED: Final = -1
 """In place of a partition: all partitions that the node leads."""
+
+_NEEDS_VIEW: Final = int(ApiKey.CONSUMER_GROUP_HEARTBEAT)
+"""The only call whose coordinator looks for topics: those that a regular expression matches."""
 
 _Request = TypeVar("_Request")
 _Response = TypeVar("_Response")
@@ -143,6 +147,8 @@ async def ask_node(
         deadline_ms=deadline_ms,
         reply=reply,
     )
+    if context.api_key == _NEEDS_VIEW:
+        call.view = context.backend.authorizer.topic_view(context.client.requester)
 
     def leave() -> None:
         if not answer.done():

@@ -8,7 +8,7 @@ from typing import Final
 
 from highwater.model.acl_operations import AclOperation
 from highwater.model.acls import Acl, AclTable
-from highwater.model.authorization import Requester, Resource, ResourceType
+from highwater.model.authorization import Requester, Resource, ResourceType, TopicView
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 
 _NAMED_BY_NOBODY: Final = "hardcode"
@@ -51,6 +51,12 @@ class AclAuthorizer:
         if self.allows(who, operation, Resource(resource_type, _NAMED_BY_NOBODY)):
             return True
         return self._newest().decide_any(who, operation, resource_type)
+
+    def topic_view(self, who: Requester) -> TopicView | None:
+        """See `Authorizer`."""
+        if self._is_super(who):
+            return None
+        return TopicView(who.principal, who.host, self._allow_if_no_acl(who.instance))
 
     def _is_super(self, who: Requester) -> bool:
         if who.instance != DEFAULT_INSTANCE:

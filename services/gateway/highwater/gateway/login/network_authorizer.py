@@ -2,7 +2,13 @@
 
 from highwater.gateway.login.topic_networks import TopicNetworks
 from highwater.model.acl_operations import AclOperation
-from highwater.model.authorization import Authorizer, Requester, Resource, ResourceType
+from highwater.model.authorization import (
+    Authorizer,
+    Requester,
+    Resource,
+    ResourceType,
+    TopicView,
+)
 
 
 class NetworkAuthorizer:
@@ -40,3 +46,7 @@ class NetworkAuthorizer:
     ) -> bool:
         """See `Authorizer`: a topic that does not exist yet has no list."""
         return self._inner.allows_any(who, operation, resource_type)
+
+    def topic_view(self, who: Requester) -> TopicView | None:
+        """See `Authorizer`: addresses do not matter to DESCRIBE."""
+        return self._inner.topic_view(who)

@@ -3,9 +3,9 @@
 import asyncio
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
-from highwater.hop.coordinator import REPLY_BYTES_MAX, CoordinatorCall, CoordinatorPort
+from highwater.hop.coordinator import REPLY_BYTES_MAX, CoordinatorPort
 from highwater.kafka.error_codes import ErrorCode
-from highwater.model.ids import InstanceId
+from highwater.partition.edge.coordinator_calls import call_of
 
 
 async def coordinate_one(
@@ -18,17 +18,7 @@ async def coordinate_one(
         if not answer.done():
             answer.set_result((error_code, body))
 
-    call = CoordinatorCall(
-        api_key=sent.api_key,
-        api_version=sent.api_version,
-        instance=InstanceId(sent.instance),
-        client_id=sent.client_id,
-        client_host=sent.client_host,
-        body=sent.body,
-        partition=sent.coordinator_partition,
-        deadline_ms=sent.deadline_ms,
-        reply=reply,
-    )
+    call = call_of(sent, reply)
     coordinator.submit(call)
     try:
         error_code, body = await answer

@@ -120,6 +120,7 @@ class LocalMemberLink:
             deadline_ms=call.deadline_ms,
             reply=reply,
         )
+        given.view = call.view
         self._coordinator.submit(given)
 
     def cancel(self, call: CoordinatorCall) -> None:

@@ -23,8 +23,8 @@ from highwater.hop.fetch_codec import ResponseWriter, works_of
 from highwater.hop.fetch_codec import decode_request as decode_fetch
 from highwater.hop.framing import HopFramingError
 from highwater.kafka.error_codes import ErrorCode
-from highwater.model.ids import InstanceId
 from highwater.partition.data_plane.plane import DataPlane
+from highwater.partition.edge.coordinator_calls import call_of
 from highwater.partition.edge.served_stream import Served, ServedStream, stream_handler
 from highwater.partition.edge.stream_drain import StreamDrain
 from highwater.rpc.ports import Message, StreamHandler
@@ -236,17 +236,7 @@ class ServedCoordination:
         if len(waiting) + len(request.calls) > WAITING_CALLS_MAX:
             raise HopFramingError(f"more than {WAITING_CALLS_MAX} calls wait on one stream")
         for sent in request.calls:
-            call = CoordinatorCall(
-                api_key=sent.api_key,
-                api_version=sent.api_version,
-                instance=InstanceId(sent.instance),
-                client_id=sent.client_id,
-                client_host=sent.client_host,
-                body=sent.body,
-                partition=sent.coordinator_partition,
-                deadline_ms=sent.deadline_ms,
-                reply=self._replier(sent.call_id),
-            )
+            call = call_of(sent, self._replier(sent.call_id))
             waiting[sent.call_id] = call
             self._coordinator.submit(call)
 

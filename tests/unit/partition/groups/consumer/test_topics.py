@@ -2,10 +2,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from highwater.model.acls import Permission
+from highwater.model.authorization import USER, Principal, TopicView
 from highwater.model.cluster import ClusterImage
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.partition.groups.consumer.assignors.types import SubscribedTopic
 from highwater.partition.groups.consumer.topics import ImageTopics, metadata_hash, subscribed
+from tests.support.acls import acl
 from tests.support.controller_images import topic_state
 from tests.unit.partition.groups.topics import FakeTopics, topic_id
 
@@ -63,3 +66,25 @@ def test_the_hash_tells_each_change() -> None:
     assert len(hashes) == 6
     assert metadata_hash([]) == 0
     assert metadata_hash([one, others[1]]) == metadata_hash([others[1], one])
+
+
+def test_what_a_client_may_describe_by_the_acls_of_now() -> None:
+    topics, first = ImageTopics(), image(1, "a", "b", "c")
+    alice = TopicView(Principal(USER, "alice"), "10.0.0.1", visible_without_acl=False)
+    trusting = alice._replace(visible_without_acl=True)
+    entries = frozenset({acl("a"), acl("b", permission=Permission.DENY)})
+    topics.follow(first)
+    assert topics.described_by(DEFAULT_INSTANCE, None) is None
+    assert topics.follow(replace(first, revision=2, acls=entries))
+
+    def seen(view: TopicView, instance: InstanceId = DEFAULT_INSTANCE) -> list[str]:
+        may_describe = topics.described_by(instance, view)
+        assert may_describe is not None
+        return [name for name in "abc" if may_describe(name)]
+
+    assert seen(alice) == ["a"], "READ implies DESCRIBE"
+    assert seen(trusting) == ["a", "c"]
+    assert seen(alice._replace(principal=Principal(USER, "bob"))) == []
+    assert seen(alice, TENANT) == []
+    assert topics.follow(replace(first, revision=3, acls=frozenset({acl("c")})))
+    assert seen(alice) == ["c"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.authorization import USER, Principal, TopicView
 from highwater.partition.coordinator.core.regex import Pattern
 from highwater.partition.groups.consumer.assignment import NOTHING
 from tests.unit.partition.groups.consumer_dialogue import Consumer, Talk, holding, settle
@@ -160,6 +161,8 @@ def test_a_look_up_that_was_cut_off_by_a_restart_is_made_again() -> None:
     a.join()
     d.restart()
     d.wait(100)
+    a.beat()
+    d.wait(10)
     assert a.beat().assignment == holding(t=(0, 1, 2, 3, 4, 5))
 
 
@@ -201,3 +204,96 @@ def test_no_turn_does_more_than_a_little_of_all_look_ups() -> None:
     assert sum(len(d.group(f"g{number}").regexes) for number in range(5)) < 5
     d.wait(2 * turns)
     assert [set(d.group(f"g{number}").regexes) for number in range(5)] == [{costly}] * 5
+
+
+ALICE = TopicView(Principal(USER, "alice"), "10.0.0.1", visible_without_acl=True)
+BOB = TopicView(Principal(USER, "bob"), "10.0.0.1", visible_without_acl=True)
+
+
+def fruits() -> Talk:
+    """Alice may not describe pears, and Bob no apples."""
+    topics = FakeTopics(apple=1, pear=1, plum=1)
+    topics.hidden = {"alice": {"pear"}, "bob": {"apple"}}
+    return Talk(topics=topics)
+
+
+def test_an_expression_matches_only_what_its_member_may_describe() -> None:
+    d = fruits()
+    a = Consumer(d, "a", topic_regex=".*", view=ALICE)
+    a.join()
+    d.wait(10)
+    assert d.group().regexes[".*"].topics == {"apple", "plum"}
+    a.beat(view=ALICE)
+    assert a.held == holding(apple=(0,), plum=(0,))
+    d.topics.set("peach", 1)
+    d.topics_change()
+    assert d.group().regexes[".*"].topics == {"apple", "plum", "peach"}
+
+
+def test_changed_rights_change_what_is_matched() -> None:
+    d = fruits()
+    Consumer(d, "a", topic_regex="p.*", view=ALICE).join()
+    d.wait(10)
+    assert d.group().regexes["p.*"].topics == {"plum"}
+    d.topics.hidden = {"alice": {"plum"}}
+    d.topics_change()
+    assert d.group().regexes["p.*"].topics == {"pear"}
+
+
+def test_a_second_member_changes_nothing_until_the_first_has_gone() -> None:
+    d = fruits()
+    a = Consumer(d, "a", topic_regex=".*", view=ALICE)
+    b = Consumer(d, "b", topic_regex=".*", view=BOB)
+    a.join()
+    d.wait(10)
+    b.join()
+    for _ in range(3):
+        a.beat(view=ALICE)
+        b.beat(view=BOB)
+        d.wait(10)
+    assert d.group().regexes[".*"].topics == {"apple", "plum"}
+    a.leave()
+    d.topics_change()
+    assert d.group().regexes[".*"].topics == {"apple", "plum"}, "nobody has asked yet"
+    b.beat(view=BOB)
+    d.wait(10)
+    assert d.group().regexes[".*"].topics == {"pear", "plum"}
+
+
+def test_each_expression_is_looked_up_for_a_member_of_its_own() -> None:
+    d = fruits()
+    Consumer(d, "a", topic_regex=".*", view=ALICE).join()
+    Consumer(d, "b", topic_regex="p.*", view=BOB).join()
+    d.wait(20)
+    assert d.group().regexes[".*"].topics == {"apple", "plum"}
+    assert d.group().regexes["p.*"].topics == {"pear", "plum"}
+
+
+def test_after_a_restart_nothing_is_shown_until_somebody_asks() -> None:
+    d = fruits()
+    a = Consumer(d, "a", topic_regex="p.*", view=ALICE)
+    a.join()
+    d.wait(10)
+    a.beat(view=ALICE)
+    d.topics.set("peach", 1)
+    d.topics.hidden["alice"].add("peach")
+    d.restart()
+    d.wait(100)
+    assert d.group().regexes["p.*"].topics == {"plum"}
+    a.beat(view=ALICE)
+    d.wait(10)
+    assert d.group().regexes["p.*"].topics == {"plum"}
+    d.topics.hidden["alice"].discard("peach")
+    d.topics_change()
+    assert d.group().regexes["p.*"].topics == {"plum", "peach"}
+
+
+def test_what_a_member_may_describe_is_asked_in_steps() -> None:
+    topics = FakeTopics(**{f"t{number}": 1 for number in range(1_000)})
+    topics.hidden = {"alice": {"t7"}}
+    d = Talk(topics=topics)
+    Consumer(d, "a", topic_regex=".*", view=ALICE).join()
+    d.wait(5)
+    assert not d.group().regexes
+    d.wait(50)
+    assert len(d.group().regexes[".*"].topics) == 999

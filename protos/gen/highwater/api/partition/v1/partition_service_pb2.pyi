@@ -255,7 +255,7 @@ class CoordinateRequest(_message.Message):
     def __init__(self, calls: _Optional[_Iterable[_Union[CoordinatorCall, _Mapping]]] = ..., cancelled_call_ids: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class CoordinatorCall(_message.Message):
-    __slots__ = ("call_id", "api_key", "api_version", "instance", "client_id", "client_host", "body", "deadline_ms", "coordinator_partition")
+    __slots__ = ("call_id", "api_key", "api_version", "instance", "client_id", "client_host", "body", "deadline_ms", "coordinator_partition", "view")
     CALL_ID_FIELD_NUMBER: _ClassVar[int]
     API_KEY_FIELD_NUMBER: _ClassVar[int]
     API_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -265,6 +265,7 @@ class CoordinatorCall(_message.Message):
     BODY_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_MS_FIELD_NUMBER: _ClassVar[int]
     COORDINATOR_PARTITION_FIELD_NUMBER: _ClassVar[int]
+    VIEW_FIELD_NUMBER: _ClassVar[int]
     call_id: int
     api_key: int
     api_version: int
@@ -274,7 +275,20 @@ class CoordinatorCall(_message.Message):
     body: bytes
     deadline_ms: int
     coordinator_partition: int
-    def __init__(self, call_id: _Optional[int] = ..., api_key: _Optional[int] = ..., api_version: _Optional[int] = ..., instance: _Optional[str] = ..., client_id: _Optional[str] = ..., client_host: _Optional[str] = ..., body: _Optional[bytes] = ..., deadline_ms: _Optional[int] = ..., coordinator_partition: _Optional[int] = ...) -> None: ...
+    view: TopicView
+    def __init__(self, call_id: _Optional[int] = ..., api_key: _Optional[int] = ..., api_version: _Optional[int] = ..., instance: _Optional[str] = ..., client_id: _Optional[str] = ..., client_host: _Optional[str] = ..., body: _Optional[bytes] = ..., deadline_ms: _Optional[int] = ..., coordinator_partition: _Optional[int] = ..., view: _Optional[_Union[TopicView, _Mapping]] = ...) -> None: ...
+
+class TopicView(_message.Message):
+    __slots__ = ("principal_type", "principal_name", "host", "visible_without_acl")
+    PRINCIPAL_TYPE_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_NAME_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    VISIBLE_WITHOUT_ACL_FIELD_NUMBER: _ClassVar[int]
+    principal_type: str
+    principal_name: str
+    host: str
+    visible_without_acl: bool
+    def __init__(self, principal_type: _Optional[str] = ..., principal_name: _Optional[str] = ..., host: _Optional[str] = ..., visible_without_acl: _Optional[bool] = ...) -> None: ...
 
 class CoordinateResponse(_message.Message):
     __slots__ = ("replies",)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.authorization import TopicView
 from highwater.partition.groups.consumer.assignors.types import MemberAssignment
 from highwater.partition.groups.consumer.member import MemberMetadata
 from highwater.partition.groups.key import GroupKey
@@ -25,6 +26,8 @@ class HeartbeatRequest:
     topic_regex: str | None = None
     assignor: str | None = None
     owned: MemberAssignment | None = None
+    view: TopicView | None = None
+    """Which topics the member may describe; None if every one."""
     makes_its_id: bool = True
     """ConsumerGroupHeartbeat v1+: the member makes its id itself (KIP-1082)."""
 

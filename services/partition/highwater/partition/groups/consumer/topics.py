@@ -4,15 +4,21 @@ The image never changes; when a newer one comes, groups compare the hash of the 
 read (KIP-1101) and begin a new epoch if it differs.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from typing import Final, Protocol
 
+from highwater.model.acl_operations import AclOperation
+from highwater.model.acls import AclTable
+from highwater.model.authorization import Requester, Resource, ResourceType, TopicView
 from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.ids import InstanceId, NodeId, TopicId
 from highwater.partition.groups.consumer.assignors.types import SubscribedTopic
 
 _HASH_BYTES: Final = 8
+
+MayDescribe = Callable[[str], bool]
+"""Whether a member may describe the topic of a name."""
 
 
 class Topics(Protocol):
@@ -35,6 +41,10 @@ class Topics(Protocol):
         """All topics of the instance that a regular expression may match; later changes are not in it."""
         ...
 
+    def described_by(self, instance: InstanceId, view: TopicView | None) -> MayDescribe | None:
+        """What a client of the instance may describe by the ACLs of now; None if that is all of it."""
+        ...
+
 
 class ImageTopics:
     """`Topics` of the newest image that it was given; lives as long as the node."""
@@ -47,23 +57,28 @@ class ImageTopics:
         """What was asked for, while topic and racks stay the same."""
         self._names: dict[InstanceId, list[str]] = {}
         """What `names` has answered, while the topics stay the same."""
+        self._acl_table: AclTable | None = None
+        """Of the image's ACLs, once somebody has asked."""
         self.revision = 0
 
     def follow(self, image: ClusterImage) -> bool:
-        """Takes a newer image; False if its topics and racks are those of the last one."""
+        """Takes a newer image; False if its topics, racks and ACLs are those of the last one."""
         racks = {node.node_id: node.rack for node in image.nodes.values()}
         racks_changed = racks != self._racks
         if racks_changed:
             self._racks = racks
             self._seen.clear()
         changed = racks_changed or image.topics is not self._image.topics
+        acls_changed = image.acls is not self._image.acls
+        if acls_changed:
+            self._acl_table = None
         self._image = image
         self.revision = image.revision
         if changed:
             self._names.clear()
             topics = image.topics
             self._seen = {t: s for t, s in self._seen.items() if topics.get(t) is s[0]}
-        return changed
+        return changed or acls_changed
 
     def by_name(self, instance: InstanceId, name: str) -> SubscribedTopic | None:
         """See `Topics`."""
@@ -82,6 +97,22 @@ class ImageTopics:
             found = [name for of, name in self._image.topic_ids if of == instance]
             self._names[instance] = found
         return found
+
+    def described_by(self, instance: InstanceId, view: TopicView | None) -> MayDescribe | None:
+        """See `Topics`. As the gateways' authorizer, which has sent the view."""
+        if view is None:
+            return None
+        if self._acl_table is None:
+            self._acl_table = AclTable(self._image.acls)
+        decide = self._acl_table.decide
+        who = Requester(view.principal, instance, view.host)
+        otherwise = view.visible_without_acl
+
+        def may_describe(name: str) -> bool:
+            decided = decide(who, AclOperation.DESCRIBE, Resource(ResourceType.TOPIC, name))
+            return otherwise if decided is None else decided
+
+        return may_describe
 
     def _subscribed(self, topic: TopicState) -> SubscribedTopic:
         seen = self._seen.get(topic.topic_id)

@@ -120,6 +120,7 @@ def forget_regexes(state: ConsumerState, key: GroupKey, group: ConsumerGroup) ->
     """Delete the regular expressions that no member has any more."""
     for regex in [regex for regex in group.regexes if regex not in group.regex_readers]:
         state.apply(RegexRecord(key, regex, None))
+    state.askers.forget(key, group)
 
 
 def restart_session(

@@ -50,7 +50,7 @@ def heartbeat(state: ConsumerState, request: HeartbeatRequest, now: Moment) -> H
         group = upgrade.known_group(state, key)
         before = _reporting_member(group, request)
     metadata = _metadata(request, before.metadata)
-    changed = subscribing.update(state, key, group, before, metadata, now)
+    changed = subscribing.update(state, key, group, before, metadata, now, view=request.view)
     targets.assign(state, key, group, now)
     assigning.reconcile(
         state,

@@ -18,6 +18,7 @@ from highwater.partition.groups.consumer.group import ConsumerGroup
 from highwater.partition.groups.consumer.group_configs import ConfigOf
 from highwater.partition.groups.consumer.sizes import member_memory, regex_memory
 from highwater.partition.groups.consumer.topics import Topics, metadata_hash, subscribed
+from highwater.partition.groups.consumer_core.askers import Askers
 from highwater.partition.groups.consumer_core.timers import MemberTimers
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.core.shard_state import ShardState
@@ -71,6 +72,7 @@ class ConsumerState:
     """The consumer groups of one shard, beside its classic ones; owned by the shard."""
 
     __slots__ = (
+        "askers",
         "assignors",
         "computation_timer",
         "computations",
@@ -106,6 +108,8 @@ class ConsumerState:
         """By group; of one that is gone until another one fails."""
         self.lookups: dict[GroupKey, Lookup] = {}
         """Of groups whose regular expressions are being looked up, or wait for that, in their order."""
+        self.askers = Askers()
+        """Of the regular expressions that groups subscribe to."""
         self.lookup_timer = shard.new_timer(lambda _: None)
         """The next step of the first look-up."""
         self.refresh_timer = shard.new_timer(lambda _: None)

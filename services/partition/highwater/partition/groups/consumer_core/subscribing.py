@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from highwater.model.authorization import TopicView
 from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.consumer.durable import CurrentRecord, MemberRecord, TargetRecord
 from highwater.partition.groups.consumer.group import NO_EPOCH, ConsumerGroup
@@ -45,11 +46,13 @@ def update(
     before: ConsumerMember,
     metadata: MemberMetadata,
     now: Moment,
+    *,
+    view: TopicView | None = None,
 ) -> bool:
     """Write what has changed, with a new epoch if the target assignment has to follow.
 
-    A regular expression that is new to the group is looked up first (`refresh`); the epoch grows
-    when that is done. Returns whether the member's subscription has changed.
+    A regular expression that is new to the group, or to this coordinator, is looked up first
+    (`refresh`), with the member's `view` of topics; the epoch grows when that is done. Returns whether the member's subscription has changed.
     """
     old = before.metadata
     if metadata != old or before.member_id not in group.members:
@@ -63,6 +66,8 @@ def update(
     is_resolved = not metadata.topic_regex or metadata.topic_regex in group.regexes
     if group.epoch == NO_EPOCH or names_changed or (regex_changed and is_resolved):
         state.bump_epoch(key, group)
-    if not is_resolved:
+    regex = metadata.topic_regex
+    asks = bool(regex) and state.askers.note(key, group, regex, before.member_id, view)
+    if asks or not is_resolved:
         refresh.look_up(state, key, now)
     return names_changed or regex_changed

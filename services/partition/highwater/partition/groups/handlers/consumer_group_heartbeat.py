@@ -46,6 +46,7 @@ def handle(shard: GroupCoordinatorShard, call: CoordinatorCall, now: Moment) -> 
         owned=None
         if owned is None
         else assignment_of((TopicId(t.topic_id), p) for t in owned for p in t.partitions),
+        view=call.view,
         makes_its_id=version >= _OWN_MEMBER_ID_FROM,
     )
     response = shard.consumer_heartbeat(request, now)
