@@ -180,10 +180,14 @@ def test_coordinators_that_are_killed_one_after_the_other(whole, join):
     assert join("chased").read() == group.known
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("fault", [kill, end], ids=["kill", "term"])
-def test_members_stay_in_their_generation_when_the_coordinator_moves(whole, join, fault):
+def test_members_stay_in_their_generation_when_the_coordinator_moves(whole, join, fault, protocol):
+    """In the consumer protocol the coordinator has the session's length, 45 s."""
     assigned, revoked = [], []
-    member = join(f"members-{fault.__name__}", **{"session.timeout.ms": 30_000})
+    settings = {"session.timeout.ms": 30_000} if protocol == "classic" else {}
+    name = f"members-{fault.__name__}-{protocol}"
+    member = join(name, **{"group.protocol": protocol, **settings})
     member.consumer.subscribe(
         [member.topic],
         on_assign=lambda _, places: assigned.append(places),

@@ -58,9 +58,11 @@ def test_both_ways(cluster: Cluster, peer: Side, tmp_path: Path) -> None:
         for way in ways:
             way.write(COUNT)
             way.set_retention("3600000")
+            way.add_partition()
         for way in ways:
             way.check_records(2 * COUNT)
             way.check_configs("3600000")
+            way.check_partitions(PARTITIONS + 1)
         settled = mirror.complaints()
         time.sleep(ROUNDS * ROUND_S)
         assert mirror.complaints()[len(settled) :] == [], (
