@@ -1,4 +1,4 @@
-"""Transactions of clients that others wrote: librdkafka (confluent-kafka) and Kafka's Java tools."""
+"""Transactions of clients that others wrote: librdkafka (confluent-kafka), Kafka's Java tools, Go and Node."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tests.conformance.client import CLIENT_TIMEOUT_S
+from tests.conformance.clients.driver_client import DriverClient, Transaction
+from tests.conformance.clients.go_drivers import FRANZ_GO, SARAMA
+from tests.conformance.clients.node_drivers import KAFKAJS
+from tests.conformance.messages import Message
 from tests.conformance.topics import committed_offsets, end_offsets, make_topic, unique_name
 from tests.support.cluster import Cluster
 from tests.support.java_tools import (
@@ -91,6 +95,33 @@ def test_committed_and_aborted(cluster: Cluster, topic: str) -> None:
     assert read(cluster, topic, isolation="read_uncommitted") == everything
     # Nine records and three markers in each partition.
     assert end_offsets(cluster.bootstrap, topic, PARTITIONS) == dict.fromkeys(range(PARTITIONS), 12)
+
+
+@pytest.mark.clients
+@pytest.mark.core
+@pytest.mark.parametrize("client", [FRANZ_GO, SARAMA, KAFKAJS], ids=lambda client: client.name)
+def test_committed_and_aborted_by_clients_of_other_languages(
+    cluster: Cluster, topic: str, client: DriverClient
+) -> None:
+    make_topic(cluster.bootstrap, topic, partitions=PARTITIONS)
+    work = [
+        Transaction(
+            abort=number % 2 == 1,
+            messages=[Message(key=None, value=b"%d-%d" % (number, n)) for n in range(3)],
+            partition=number % PARTITIONS,
+        )
+        for number in range(7)
+    ]
+    outcomes = client.transact(cluster.bootstrap, topic, unique_name("payments"), work)
+    assert outcomes == ["aborted" if one.abort else "committed" for one in work]
+    committed = {m.value for one in work if not one.abort for m in one.messages}
+    wait_until(
+        lambda: read(cluster, topic) == committed,
+        timeout_s=CLIENT_TIMEOUT_S,
+        what="all that is committed, and nothing else",
+    )
+    everything = {m.value for one in work for m in one.messages}
+    assert read(cluster, topic, isolation="read_uncommitted") == everything
 
 
 def test_what_is_open_cannot_be_read(cluster: Cluster, topic: str) -> None:

@@ -4,6 +4,7 @@
 //   produce {topic, codec, acks, messages}   sends, exits 0 when acknowledged
 //   consume {topic, count, start}            prints `count` records, one JSON object per line
 //   join {group, topic}                      prints events until SIGTERM; the line "commit" commits
+//   transact {topic, transactional_id}       a transaction for each line {abort, messages}: prints its outcome
 //   admin {calls: [[method, argument]...]}   prints the result of each admin call, or its error
 // Every request may have {security: {tls: {ca, cert, key}, mechanism, user, password, token}}; files are PEM.
 
@@ -48,6 +49,11 @@ function headersOf({ headers }) {
   return values;
 }
 
+function sent(message) {
+  const { key, value } = message;
+  return { ...message, key: decode(key), value: decode(value), headers: headersOf(message) };
+}
+
 async function produce(kafka, { topic, codec, acks, messages }) {
   const producer = kafka.producer({
     createPartitioner: Partitioners.DefaultPartitioner,
@@ -58,13 +64,27 @@ async function produce(kafka, { topic, codec, acks, messages }) {
     topic,
     acks,
     compression: CODEC_TYPES[codec],
-    messages: messages.map((message) => ({
-      ...message,
-      key: decode(message.key),
-      value: decode(message.value),
-      headers: headersOf(message),
-    })),
+    messages: messages.map(sent),
   });
+  await producer.disconnect();
+}
+
+async function transact(kafka, { topic, transactional_id: transactionalId }) {
+  const producer = kafka.producer({
+    createPartitioner: Partitioners.DefaultPartitioner,
+    allowAutoTopicCreation: false,
+    transactionalId,
+    idempotent: true,
+    maxInFlightRequests: 1,
+  });
+  await producer.connect();
+  for await (const line of createInterface({ input: process.stdin })) {
+    const { abort, messages } = JSON.parse(line);
+    const transaction = await producer.transaction();
+    await transaction.send({ topic, acks: -1, messages: messages.map(sent) });
+    await (abort ? transaction.abort() : transaction.commit());
+    print({ outcome: abort ? "aborted" : "committed" });
+  }
   await producer.disconnect();
 }
 
@@ -162,7 +182,7 @@ function securityOf({ tls, mechanism, user, password, token }) {
   return { ssl, sasl };
 }
 
-const COMMANDS = { produce, consume, join, admin };
+const COMMANDS = { produce, consume, join, transact, admin };
 
 const [command, bootstrap, request] = process.argv.slice(2);
 await installCodecs();

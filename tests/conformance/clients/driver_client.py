@@ -9,11 +9,21 @@ import base64
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tests.conformance.client import BEGINNING, CLIENT_TIMEOUT_S, Member
 from tests.conformance.clients.line_process import LineProcess, run_program
 from tests.conformance.messages import EVERYTHING, Message, Stored
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """What `DriverClient.transact` writes together, into one partition."""
+
+    abort: bool
+    messages: Sequence[Message]
+    partition: int
 
 
 class DriverClient:
@@ -76,6 +86,21 @@ class DriverClient:
         request = {"topic": topic, "count": count, "start": start}
         lines = self.run("consume", bootstrap, request).splitlines()
         return [_stored(json.loads(line)) for line in lines]
+
+    def transact(
+        self, bootstrap: str, topic: str, transactional_id: str, work: Sequence[Transaction]
+    ) -> list[str]:
+        """Carries out the transactions in their order; the outcome of each."""
+        request = {"topic": topic, "transactional_id": transactional_id, **self._common}
+        lines = [
+            json.dumps(
+                {"abort": one.abort, "messages": [_to_json(m, one.partition) for m in one.messages]}
+            )
+            for one in work
+        ]
+        program = [*self._program(), "transact", bootstrap, json.dumps(request)]
+        output = run_program(program, stdin="".join(f"{line}\n" for line in lines).encode())
+        return [json.loads(line)["outcome"] for line in output.splitlines()]
 
     def join(self, bootstrap: str, group: str, topic: str) -> Member:
         request = {"group": group, "topic": topic, **self._options, **self._common}

@@ -33,6 +33,10 @@ type Copying struct {
 type Transactor interface {
 	// Transact carries out all transactions of a transactional id, in order, and tells the outcome of each.
 	Transact(ctx context.Context, topic, id string, work <-chan Transaction, tell func(outcome string, err error)) error
+}
+
+// Copier is one whose groups take part in transactions.
+type Copier interface {
 	// Copy copies in transactions of `Copying.Group`, and tells the outcome of each, until the context ends.
 	// Some of them it aborts on purpose.
 	Copy(ctx context.Context, copying Copying, tell func(outcome string, err error)) error
@@ -91,10 +95,10 @@ func transact(ctx context.Context, client Client, asked request) error {
 }
 
 func copyRecords(ctx context.Context, client Client, asked request) error {
-	transactor, ok := client.(Transactor)
+	copier, ok := client.(Copier)
 	if !ok {
-		return fmt.Errorf("this driver has no transactions")
+		return fmt.Errorf("this driver does not copy")
 	}
 	copying := Copying{asked.Topic, asked.Output, asked.Group, asked.TransactionalID, asked.Prefix}
-	return transactor.Copy(ctx, copying, tellOutcomes)
+	return copier.Copy(ctx, copying, tellOutcomes)
 }
