@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
+from functools import partial
+
 import pytest
 
 from tests.conformance import scenarios
 from tests.conformance.client import ACKS, CODECS, Client
 from tests.conformance.clients.confluent import ConfluentClient
-from tests.conformance.clients.go_drivers import FRANZ_GO, SARAMA
+from tests.conformance.clients.driver_client import DriverClient
+from tests.conformance.clients.go_drivers import FRANZ_GO, SARAMA, go_driver
 from tests.support.cluster import Cluster
 
 pytestmark = [pytest.mark.clients]
@@ -39,6 +44,24 @@ def test_reads_from_a_timestamp(cluster: Cluster, topic: str, client: Client) ->
 @both
 def test_group_of_two(cluster: Cluster, topic: str, client: Client) -> None:
     scenarios.group_of_two(client, cluster, topic, producer=client)
+
+
+@pytest.mark.core
+def test_group_of_two_of_the_consumer_protocol(cluster: Cluster, topic: str) -> None:
+    """KIP-848 by franz-go; sarama does not have it."""
+    client = DriverClient("franz-go", partial(go_driver, "franz"), protocol="consumer")
+    scenarios.group_of_two(client, cluster, topic, producer=FRANZ_GO)
+
+
+def test_the_version_of_kafka_that_a_broker_is_taken_for(cluster: Cluster) -> None:
+    """franz-go's guess ends at the first release that has an API which is missing: delegation tokens came
+    with 1.1. It asks for what it needs API by API, and shows the guess to people.
+    """
+    told = json.loads(FRANZ_GO.run("version", cluster.bootstrap, {}))["version"]
+    if cluster.mode == "kafka":
+        assert re.fullmatch(r"v4\.\d", told), told
+    else:
+        assert told == "between v1.0 and v1.1"
 
 
 @pytest.mark.full

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
+from functools import partial
 
 import pytest
 
 from tests.conformance import scenarios
 from tests.conformance.client import CODECS
+from tests.conformance.clients.driver_client import DriverClient
 from tests.conformance.clients.node_drivers import PLATFORMATIC as CLIENT
+from tests.conformance.clients.node_drivers import needs_its_node, node_driver, node_version
 from tests.support.cluster import Cluster
 
-
-def _node() -> tuple[int, ...]:
-    shown = subprocess.run(
-        ["node", "--version"], check=True, capture_output=True, text=True, timeout=30
-    ).stdout
-    return tuple(int(number) for number in re.findall(r"\d+", shown))
-
-
-pytestmark = [
-    pytest.mark.clients,
-    pytest.mark.skipif(_node() < (20, 19, 4), reason="@platformatic/kafka needs Node 20.19.4"),
-]
+pytestmark = [pytest.mark.clients, needs_its_node]
 
 
 @pytest.mark.parametrize(
@@ -31,7 +21,7 @@ pytestmark = [
     [
         pytest.param(codec, marks=() if codec == "lz4" else pytest.mark.full)
         for codec in CODECS
-        if codec != "zstd" or _node() >= (22, 15)
+        if codec != "zstd" or node_version() >= (22, 15)
     ],
 )
 def test_every_codec_is_read_back(cluster: Cluster, topic: str, codec: str) -> None:
@@ -45,3 +35,10 @@ def test_reads_from_a_timestamp(cluster: Cluster, topic: str) -> None:
 @pytest.mark.core
 def test_group_of_two(cluster: Cluster, topic: str) -> None:
     scenarios.group_of_two(CLIENT, cluster, topic, producer=CLIENT)
+
+
+@pytest.mark.core
+def test_group_of_two_of_the_consumer_protocol(cluster: Cluster, topic: str) -> None:
+    """KIP-848."""
+    client = DriverClient("platformatic", partial(node_driver, "platformatic"), protocol="consumer")
+    scenarios.group_of_two(client, cluster, topic, producer=CLIENT)

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from tests.conformance.client import CLIENT_TIMEOUT_S
 from tests.conformance.clients.driver_client import DriverClient, Transaction
 from tests.conformance.clients.go_drivers import FRANZ_GO, SARAMA
-from tests.conformance.clients.node_drivers import KAFKAJS
+from tests.conformance.clients.node_drivers import KAFKAJS, PLATFORMATIC, needs_its_node
 from tests.conformance.messages import Message
 from tests.conformance.topics import committed_offsets, end_offsets, make_topic, unique_name
 from tests.support.cluster import Cluster
@@ -99,7 +99,15 @@ def test_committed_and_aborted(cluster: Cluster, topic: str) -> None:
 
 @pytest.mark.clients
 @pytest.mark.core
-@pytest.mark.parametrize("client", [FRANZ_GO, SARAMA, KAFKAJS], ids=lambda client: client.name)
+@pytest.mark.parametrize(
+    "client",
+    [
+        pytest.param(FRANZ_GO, id="franz-go"),
+        pytest.param(SARAMA, id="sarama"),
+        pytest.param(KAFKAJS, id="kafkajs"),
+        pytest.param(PLATFORMATIC, marks=needs_its_node, id="platformatic"),
+    ],
+)
 def test_committed_and_aborted_by_clients_of_other_languages(
     cluster: Cluster, topic: str, client: DriverClient
 ) -> None:

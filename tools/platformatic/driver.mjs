@@ -9,6 +9,7 @@ import { Consumer, MessagesStreamFallbackModes, MessagesStreamModes, Producer } 
 const BEGINNING = -2;
 const SESSION_TIMEOUT_MS = 10_000;
 const HEARTBEAT_INTERVAL_MS = 500;
+const LOOK_MS = 100;
 
 const decode = (text) => (text === null ? undefined : Buffer.from(text, "base64"));
 const encode = (bytes) => (bytes === null || bytes === undefined ? null : bytes.toString("base64"));
@@ -25,20 +26,36 @@ function recordOf(message) {
   };
 }
 
+function sent(topic, { key, value, headers, partition, timestamp }) {
+  return {
+    topic,
+    key: decode(key),
+    value: decode(value),
+    headers: new Map(headers.map(([name, value]) => [Buffer.from(name), decode(value)])),
+    ...(partition === undefined ? {} : { partition }),
+    ...(timestamp === undefined ? {} : { timestamp: BigInt(timestamp) }),
+  };
+}
+
 async function produce(base, { topic, codec, acks, messages }) {
   const producer = new Producer({ ...base, autocreateTopics: false });
   await producer.send({
     acks,
     compression: codec,
-    messages: messages.map(({ key, value, headers, partition, timestamp }) => ({
-      topic,
-      key: decode(key),
-      value: decode(value),
-      headers: new Map(headers.map(([name, value]) => [Buffer.from(name), decode(value)])),
-      ...(partition === undefined ? {} : { partition }),
-      ...(timestamp === undefined ? {} : { timestamp: BigInt(timestamp) }),
-    })),
+    messages: messages.map((message) => sent(topic, message)),
   });
+  await producer.close();
+}
+
+async function transact(base, { topic, transactional_id: transactionalId }) {
+  const producer = new Producer({ ...base, autocreateTopics: false, idempotent: true, transactionalId });
+  for await (const line of createInterface({ input: process.stdin })) {
+    const { abort, messages } = JSON.parse(line);
+    const transaction = await producer.beginTransaction();
+    await transaction.send({ messages: messages.map((message) => sent(topic, message)) });
+    await (abort ? transaction.abort() : transaction.commit());
+    print({ outcome: abort ? "aborted" : "committed" });
+  }
   await producer.close();
 }
 
@@ -72,10 +89,19 @@ async function join(base, { group, topic, protocol }) {
   const consumer = openConsumer(base, group, protocol);
   const next = new Map();
   let assigned = [];
-  consumer.on("consumer:group:join", ({ assignments }) => {
+  const tell = (assignments) => {
     assigned = (assignments ?? []).filter((one) => one.topic === topic).flatMap((one) => one.partitions);
     print({ event: "assigned", partitions: assigned });
-  });
+  };
+  if (protocol === "consumer") {
+    // No event has the assignment then: it changes with answers to heartbeats.
+    let told = null;
+    setInterval(() => {
+      if (consumer.assignments !== told) tell((told = consumer.assignments));
+    }, LOOK_MS).unref();
+  } else {
+    consumer.on("consumer:group:join", ({ assignments }) => tell(assignments));
+  }
   process.on("SIGTERM", async () => {
     await consumer.close(true);
     process.exit(0);
@@ -98,7 +124,7 @@ async function join(base, { group, topic, protocol }) {
   }
 }
 
-const COMMANDS = { produce, consume, join };
+const COMMANDS = { produce, consume, join, transact };
 
 const [command, bootstrap, request] = process.argv.slice(2);
 const base = { clientId: "highwater-conformance", bootstrapBrokers: [bootstrap] };

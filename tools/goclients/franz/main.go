@@ -132,6 +132,8 @@ func (f franz) Consume(ctx context.Context, topic string, count int, start int64
 	return nil
 }
 
+const nextGeneration = "opt_in_kafka_next_gen_balancer_beta"
+
 func (f franz) Join(ctx context.Context, group, topic, protocol string, member driver.Member) error {
 	assigned := map[int32]bool{}
 	tell := func() {
@@ -162,6 +164,10 @@ func (f franz) Join(ctx context.Context, group, topic, protocol string, member d
 		kgo.OnPartitionsAssigned(changed(true)),
 		kgo.OnPartitionsRevoked(changed(false)),
 		kgo.OnPartitionsLost(changed(false)),
+	}
+	if protocol == "consumer" {
+		// The library's own switch for KIP-848, while it calls that a beta.
+		options = append(options, kgo.WithContext(context.WithValue(context.Background(), nextGeneration, true)))
 	}
 	client, err := f.open(options...)
 	if err != nil {
