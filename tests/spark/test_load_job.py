@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
+import shutil
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,12 +17,14 @@ pytest.importorskip("pyspark", reason="needs the spark extra")
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, NewPartitions, OffsetSpec
 
-from highwater.spark.brokers import TopicMissing
-from highwater.spark.load_run import FormatChanged, LoadRun
+from highwater.spark import task_progress
+from highwater.spark.brokers import Brokers, BrokersAway, TopicMissing
+from highwater.spark.load_run import FormatChanged, LoadRun, QuarantineTaken
 from highwater.spark.load_summary import summarize
 from highwater.spark.tables import TableFormat, open_table
 from highwater.spark.tables.local_lock import hold
 from highwater.spark.tables.port import TableConflict
+from highwater.spark.value_format import SchemaUnusable
 from tests.conformance.topics import unique_name
 from tests.support.cluster import Cluster
 from tests.support.spark_loads import HOUR_MS, START_MS, keeping_topic, request, rows, send
@@ -112,6 +118,138 @@ def test_values_that_do_not_fit_go_to_the_quarantine(
         )
 
 
+def left(spark: SparkSession, wanted: LoadRequest) -> list[int]:
+    """Offsets of the values in quarantine."""
+    found = open_table(spark, wanted.table_format, wanted.quarantine_path).read()
+    return sorted(row["offset"] for row in found.collect())
+
+
+def test_another_loads_quarantine_is_refused_before_anything_is_committed(
+    cluster: Cluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = keeping_topic(cluster.bootstrap, unique_name("taken"))
+    send(cluster.bootstrap, topic, [b"a", b"\xff"])
+    wanted = request(cluster.bootstrap, tmp_path / "table", topic, value_format="text")
+    load(spark, wanted)
+    # What was there after the first version comes back later, as a backup does.
+    shutil.copytree(tmp_path / "table", tmp_path / "backup")
+    send(cluster.bootstrap, topic, [b"\xfe"])
+    load(spark, wanted)
+    assert left(spark, wanted) == [1, 2]
+
+    shutil.rmtree(tmp_path / "table")
+    with pytest.raises(QuarantineTaken, match="values of another load"):
+        load(spark, wanted)
+    assert not open_table(spark, "delta", wanted.table).exists()
+    fresh = replace(wanted, quarantine=str(tmp_path / "fresh"))
+    assert load(spark, fresh).bad == 2
+    assert left(spark, fresh) == [1, 2]
+    # A second table does not share it.
+    with pytest.raises(QuarantineTaken, match="values of another load"):
+        load(spark, replace(fresh, table=str(tmp_path / "second")))
+
+    shutil.rmtree(tmp_path / "table")
+    shutil.copytree(tmp_path / "backup", tmp_path / "table")
+    with pytest.raises(QuarantineTaken, match=r"has version 1 of a load into .*, which has 0"):
+        load(spark, wanted)
+    assert [row["offset"] for row in open_table(spark, "delta", wanted.table).read().collect()] == [
+        0
+    ]
+
+
+def test_loads_that_come_to_share_a_quarantine_lose_nothing(
+    cluster: Cluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Both find it empty, so neither is refused."""
+    shared = str(tmp_path / "shared")
+    topics = [keeping_topic(cluster.bootstrap, unique_name("shared")) for _ in range(2)]
+    both = [
+        request(
+            cluster.bootstrap, tmp_path / topic, topic, value_format="text", quarantine=shared
+        )
+        for topic in topics
+    ]  # fmt: skip
+    for topic, wanted in zip(topics, both, strict=True):
+        send(cluster.bootstrap, topic, [b"good"])
+        load(spark, wanted)
+    for topic, wanted in zip(topics, both, strict=True):
+        send(cluster.bootstrap, topic, [b"\xff"])
+        assert load(spark, wanted).version == 1
+    assert left(spark, both[0]) == [1, 1]
+
+
+class Forgetting(Brokers):
+    """They answer once what there is to load, and never again."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.is_known = False
+
+    def topics(self, *args: Any) -> Any:
+        if self.is_known:
+            raise BrokersAway("gone")
+        self.is_known = True
+        return super().topics(*args)
+
+
+class Unwritable:
+    """A table that nothing more is committed to."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._table, name)
+
+    def commit(self, *_: Any, **__: Any) -> bool:
+        raise TableConflict("not now")
+
+
+def take_away(bootstrap: str, topic: str, before: int) -> None:
+    """As retention does."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for done in admin.delete_records([Place(topic, 0, before)]).values():
+        done.result(ADMIN_TIMEOUT_S)
+
+
+def test_what_is_gone_is_in_the_result_whatever_fails_after_the_commit(
+    cluster: Cluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = keeping_topic(cluster.bootstrap, unique_name("after"))
+    wanted = request(cluster.bootstrap, tmp_path / "table", topic, value_format="text")
+    send(cluster.bootstrap, topic, [b"a"])
+    load(spark, wanted)
+    send(cluster.bootstrap, topic, [b"b", b"\xff"])
+    take_away(cluster.bootstrap, topic, 2)
+
+    def opened(session: Any, name: str, path: str, **more: Any) -> Any:
+        made = open_table(session, name, path, **more)
+        return Unwritable(made) if path == wanted.quarantine_path else made
+
+    with pytest.raises(TableConflict, match="not now"):
+        LoadRun(spark, wanted, lambda _: None, opened).run()
+    result = load(spark, wanted)
+    assert [(each.start, each.end) for each in result.gone] == [(1, 2)]
+    assert (result.version, left(spark, wanted)) == (None, [2])
+    assert load(spark, wanted).gone == ()
+
+    # What did not fit is gone before it is in quarantine.
+    send(cluster.bootstrap, topic, [b"\xfe", b"c"])
+    with pytest.raises(TableConflict, match="not now"):
+        LoadRun(spark, wanted, lambda _: None, opened).run()
+    take_away(cluster.bootstrap, topic, 4)
+    result = load(spark, wanted)
+    assert [(each.start, each.end) for each in result.gone] == [(3, 4)]
+    assert "before they were in quarantine" in result.told[0]
+
+    send(cluster.bootstrap, topic, [b"d", b"e"])
+    take_away(cluster.bootstrap, topic, 6)
+    result = LoadRun(spark, wanted, lambda _: None, connected=Forgetting).run()
+    assert [(each.start, each.end) for each in result.gone] == [(5, 6)]
+    assert "the lag is that of before the load: gone" in result.told
+    assert result.version == 3
+
+
 def test_what_retention_took_is_told(cluster: Cluster, spark: SparkSession, tmp_path: Path) -> None:
     topic = keeping_topic(cluster.bootstrap, unique_name("gone"))
     table = tmp_path / "table"
@@ -119,9 +257,7 @@ def test_what_retention_took_is_told(cluster: Cluster, spark: SparkSession, tmp_
     sent = send(cluster.bootstrap, topic, [b"a", b"b"])
     load(spark, wanted)
     later = send(cluster.bootstrap, topic, [b"c", b"d", b"e"])
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    for done in admin.delete_records([Place(topic, 0, 4)]).values():
-        done.result(ADMIN_TIMEOUT_S)
+    take_away(cluster.bootstrap, topic, 4)
     result = load(spark, wanted)
     assert [(each.start, each.end) for each in result.gone] == [(2, 4)]
     assert "2 offsets" in result.told[0]
@@ -196,7 +332,15 @@ def test_transactions_that_were_aborted_are_not_loaded(
     result = load(spark, wanted)
     # Two records and two markers; the open transaction is beyond the last stable offset.
     assert (result.records, result.offsets, result.lag) == (1, 4, 0)
+    # Who has read it uncommitted is beyond that, and waits.
+    all_of_it = replace(wanted, table=str(tmp_path / "all"))
+    dirty = replace(all_of_it, read=replace(wanted.read, read_committed=False))
+    assert load(spark, dirty).records == 3
+    waiting = load(spark, all_of_it)
+    assert waiting.version is None
+    assert "a transaction is open from 4 on" in waiting.told[0]
     producer.commit_transaction()
+    assert load(spark, all_of_it).records == 0
     assert load(spark, wanted).records == 1
     assert [each.value for each in rows(spark, table)] == [b"kept", b"open"]
 
@@ -255,8 +399,41 @@ def test_every_format(
     assert (left["offset"], bytes(left["value"])) == (1, bad)
 
 
+def test_an_avro_schema_that_is_only_json_is_refused(
+    cluster: Cluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = keeping_topic(cluster.bootstrap, unique_name("avro"))
+    send(cluster.bootstrap, topic, [b"\x06"])
+    schema = json.dumps({"type": "record", "name": "r", "fields": [{"name": "a", "type": "lung"}]})
+    wanted = request(
+        cluster.bootstrap, tmp_path / "t", topic, value_format="avro", schema=schema
+    )  # fmt: skip
+    with pytest.raises(SchemaUnusable, match="lung"):
+        load(spark, wanted)
+    assert not open_table(spark, "delta", wanted.table).exists()
+
+
+def test_a_terminal_shows_rows_and_lag(
+    cluster: Cluster, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    topic = keeping_topic(cluster.bootstrap, unique_name("seen"))
+    send(cluster.bootstrap, topic, [b"%d" % number for number in range(40)])
+    wanted = request(cluster.bootstrap, tmp_path / "t", topic, per_task=4)
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr(task_progress, "_INTERVAL_S", 0.02)
+    with task_progress.shown(spark, "load") as aim:
+        LoadRun(spark, wanted, lambda _: None, aim=aim.set).run()
+    lags = {int(found) for found in re.findall(r"lag (\d+) of 40 offsets", terminal.getvalue())}
+    assert any(each < 40 for each in lags), terminal.getvalue()
+
+
 def test_offsets_of_the_brokers(cluster: Cluster, spark: SparkSession) -> None:
-    from highwater.spark.brokers import Brokers, TopicPartition
+    from highwater.spark.brokers import TopicPartition
 
     topic = keeping_topic(cluster.bootstrap, unique_name("offsets"), partitions=2)
     send(cluster.bootstrap, topic, [b"a", b"b", b"c"])

@@ -3,24 +3,27 @@
 For each partition the range that the table's note says is loaded is read from the log, parsed as the
 load parses it, and grouped with the table's rows by topic id, partition and hour. Groups whose counts and
 checksums are equal are equal; in the others single offsets are compared. Offsets that the log no
-longer has cannot be compared, and are told.
+longer has cannot be compared, and are told. So are rows beside what the note knows.
+
+Note, rows and quarantine are those of one version, also while a load is at work.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from highwater.model.errors import UsageError
+from highwater.model.errors import RetriableError, UsageError
 from highwater.spark import load_note
 from highwater.spark.brokers import Brokers
 from highwater.spark.envelope import shape, split
 from highwater.spark.load_note import LoadNote
 from highwater.spark.load_plan import Gone, Offered
-from highwater.spark.load_run import QUARANTINE, WRITER, offers_of
-from highwater.spark.tables import open_table
+from highwater.spark.load_run import QUARANTINE, WRITER, offers_of, quarantine_writer
+from highwater.spark.tables import Table, open_table
 from highwater.spark.topic_range import OffsetRange, ReadOptions, read_ranges
 
 OFFSETS_MAX: Final = 1000
@@ -29,6 +32,13 @@ OFFSETS_MAX: Final = 1000
 HOURS_MAX: Final = 10_000
 """How many hours a report has counts of, the newest ones: more than a year."""
 
+OUTSIDE_MAX: Final = 1000
+"""How many groups of rows a report lists that no load has written."""
+
+LOOKS_MAX: Final = 10
+LOOK_S: Final = 1.0
+"""How often, and how long apart, table and quarantine are looked at until both have the same version."""
+
 _GROUP: Final = ("topic", "topic_id", "partition", "hour")
 
 
@@ -36,6 +46,12 @@ class NothingLoaded(UsageError):
     """The table has no commit of a load."""
 
     reason = "NOTHING_LOADED"
+
+
+class QuarantineBehind(RetriableError):
+    """A load has committed the table, and not yet its quarantine."""
+
+    reason = "QUARANTINE_BEHIND"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +77,20 @@ class OffsetDifference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OutsideRows:
+    """Rows of a partition that are not of what the note says was loaded.
+
+    `is_older`: of an older topic of this name, from whose loads rows stay; all others are a difference.
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    rows: int
+    is_older: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedHour:
     """All partitions' records of an hour (seconds since 1970).
 
@@ -83,6 +113,12 @@ class AuditResult:
     offsets: tuple[OffsetDifference, ...]
     uncompared: tuple[Gone, ...]
     hours: tuple[ComparedHour, ...] = ()
+    outside: tuple[OutsideRows, ...] = ()
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether nothing differs."""
+        return not self.different and all(each.is_older for each in self.outside)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +129,20 @@ class AuditRequest:
     table_format: str
     read: ReadOptions
     quarantine: str | None = None
+
+    @property
+    def quarantine_path(self) -> str:
+        """The path of the quarantine."""
+        return self.quarantine or f"{self.table.rstrip('/')}{QUARANTINE}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """What a table says: the note of its last load, and the rows of that version. `bad`: of the quarantine."""
+
+    note: LoadNote
+    good: DataFrame
+    bad: DataFrame | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,12 +178,9 @@ def scope(note: LoadNote, offered: Mapping[str, Offered]) -> Scope:
 
 
 def audit(spark: SparkSession, request: AuditRequest) -> AuditResult:
-    """Compares. Raises NothingLoaded, and errors of what it reads."""
-    table = open_table(spark, request.table_format, request.table)
-    found = table.committed(WRITER)
-    if found is None:
-        raise NothingLoaded(f"{request.table} has no commit of a load in {request.table_format}")
-    note = load_note.from_json(found.note)
+    """Compares. Raises NothingLoaded, QuarantineBehind, and errors of what it reads."""
+    found = loaded(spark, request)
+    note = found.note
     with Brokers(spark, request.read.bootstrap, request.read.kafka) as brokers:
         offered = offers_of(brokers, brokers.existing(note.topics))
     wanted = scope(note, offered)
@@ -142,14 +189,44 @@ def audit(spark: SparkSession, request: AuditRequest) -> AuditResult:
     )
     parts = split(shaped)
     log = fingerprints(parts.good)
-    rows = fingerprints(table.read())
-    if not note.value_format.always_fits:
+    rows = fingerprints(found.good)
+    if found.bad is not None:
         log = log.unionByName(fingerprints(parts.bad))
-        path = request.quarantine or f"{request.table.rstrip('/')}{QUARANTINE}"
-        place = open_table(spark, request.table_format, path)
-        if place.exists():
-            rows = rows.unionByName(fingerprints(place.read()))
-    return compare(log, within(rows, wanted), wanted.uncompared)
+        rows = rows.unionByName(fingerprints(found.bad))
+    compared = compare(log, within(rows, wanted), wanted.uncompared)
+    return replace(compared, outside=outside(rows, note))
+
+
+def loaded(
+    spark: SparkSession,
+    request: AuditRequest,
+    *,
+    opened: Callable[..., Table] = open_table,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Loaded:
+    """Returns one version of table and quarantine. Raises NothingLoaded, QuarantineBehind."""
+    table = opened(spark, request.table_format, request.table)
+    version = None
+    for look in range(LOOKS_MAX):
+        if look:
+            sleep(LOOK_S)
+        found = table.snapshot(WRITER)
+        if found is None:
+            raise NothingLoaded(
+                f"{request.table} has no commit of a load in {request.table_format}"
+            )
+        note = load_note.from_json(found.committed.note)
+        if note.value_format.always_fits:
+            return Loaded(note=note, good=found.rows, bad=None)
+        version = found.committed.version
+        place = opened(spark, request.table_format, request.quarantine_path)
+        left = place.snapshot(quarantine_writer(note.load_id))
+        if left is not None and left.committed.version == version:
+            return Loaded(note=note, good=found.rows, bad=left.rows)
+    raise QuarantineBehind(
+        f"{request.quarantine_path} does not have version {version} of {request.table}: a load is at work; or "
+        "one was killed, and the next one makes up for it; or another --quarantine was used"
+    )
 
 
 def fingerprints(rows: DataFrame) -> DataFrame:
@@ -174,7 +251,7 @@ def fingerprints(rows: DataFrame) -> DataFrame:
 def within(rows: DataFrame, wanted: Scope) -> DataFrame:
     """Returns rows of topics of the note, but those that the log no longer has.
 
-    Rows beyond the loaded range stay, and show as extra; those of an older topic of the name go.
+    Rows beyond the loaded range stay, and show as extra; `outside` has those that no load has written.
     """
     kept = f.lit(False)
     for each in wanted.ranges:
@@ -185,6 +262,31 @@ def within(rows: DataFrame, wanted: Scope) -> DataFrame:
             & (f.col("offset") >= each.start)
         )
     return rows.where(kept)
+
+
+def outside(rows: DataFrame, note: LoadNote) -> tuple[OutsideRows, ...]:
+    """Returns how many rows there are beside what the note says was loaded, by topic and partition."""
+    known = f.lit(False)
+    for name, topic in note.topics.items():
+        for number, position in topic.partitions.items():
+            known = known | (
+                (f.col("topic") == name)
+                & (f.col("topic_id") == topic.topic_id)
+                & (f.col("partition") == number)
+                & (f.col("offset") >= position.begin)
+            )
+    place = ["topic", "topic_id", "partition"]
+    # A row whose place is null is nowhere.
+    strange = rows.where(~f.coalesce(known, f.lit(False)))
+    counted = strange.groupBy(*place).agg(f.count("*").alias("rows"))
+    return tuple(
+        OutsideRows(
+            topic=row["topic"], topic_id=row["topic_id"], partition=row["partition"], rows=row["rows"],
+            is_older=row["topic"] in note.topics
+            and row["topic_id"] != note.topics[row["topic"]].topic_id,
+        )
+        for row in counted.orderBy(*place).limit(OUTSIDE_MAX).collect()
+    )  # fmt: skip
 
 
 def compare(log: DataFrame, rows: DataFrame, uncompared: tuple[Gone, ...]) -> AuditResult:

@@ -20,6 +20,13 @@ CALL_TIMEOUT_MS: Final = 60_000
 """For a call with all that it repeats: leaders may be on the move."""
 
 _UNKNOWN: Final = "UnknownTopicOrPartitionException"
+_REFUSALS: Final = re.compile(
+    r"\w*(?:Authentication|Authorization|InvalidTopic|UnsupportedVersion|UnsupportedSaslMechanism|IllegalSaslState"
+    r"|Config|Login|InvalidConfiguration)Exception"
+)
+"""Names of errors of the client's that stay until somebody changes something."""
+_UNRESOLVED: Final = "No resolvable bootstrap urls"
+"""Of a ConfigException that a name server may be the reason of."""
 _OWN_CONFIG: Final = "DYNAMIC_TOPIC_CONFIG"
 """Where a config comes from that was set on the topic, and not on brokers."""
 
@@ -30,10 +37,36 @@ class TopicMissing(UsageError):
     reason = "TOPIC_MISSING"
 
 
+class BrokersRefuse(UsageError):
+    """The brokers do not let this client in, or a setting or a name is wrong."""
+
+    reason = "BROKERS_REFUSE"
+
+
+class PatternUnusable(UsageError):
+    """A pattern of topics that is no regular expression."""
+
+    reason = "PATTERN_UNUSABLE"
+
+
 class BrokersAway(RetriableError):
     """No broker answers, or a partition has no leader."""
 
     reason = "BROKERS_AWAY"
+
+
+def check_pattern(pattern: str | None) -> None:
+    """Raises PatternUnusable for a pattern that is no regular expression; None is none."""
+    try:
+        re.compile(pattern or "")
+    except re.error as error:
+        raise PatternUnusable(f"--pattern {pattern!r} is no regular expression: {error}") from error
+
+
+class TopicChanged(RetriableError):
+    """A topic was deleted, or made anew, between two questions about it."""
+
+    reason = "TOPIC_CHANGED"
 
 
 class TopicPartition(NamedTuple):
@@ -53,7 +86,7 @@ class TopicState(NamedTuple):
 class Brokers:
     """The brokers at `bootstrap`; close it, or use it in a `with` statement.
 
-    All methods raise BrokersAway, and TopicMissing for topics that were deleted meanwhile.
+    All methods raise BrokersAway, BrokersRefuse, and TopicMissing for topics that were deleted meanwhile.
     """
 
     def __init__(
@@ -84,8 +117,9 @@ class Brokers:
     def topics(self, names: Iterable[str], pattern: str | None = None) -> dict[str, TopicState]:
         """Returns the named topics and those that match `pattern` as a whole, without internal ones.
 
-        Raises TopicMissing for a name that is not there, and if there is no topic at all.
+        Raises TopicMissing for a name that is not there, and if there is no topic at all; PatternUnusable.
         """
+        check_pattern(pattern)
         wanted = sorted(set(names))
         with self._translated():
             there = set(self._admin.listTopics().names().get())
@@ -108,6 +142,15 @@ class Brokers:
         with self._translated():
             there = set(self._admin.listTopics().names().get())
             return self._described(sorted(there.intersection(names)))
+
+    def changed(self, topics: Mapping[str, TopicState]) -> list[str]:
+        """Returns the names of those topics that are not there any more, or have another id."""
+        now = self.existing(topics)
+        return sorted(
+            name
+            for name, topic in topics.items()
+            if name not in now or now[name].topic_id != topic.topic_id
+        )
 
     def _described(self, names: list[str]) -> dict[str, TopicState]:
         described = self._admin.describeTopics(self._list(names)).allTopicNames().get()
@@ -205,7 +248,12 @@ class Brokers:
             cause = error.java_exception
             while cause.getCause() is not None:
                 cause = cause.getCause()
-            text = f"{cause.getClass().getSimpleName()}: {cause.getMessage()}"
+            name = str(cause.getClass().getSimpleName())
+            text = f"{name}: {cause.getMessage()}"
             if _UNKNOWN in text:
                 raise TopicMissing(f"a topic was deleted meanwhile: {text}") from error
+            if _REFUSALS.fullmatch(name) and _UNRESOLVED not in text:
+                raise BrokersRefuse(
+                    f"the client of {self._bootstrap} is refused: {text}"
+                ) from error
             raise BrokersAway(f"{self._bootstrap} does not answer: {text}") from error

@@ -38,11 +38,17 @@ class TopicPositions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadNote:
-    """The whole note. `ranges` are those of this commit; `replace` the rows that it replaced."""
+    """The whole note. `ranges` are those of this commit; `replace` the rows that it replaced.
+
+    `gone` are offsets that no load can read any more, as this commit found. `load_id` tells the loads into
+    this table from all others; notes of before there were ids have none.
+    """
 
     topics: Mapping[str, TopicPositions]
     ranges: tuple[OffsetRange, ...] = ()
     replace: str | None = None
+    gone: tuple[OffsetRange, ...] = ()
+    load_id: str = ""
     value_format: ValueFormat = field(default=ValueFormat(name=FormatName.RAW))
 
 
@@ -62,6 +68,8 @@ def to_json(note: LoadNote) -> str:
             },
             "ranges": [asdict(each) for each in note.ranges],
             "replace": note.replace,
+            "gone": [asdict(each) for each in note.gone],
+            "load_id": note.load_id,
             "format": {"name": note.value_format.name.value, "schema": note.value_format.schema},
         }
     )
@@ -84,6 +92,8 @@ def from_json(text: str) -> LoadNote:
             },
             ranges=tuple(OffsetRange(**each) for each in document["ranges"]),
             replace=document["replace"],
+            gone=tuple(OffsetRange(**each) for each in document.get("gone", ())),
+            load_id=str(document.get("load_id", "")),
             value_format=ValueFormat(
                 name=FormatName(document["format"]["name"]), schema=document["format"]["schema"]
             ),

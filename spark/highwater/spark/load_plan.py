@@ -3,22 +3,29 @@
 For each partition of a wanted topic:
 
     last note        brokers                       the load
-    no topic         earliest..latest              begins at earliest, or at the given time
-    no partition     (added since)                 begins at earliest, or at the given time
-    another id       (deleted, made anew)          tells it, begins anew; old rows keep the old id
+    no topic         earliest..latest              begins at earliest, which is told, or at the given time
+    no partition     (added since)                 as with another id
+    another id       (deleted, made anew)          tells it, begins anew; old rows keep the old id. What is
+                                                   before earliest is gone by retention, unless a time is given
     next in range    earliest <= next <= latest    goes on at next
     next below       next < earliest               tells what is gone by retention, goes on at earliest
-    next above       next > latest                 OffsetsOutOfRange: the log lost its end
+    next above       next > latest                 OffsetsOutOfRange: the log lost its end; or a transaction
+                                                   is open over what was read uncommitted: tells it, and waits
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Final
 
 from highwater.model.errors import UsageError
 from highwater.spark.brokers import TopicPartition
 from highwater.spark.load_note import LoadNote, Position, TopicPositions
 from highwater.spark.topic_range import OffsetRange
 from highwater.spark.value_format import ValueFormat
+
+STARTS_TOLD_MAX: Final = 10
+"""How many partitions of a topic are named that begin late."""
 
 
 class OffsetsOutOfRange(UsageError):
@@ -70,53 +77,62 @@ def plan(
     *,
     starts: Mapping[TopicPartition, int] | None = None,
     replace: bool = False,
+    high_watermarks: Mapping[TopicPartition, int] | None = None,
+    pattern: str | None = None,
 ) -> Plan:
     """Returns what to load.
 
     `starts` are the offsets of a given time, where a partition without one has no record that is as
     new: partitions begin there that were never loaded. With `replace`, all records from there on are
-    loaded anew in place of their rows. Raises OffsetsOutOfRange.
+    loaded anew in place of their rows. `high_watermarks` are those of the partitions that `beyond` names;
+    topics of `pattern` that are not offered any more are told. Raises OffsetsOutOfRange.
     """
     draft = _Draft([], [], [], [])
     topics = dict(last.topics) if last is not None else {}
+    draft.told += _departed(topics, offered, pattern)
     for name, topic in sorted(offered.items()):
         known = topics.get(name)
-        if known is not None and known.topic_id != topic.topic_id:
-            draft.told.append(f"topic {name} was made anew: it is loaded from its beginning")
-            known = None
-        positions = dict(known.partitions) if known is not None else {}
-        for number, (earliest, latest) in sorted(topic.bounds.items()):
+        is_anew = known is not None and known.topic_id != topic.topic_id
+        if last is not None and (known is None or is_anew):
+            came = "was made anew" if is_anew else "is new"
+            where = "its beginning" if starts is None else "the time of --from on"
+            draft.told.append(f"topic {name} {came}: it is loaded from {where}")
+        positions = dict(known.partitions) if known is not None and not is_anew else {}
+        late: dict[int, int] = {}
+        for number, bounds in sorted(topic.bounds.items()):
             key = TopicPartition(name, number)
             position = positions.get(number)
             # A time may point into a transaction that is open, beyond what is read now.
-            start = None if starts is None else min(starts.get(key, latest), latest)
+            start = None if starts is None else min(starts.get(key, bounds[1]), bounds[1])
             if position is None:
-                if known is not None:
+                if known is not None and not is_anew:
                     draft.told.append(f"topic {name} has a new partition {number}")
-                start = earliest if start is None else start
-                positions[number] = _begin(draft, key, start, latest)
+                # Of a topic that was being loaded, somebody waits for every record.
+                if known is not None and start is None:
+                    _tell_gone(draft, key, 0, bounds[0])
+                elif start is None or start == bounds[0]:
+                    late[number] = bounds[0]
+                start = bounds[0] if start is None else start
+                positions[number] = _begin(draft, key, start, bounds[1])
                 if replace:
                     # All rows of the commit have to match.
                     draft.replaced.append(_rows_from(key, topic.topic_id, start))
                 continue
-            if latest < position.next:
-                raise OffsetsOutOfRange(
-                    f"{name}-{number} ends at {latest}, but the table has it up to {position.next}"
-                )
+            is_open = _is_open(key, position, bounds[1], high_watermarks or {})
             if start is not None and replace:
-                positions[number] = _replace(draft, key, topic.topic_id, position, start, latest)
-                continue
-            if start is not None and start < position.begin:
-                draft.told.append(
-                    f"{name}-{number} was loaded from {position.begin} on, not from {start}: "
-                    "--replace loads it anew"
-                )
-            positions[number] = _go_on(draft, key, position, (earliest, latest))
+                positions[number] = _replace(draft, key, topic.topic_id, position, start, bounds)
+            elif is_open:
+                _tell_open(draft, key, position, bounds[1])
+            else:
+                _tell_time(draft, key, position, start)
+                positions[number] = _go_on(draft, key, position, bounds)
+        draft.told += late_starts(name, late)
         topics[name] = TopicPositions(topic_id=topic.topic_id, partitions=positions)
     note = LoadNote(
         topics=topics,
         ranges=tuple(draft.ranges),
         replace=" OR ".join(draft.replaced) or None,
+        gone=tuple(OffsetRange(**asdict(each)) for each in draft.gone),
         value_format=value_format,
     )
     changed = last is None or last.topics != note.topics
@@ -128,32 +144,110 @@ def plan(
     )
 
 
+def beyond(last: LoadNote | None, offered: Mapping[str, Offered]) -> list[TopicPartition]:
+    """Returns the partitions that the note has further than the brokers offer them."""
+    return [
+        TopicPartition(name, number)
+        for name, topic in (last.topics if last is not None else {}).items()
+        if name in offered and offered[name].topic_id == topic.topic_id
+        for number, position in topic.partitions.items()
+        if number in offered[name].bounds and offered[name].bounds[number][1] < position.next
+    ]
+
+
+def _departed(
+    known: Iterable[str], offered: Mapping[str, Offered], pattern: str | None
+) -> list[str]:
+    if pattern is None:
+        return []
+    return [
+        f"topic {name}, which the table has, is not there any more"
+        for name in sorted(known)
+        if name not in offered and re.fullmatch(pattern, name)
+    ]
+
+
+def late_starts(name: str, starts: Mapping[int, int]) -> list[str]:
+    """One line for a topic that was never loaded, some of whose partitions lack their beginning."""
+    late = [f"{start} of partition {number}" for number, start in starts.items() if start > 0]
+    if not late:
+        return []
+    more = len(late) - STARTS_TOLD_MAX
+    others = f" and of {more} more partitions" if more > 0 else ""
+    named = ", ".join(late[:STARTS_TOLD_MAX])
+    sentence = (
+        f"topic {name} begins at offset {named}{others}: what was before is not in the log any more"
+    )
+    return [sentence]
+
+
+def _is_open(
+    key: TopicPartition,
+    position: Position,
+    latest: int,
+    high_watermarks: Mapping[TopicPartition, int],
+) -> bool:
+    """Whether an open transaction hides offsets that the table has. Raises OffsetsOutOfRange."""
+    if latest >= position.next:
+        return False
+    if (end := high_watermarks.get(key, latest)) < position.next:
+        raise OffsetsOutOfRange(
+            f"{key.topic}-{key.partition} ends at {end}, but the table has it up to {position.next}"
+        )
+    return True
+
+
+def _tell_open(draft: _Draft, key: TopicPartition, position: Position, latest: int) -> None:
+    draft.told.append(
+        f"{key.topic}-{key.partition} was loaded with --read-uncommitted up to {position.next}, and a "
+        f"transaction is open from {latest} on: nothing of it is read until that ends"
+    )
+
+
+def _tell_time(draft: _Draft, key: TopicPartition, position: Position, start: int | None) -> None:
+    if start is not None and start < position.begin:
+        draft.told.append(
+            f"{key.topic}-{key.partition} was loaded from {position.begin} on, not from {start}: "
+            "--replace loads it anew"
+        )
+
+
 def _begin(draft: _Draft, key: TopicPartition, start: int, latest: int) -> Position:
     _add(draft, key, start, latest)
     return Position(begin=start, next=latest)
 
 
-def _go_on(
-    draft: _Draft, key: TopicPartition, position: Position, bounds: tuple[int, int]
-) -> Position:
-    earliest, latest = bounds
-    start = position.next
+def _tell_gone(draft: _Draft, key: TopicPartition, start: int, earliest: int) -> None:
     if start < earliest:
         draft.gone.append(Gone(topic=key.topic, partition=key.partition, start=start, end=earliest))
         draft.told.append(
             f"{earliest - start} offsets of {key.topic}-{key.partition}, from {start} on, are gone by "
             "retention before they were loaded"
         )
-        start = earliest
+
+
+def _go_on(
+    draft: _Draft, key: TopicPartition, position: Position, bounds: tuple[int, int]
+) -> Position:
+    earliest, latest = bounds
+    _tell_gone(draft, key, position.next, earliest)
+    start = max(position.next, earliest)
     _add(draft, key, start, latest)
     return Position(begin=position.begin, next=max(latest, start))
 
 
 def _replace(
-    draft: _Draft, key: TopicPartition, topic_id: str, position: Position, start: int, latest: int
+    draft: _Draft,
+    key: TopicPartition,
+    topic_id: str,
+    position: Position,
+    start: int,
+    bounds: tuple[int, int],
 ) -> Position:
-    # Nothing is left out between what the table has and what is loaded anew.
-    start = min(start, position.next)
+    earliest, latest = bounds
+    _tell_gone(draft, key, position.next, earliest)
+    # Nothing is left out between what the table has and what is loaded anew, but what the log no longer has.
+    start = max(min(start, position.next), earliest)
     draft.replaced.append(_rows_from(key, topic_id, start))
     _add(draft, key, start, latest)
     return Position(begin=min(position.begin, start), next=latest)

@@ -4,22 +4,26 @@ The table's commit holds the rows and the note with the offsets; there is no oth
 whose values may not fit has a second table, the quarantine, which is committed after the first with the
 same version. A run that finds the quarantine a version behind was killed between the two: it reads
 that version's ranges once more, for the lines that did not fit, before it does anything else.
+
+The writer of the quarantine is named after an id that the table's first load has made, so that the
+versions of another table, or of one that was removed, are never taken for this one's.
 """
 
 import time
+import uuid
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Final
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 
-from highwater.model.errors import UsageError
+from highwater.model.errors import RetriableError, UsageError
 from highwater.spark import load_note
-from highwater.spark.brokers import Brokers, TopicPartition, TopicState
+from highwater.spark.brokers import Brokers, TopicChanged, TopicMissing, TopicPartition, TopicState
 from highwater.spark.envelope import PARTITION_BY, shape, split
 from highwater.spark.load_note import LoadNote
-from highwater.spark.load_plan import Gone, Offered, Plan, plan
+from highwater.spark.load_plan import Gone, Offered, Plan, beyond, plan
 from highwater.spark.observed import counts
 from highwater.spark.tables import Table, open_table
 from highwater.spark.tables.local_lock import hold
@@ -38,6 +42,17 @@ class FormatChanged(UsageError):
     """The table was loaded in another format."""
 
     reason = "FORMAT_CHANGED"
+
+
+class QuarantineTaken(UsageError):
+    """The quarantine has another load's values, or is ahead of its table."""
+
+    reason = "QUARANTINE_TAKEN"
+
+
+def quarantine_writer(load_id: str) -> str:
+    """Returns who writes the quarantine of the loads with this id, which old notes do not have."""
+    return f"{WRITER}.{load_id}" if load_id else WRITER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,12 +111,19 @@ class LoadResult:
 
 @dataclass(slots=True)
 class LoadRun:
-    """A run, which works once. `tell` gets sentences for the operator; `opened` makes tables."""
+    """A run, which works once. `tell` gets sentences for the operator.
+
+    `opened` makes tables, `connected` clients of brokers, `new_id` the id of a table's loads. `aim` gets
+    the number of offsets that are to be read.
+    """
 
     spark: SparkSession
     request: LoadRequest
     tell: Callable[[str], None]
     opened: Callable[..., Table] = open_table
+    connected: Callable[..., Brokers] = Brokers
+    new_id: Callable[[], str] = lambda: uuid.uuid4().hex
+    aim: Callable[[int], None] = lambda _: None
     _told: list[str] = field(default_factory=list)
 
     def run(self) -> LoadResult:
@@ -125,19 +147,22 @@ class LoadRun:
                 f"{' with another schema' if last.value_format.name is request.value_format.name else ''}: "
                 "load into another table"
             )
-        with Brokers(self.spark, request.read.bootstrap, request.read.kafka) as brokers:
+        load_id = self.new_id() if last is None else last.load_id
+        self._check_quarantine(load_id, None if found is None else found.version)
+        with self.connected(self.spark, request.read.bootstrap, request.read.kafka) as brokers:
             offered = offers(brokers, request)
+            gone: tuple[Gone, ...] = ()
             if found is not None and last is not None:
-                self._finish_quarantine(brokers, found.version, last)
-            decided = plan(
-                last, offered, request.value_format,
-                starts=self._starts(brokers, offered), replace=request.replace,
-            )  # fmt: skip
+                gone = self._finish_quarantine(brokers, found.version, last)
+            decided = self._plan(brokers, last, offered)
+            decided = replace(decided, note=replace(decided.note, load_id=load_id))
             for sentence in decided.told:
                 self._say(sentence)
             version = 0 if found is None else found.version + 1
             records, bad = self._load(table, decided, version) if decided.is_needed else (0, 0)
-            partitions = lags(decided.note, offers(brokers, request))
+            now = self._offers_now(brokers, offered)
+            self._check_ids(decided.note, now)
+            partitions = lags(decided.note, now)
         return LoadResult(
             version=version if decided.is_needed else None,
             offsets=sum(each.offsets for each in decided.note.ranges),
@@ -145,10 +170,40 @@ class LoadRun:
             bad=bad,
             lag=sum(each.lag for each in partitions),
             seconds=time.monotonic() - started,
-            gone=decided.gone,
+            gone=gone + decided.gone,
             told=tuple(self._told),
             partitions=partitions,
         )
+
+    def _plan(
+        self, brokers: Brokers, last: LoadNote | None, offered: Mapping[str, Offered]
+    ) -> Plan:
+        hidden = beyond(last, offered) if self.request.read.read_committed else []
+        return plan(
+            last, offered, self.request.value_format,
+            starts=self._starts(brokers, offered), replace=self.request.replace,
+            high_watermarks=brokers.latest(hidden, read_committed=False) if hidden else {},
+            pattern=self.request.pattern,
+        )  # fmt: skip
+
+    def _offers_now(
+        self, brokers: Brokers, offered: Mapping[str, Offered]
+    ) -> Mapping[str, Offered]:
+        """Returns what has come meanwhile. What is committed is done, whoever does not answer now."""
+        try:
+            return offers(brokers, self.request)
+        except (RetriableError, TopicMissing) as error:
+            self._say(f"the lag is that of before the load: {error}")
+            return offered
+
+    def _check_ids(self, note: LoadNote, now: Mapping[str, Offered]) -> None:
+        """Tells of topics that were made anew while they were read: nothing in a record says which it is of."""
+        for name in sorted({each.topic for each in note.ranges}):
+            if name in now and now[name].topic_id != note.topics[name].topic_id:
+                self._say(
+                    f"topic {name} was made anew while it was loaded: the last rows of topic id "
+                    f"{note.topics[name].topic_id} may be records of the new one"
+                )
 
     def _open(self, path: str) -> Table:
         return self.opened(self.spark, self.request.table_format, path, partition_by=PARTITION_BY)
@@ -169,6 +224,7 @@ class LoadRun:
         note = decided.note
         offsets = sum(each.offsets for each in note.ranges)
         self.tell(f"{offsets} offsets of {len(note.ranges)} partitions to load")
+        self.aim(offsets)
         observation = Observation(WRITER)
         rows = self._rows(note.ranges, note).observe(
             observation, f.count(f.lit(1)).alias("records"), f.count("error").alias("bad")
@@ -191,24 +247,53 @@ class LoadRun:
         ids = {name: topic.topic_id for name, topic in note.topics.items()}
         return shape(read_ranges(self.spark, ranges, self.request.read), ids, note.value_format)
 
+    def _check_quarantine(self, load_id: str, version: int | None) -> None:
+        """Raises QuarantineTaken before anything is committed: afterwards the table would have moved on."""
+        if self.request.value_format.always_fits:
+            return
+        path = self.request.quarantine_path
+        place = self._open(path)
+        done = place.committed(quarantine_writer(load_id))
+        if done is not None and (version is None or done.version > version):
+            raise QuarantineTaken(
+                f"{path} has version {done.version} of a load into {self.request.table}, which has "
+                f"{'none' if version is None else version}: name another --quarantine, or remove it"
+            )
+        # What a kill left of its first commit has no rows.
+        if version is None and place.exists() and place.read().limit(1).count():
+            raise QuarantineTaken(
+                f"{path} has values of another load, but {self.request.table} has none yet: "
+                "name another --quarantine, or remove it"
+            )
+
     def _quarantine(self, version: int, note: LoadNote, ranges: Iterable[OffsetRange]) -> None:
         bad = split(self._rows(ranges, note)).bad
         place = self._open(self.request.quarantine_path)
-        # A quarantine of a table that was removed since may be ahead; then its name is taken.
         if not place.commit(
-            bad, writer=WRITER, version=version, note=load_note.to_json(note), replace=note.replace
-        ):
+            bad, writer=quarantine_writer(note.load_id), version=version,
+            note=load_note.to_json(note), replace=note.replace,
+        ):  # fmt: skip
             raise TableConflict(
-                f"{self.request.quarantine_path} is of another load: it has version {version} already"
+                f"another run has written version {version} of {self.request.quarantine_path} meanwhile"
             )
 
-    def _finish_quarantine(self, brokers: Brokers, version: int, last: LoadNote) -> None:
+    def _finish_quarantine(
+        self, brokers: Brokers, version: int, last: LoadNote
+    ) -> tuple[Gone, ...]:
+        """Does what a killed run left undone; returns what is gone, of what that run did not tell, too."""
         if last.value_format.always_fits:
-            return
-        done = self._open(self.request.quarantine_path).committed(WRITER)
+            return ()
+        place = self._open(self.request.quarantine_path)
+        done = place.committed(quarantine_writer(last.load_id))
         if done is not None and done.version >= version:
-            return
+            return ()
         self.tell(f"version {version} was loaded, but not its quarantine: reading for that again")
+        gone = [Gone(**asdict(each)) for each in last.gone]
+        for each in gone:
+            self._say(
+                f"{each.end - each.start} offsets of {each.topic}-{each.partition}, from {each.start} "
+                f"on, were gone by retention before version {version} was loaded"
+            )
         readable = []
         wanted = {each.topic for each in last.ranges}
         names = brokers.existing(wanted)
@@ -219,14 +304,16 @@ class LoadRun:
             if topic is not None and topic.topic_id == last.topics[each.topic].topic_id:
                 start = min(each.end, max(each.start, topic.bounds[each.partition][0]))
             if start > each.start:
+                gone.append(
+                    Gone(topic=each.topic, partition=each.partition, start=each.start, end=start)
+                )
                 self._say(
                     f"values that did not fit in {each.topic}-{each.partition} from {each.start} to "
                     f"{start} are gone before they were in quarantine"
                 )
-            readable.append(
-                OffsetRange(topic=each.topic, partition=each.partition, start=start, end=each.end)
-            )
+            readable.append(replace(each, start=start))
         self._quarantine(version, last, readable)
+        return tuple(gone)
 
 
 def offers(brokers: Brokers, request: LoadRequest) -> dict[str, Offered]:
@@ -241,7 +328,10 @@ def offers(brokers: Brokers, request: LoadRequest) -> dict[str, Offered]:
 def offers_of(
     brokers: Brokers, topics: Mapping[str, TopicState], *, read_committed: bool = True
 ) -> dict[str, Offered]:
-    """Returns ids and bounds of topics as `Brokers.topics` gives them."""
+    """Returns ids and bounds of topics as `Brokers.topics` gives them.
+
+    Raises TopicChanged if the offsets may be those of other topics of these names.
+    """
     partitions = [
         TopicPartition(name, number)
         for name, topic in topics.items()
@@ -250,6 +340,10 @@ def offers_of(
     # The start first: it only moves on, so that the end is never before it.
     earliest = brokers.earliest(partitions)
     latest = brokers.latest(partitions, read_committed=read_committed)
+    if changed := brokers.changed(topics):
+        raise TopicChanged(
+            f"topic {', '.join(changed)} was deleted or made anew just now; run again"
+        )
     return {
         name: Offered(
             topic_id=topic.topic_id,

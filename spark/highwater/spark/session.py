@@ -10,8 +10,9 @@ import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from highwater.model.errors import UsageError
@@ -113,3 +114,13 @@ def open_session(
     for key, value in {**settings_for(jars), **(settings or {})}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def is_over(spark: SparkSession) -> bool:
+    """Whether the session can do nothing more: its context was stopped, or its Java has died."""
+    try:
+        context: Any = spark.sparkContext._jsc  # noqa: SLF001 # There is no public name.
+        return context is None or bool(context.sc().isStopped())
+    except (Py4JError, OSError):
+        # Nobody answers, or listens, any more.
+        return True

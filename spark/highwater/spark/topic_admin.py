@@ -25,10 +25,38 @@ class ClusterAway(RetriableError):
     reason = "CLUSTER_AWAY"
 
 
+class ClusterRefuses(UsageError):
+    """The cluster does not let this client in, or a name or a config is wrong."""
+
+    reason = "CLUSTER_REFUSES"
+
+
 class NoSuchTopic(UsageError):
     """There is no such topic."""
 
     reason = "NO_SUCH_TOPIC"
+
+
+REFUSALS: Final = frozenset(
+    {
+        KafkaError._AUTHENTICATION,  # noqa: SLF001 # The client's own names for its own errors.
+        KafkaError._INVALID_ARG,  # noqa: SLF001 # As above.
+        KafkaError._SSL,  # noqa: SLF001 # As above.
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.ILLEGAL_SASL_STATE,
+        KafkaError.INVALID_CONFIG,
+        KafkaError.INVALID_PARTITIONS,
+        KafkaError.INVALID_REPLICATION_FACTOR,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.UNSUPPORTED_VERSION,
+    }
+)
+"""Errors that stay until somebody changes something."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +79,7 @@ class TopicAdmin:
         )
 
     def identify(self, topic: str) -> TopicIdentity:
-        """Returns who the topic is. Raises NoSuchTopic, ClusterAway."""
+        """Returns who the topic is. Raises NoSuchTopic, ClusterAway, ClusterRefuses."""
         try:
             cluster = self._client.list_topics(timeout=TIMEOUT_S).cluster_id
             futures = self._client.describe_topics(
@@ -65,7 +93,7 @@ class TopicAdmin:
         return TopicIdentity(cluster_id=str(cluster), topic=topic, topic_id=str(described.topic_id))
 
     def ensure(self, topic: str, *, partitions: int, configs: Mapping[str, str]) -> bool:
-        """Makes the topic if there is none of its name; returns whether. Raises ClusterAway.
+        """Makes the topic if there is none of its name; returns whether. Raises ClusterAway, ClusterRefuses.
 
         Its replication factor is the brokers' default.
         """
@@ -88,4 +116,5 @@ class TopicAdmin:
         cause = error.args[0]
         if cause.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return NoSuchTopic(f"there is no topic {topic} at {self._bootstrap}")
-        return ClusterAway(f"the cluster at {self._bootstrap}, topic {topic}: {cause.str()}")
+        kind = ClusterRefuses if cause.code() in REFUSALS else ClusterAway
+        return kind(f"the cluster at {self._bootstrap}, topic {topic}: {cause.str()}")

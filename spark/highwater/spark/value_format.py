@@ -10,8 +10,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import DataType, StringType, StructType
@@ -19,6 +20,7 @@ from pyspark.sql.types import DataType, StringType, StructType
 from highwater.model.errors import UsageError
 from highwater.spark import combined_log
 from highwater.spark.combined_log_columns import LineColumns
+from highwater.spark.java_gateway import java
 
 _CORRUPT: Final = "_corrupt"
 """Where Spark's readers of JSON and CSV put a text that does not fit; gone from the result."""
@@ -145,6 +147,12 @@ def _avro(value: Column, schema: str) -> Parsed:
         raise SchemaUnusable(f"not an Avro schema of a record: {error!r}") from error
     if not names:
         raise SchemaUnusable("the Avro schema has no fields")
+    try:
+        # Otherwise the first task would find out, as an error of Spark's.
+        java(SparkSession.active()).org.apache.avro.Schema.Parser().parse(schema)
+    except Py4JJavaError as error:
+        why = str(error.java_exception.getMessage()).partition("\n")[0]
+        raise SchemaUnusable(f"not an Avro schema of a record: {why}") from error
     found = from_avro(value, schema, {"mode": "PERMISSIVE"})
     # Spark gives nulls in all fields for bytes that do not fit, even where the schema forbids them.
     empty = found.isNull()

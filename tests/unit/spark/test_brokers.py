@@ -11,16 +11,24 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
-from highwater.spark.brokers import Brokers, BrokersAway, TopicMissing, TopicPartition, TopicState
+from highwater.spark.brokers import (
+    Brokers,
+    BrokersAway,
+    BrokersRefuse,
+    PatternUnusable,
+    TopicMissing,
+    TopicPartition,
+    TopicState,
+)
 
 
 class Failing:
     """A future that fails as Java's do: the cause is inside."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, why: str = "why") -> None:
         inner = SimpleNamespace(
             getCause=lambda: None,
-            getMessage=lambda: "why",
+            getMessage=lambda: why,
             getClass=lambda: SimpleNamespace(getSimpleName=lambda: name),
         )
         self.cause = SimpleNamespace(getCause=lambda: inner)
@@ -182,3 +190,42 @@ def test_errors_are_ours(brokers: Brokers, admin: Admin) -> None:
     admin.offsets = Failing("UnknownTopicOrPartitionException")
     with pytest.raises(TopicMissing, match="deleted"):
         brokers.earliest([TopicPartition("a", 0)])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "SaslAuthenticationException",
+        "SslAuthenticationException",
+        "TopicAuthorizationException",
+        "ClusterAuthorizationException",
+        "InvalidTopicException",
+        "UnsupportedSaslMechanismException",
+        "ConfigException",
+        "LoginException",
+    ],
+)
+def test_what_somebody_has_to_change_is_no_silence(
+    brokers: Brokers, admin: Admin, name: str
+) -> None:
+    admin.names = Failing(name)
+    with pytest.raises(BrokersRefuse, match=f"h:1 is refused: {name}: why"):
+        brokers.topics(["a"])
+
+
+def test_a_name_that_does_not_resolve_now_may_later(brokers: Brokers, admin: Admin) -> None:
+    admin.names = Failing(
+        "ConfigException", "No resolvable bootstrap urls given in bootstrap.servers"
+    )
+    with pytest.raises(BrokersAway):
+        brokers.topics(["a"])
+
+
+def test_a_pattern_that_is_none(brokers: Brokers) -> None:
+    with pytest.raises(PatternUnusable, match=r"--pattern 'a\(' is no regular expression"):
+        brokers.topics([], "a(")
+
+
+def test_topics_that_are_not_what_they_were(brokers: Brokers) -> None:
+    known = {"a": TopicState("id", 1), "b1": TopicState("old", 2), "c": TopicState("id", 1)}
+    assert brokers.changed(known) == ["b1", "c"]

@@ -26,10 +26,19 @@ def test_a_note_goes_through_its_text() -> None:
         },
         ranges=(OffsetRange(topic="a", partition=0, start=3, end=5),),
         replace="offset >= 3",
+        gone=(OffsetRange(topic="a", partition=0, start=1, end=3),),
+        load_id="one",
         value_format=ValueFormat(name=FormatName.CSV, schema="a int"),
     )
     assert from_json(to_json(note)) == note
     assert "\n" not in to_json(note)
+
+
+def test_a_note_of_before_there_were_ids_has_none() -> None:
+    text = (
+        '{"topics": {}, "ranges": [], "replace": null, "format": {"name": "raw", "schema": null}}'
+    )
+    assert from_json(text) == LoadNote(topics={})
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"topics": 7}', '{"topics": {"a": {}}}'])

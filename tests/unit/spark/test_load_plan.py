@@ -8,7 +8,8 @@ pytest.importorskip("pyspark", reason="needs the spark extra")
 
 from highwater.spark.brokers import TopicPartition
 from highwater.spark.load_note import LoadNote, Position, TopicPositions
-from highwater.spark.load_plan import Gone, Offered, OffsetsOutOfRange, Plan, plan
+from highwater.spark.load_plan import Gone, Offered, OffsetsOutOfRange, Plan, beyond, plan
+from highwater.spark.topic_range import OffsetRange
 from highwater.spark.value_format import FormatName, ValueFormat
 
 RAW = ValueFormat(name=FormatName.RAW)
@@ -36,7 +37,7 @@ def test_the_first_load_takes_all_that_is_there() -> None:
     found = plan(None, offered((3, 9), (0, 0)), RAW)
     assert ranges(found) == [(0, 3, 9)]
     assert positions(found) == [(3, 9), (0, 0)]
-    assert (found.is_needed, found.gone, found.told) == (True, (), ())
+    assert (found.is_needed, found.gone) == (True, ())
 
 
 def test_the_next_one_goes_on_where_the_last_one_ended() -> None:
@@ -136,3 +137,100 @@ def test_rows_of_new_partitions_match_what_is_replaced() -> None:
     assert found.note.replace == (
         "(topic = 't' AND topic_id = 'id' AND partition = 0 AND offset >= 1)"
     )
+
+
+def test_replace_does_not_begin_where_the_log_no_longer_is() -> None:
+    found = plan(
+        note(3, 9), offered((20, 25)), RAW, starts={TopicPartition("t", 0): 22}, replace=True
+    )
+    assert ranges(found) == [(0, 20, 25)]
+    assert positions(found) == [(3, 25)]
+    assert found.gone == (Gone(topic="t", partition=0, start=9, end=20),)
+    assert "11 offsets of t-0, from 9 on, are gone" in found.told[0]
+    assert found.note.gone == (OffsetRange(topic="t", partition=0, start=9, end=20),)
+
+
+def test_a_topic_that_was_never_loaded_tells_where_its_log_begins() -> None:
+    found = plan(None, offered((3, 9), (0, 4), (7, 7)), RAW)
+    assert found.told == (
+        "topic t begins at offset 3 of partition 0, 7 of partition 2: what was before is not in the log any more",
+    )
+    assert found.gone == ()
+    # The time is in the log, so nothing of that time is missed.
+    assert plan(None, offered((3, 9)), RAW, starts={TopicPartition("t", 0): 6}).told == ()
+
+
+def test_many_partitions_that_begin_late_are_one_line() -> None:
+    found = plan(None, offered(*[(5, 9)] * 30), RAW)
+    assert len(found.told) == 1
+    assert "5 of partition 9 and of 20 more partitions" in found.told[0]
+
+
+def test_a_topic_that_came_since_is_told() -> None:
+    other = TopicPositions(topic_id="o", partitions={0: Position(begin=0, next=1)})
+    last = LoadNote(topics={"other": other})
+    assert plan(last, offered((0, 2)), RAW).told == (
+        "topic t is new: it is loaded from its beginning",
+    )
+    timed = plan(last, offered((0, 2)), RAW, starts={TopicPartition("t", 0): 1})
+    assert timed.told == ("topic t is new: it is loaded from the time of --from on",)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        note(0, 9, topic_id="old"),
+        LoadNote(topics={"t": TopicPositions(topic_id="id", partitions={})}),
+    ],
+)
+def test_what_retention_took_of_a_topic_made_anew_or_a_new_partition_is_gone(
+    last: LoadNote,
+) -> None:
+    """The topic was being loaded, so that nobody else has seen these records."""
+    found = plan(last, offered((4, 9)), RAW)
+    assert found.gone == (Gone(topic="t", partition=0, start=0, end=4),)
+    assert "4 offsets of t-0, from 0 on, are gone" in found.told[1]
+    assert (ranges(found), positions(found)) == ([(0, 4, 9)], [(4, 9)])
+    assert plan(last, offered((4, 9)), RAW, starts={TopicPartition("t", 0): 6}).gone == ()
+
+
+def test_a_topic_made_anew_with_a_time_does_not_claim_its_beginning() -> None:
+    starts = {TopicPartition("t", 0): 1}
+    found = plan(note(0, 9, topic_id="old"), offered((0, 2)), RAW, starts=starts)
+    assert found.told == ("topic t was made anew: it is loaded from the time of --from on",)
+    assert positions(found) == [(1, 2)]
+
+
+def test_topics_of_the_pattern_that_are_gone_are_told() -> None:
+    known = {name: TopicPositions(topic_id="x", partitions={}) for name in ("t-1", "u", "t-2")}
+    found = plan(
+        LoadNote(topics=known), {"t-2": Offered(topic_id="x", bounds={})}, RAW, pattern="t-."
+    )
+    assert found.told == ("topic t-1, which the table has, is not there any more",)
+    assert set(found.note.topics) == set(known)
+
+
+def test_an_open_transaction_over_what_was_read_uncommitted_is_waited_for() -> None:
+    place = TopicPartition("t", 0)
+    assert beyond(note(0, 9), offered((0, 5))) == [place]
+    assert beyond(note(0, 9, topic_id="old"), offered((0, 5))) == []
+    found = plan(note(0, 9), offered((0, 5)), RAW, high_watermarks={place: 9})
+    assert (ranges(found), positions(found), found.is_needed) == ([], [(0, 9)], False)
+    assert found.told[0].startswith(
+        "t-0 was loaded with --read-uncommitted up to 9, and a transaction is open from 5 on"
+    )
+    with pytest.raises(OffsetsOutOfRange):
+        plan(note(0, 9), offered((0, 5)), RAW, high_watermarks={place: 8})
+
+
+def test_replace_loads_committed_records_in_place_of_uncommitted_ones() -> None:
+    place = TopicPartition("t", 0)
+    found = plan(
+        note(0, 9),
+        offered((0, 5)),
+        RAW,
+        high_watermarks={place: 9},
+        starts={place: 3},
+        replace=True,
+    )
+    assert (ranges(found), positions(found)) == ([(0, 3, 5)], [(0, 5)])

@@ -6,10 +6,10 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the spark extra")
 
-from highwater.spark.brokers import TopicPartition, TopicState
+from highwater.spark.brokers import TopicChanged, TopicPartition, TopicState
 from highwater.spark.load_note import LoadNote, Position, TopicPositions
 from highwater.spark.load_plan import Offered
-from highwater.spark.load_run import LoadRequest, lags, offers_of
+from highwater.spark.load_run import LoadRequest, lags, offers_of, quarantine_writer
 from highwater.spark.topic_range import ReadOptions
 from highwater.spark.value_format import FormatName, ValueFormat
 
@@ -24,6 +24,9 @@ class FakeBrokers:
         self, partitions: list[TopicPartition], *, read_committed: bool
     ) -> dict[TopicPartition, int]:
         return dict.fromkeys(partitions, 6 if read_committed else 9)
+
+    def changed(self, topics: dict[str, TopicState]) -> list[str]:
+        return [name for name, topic in topics.items() if topic.topic_id == "former"]
 
 
 def test_no_end_lies_before_its_start() -> None:
@@ -52,3 +55,14 @@ def test_the_quarantine_is_beside_the_table() -> None:
         value_format=ValueFormat(name=FormatName.TEXT), read=ReadOptions(bootstrap="h:1"),
     )  # fmt: skip
     assert request.quarantine_path == "/lake/t_quarantine"
+
+
+def test_offsets_of_a_topic_that_was_made_anew_meanwhile_are_not_used() -> None:
+    with pytest.raises(TopicChanged, match="topic t was deleted or made anew"):
+        offers_of(FakeBrokers(), {"t": TopicState("former", 1)})
+
+
+def test_each_table_has_a_writer_of_its_own_in_a_quarantine() -> None:
+    assert quarantine_writer("one") != quarantine_writer("other")
+    # Of before there were ids.
+    assert quarantine_writer("") == "load"

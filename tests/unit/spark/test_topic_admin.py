@@ -14,6 +14,7 @@ from highwater.spark import topic_admin as module
 from highwater.spark.topic_admin import (
     COMPACTED,
     ClusterAway,
+    ClusterRefuses,
     NoSuchTopic,
     TopicAdmin,
     TopicIdentity,
@@ -84,8 +85,17 @@ def test_topics_are_made_once(admin: TopicAdmin):
 
 def test_a_topic_that_may_not_be_made(admin: TopicAdmin):
     admin._client.answer = Future(code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
-    with pytest.raises(ClusterAway):
+    with pytest.raises(ClusterRefuses):
         admin.ensure("t", partitions=1, configs={})
+
+
+@pytest.mark.parametrize(
+    "code", [KafkaError._AUTHENTICATION, KafkaError.TOPIC_EXCEPTION, KafkaError._INVALID_ARG]
+)
+def test_what_somebody_has_to_change(admin: TopicAdmin, code: int):
+    admin._client.answer = Future(code=code)
+    with pytest.raises(ClusterRefuses, match="the cluster at b:1, topic t: "):
+        admin.identify("t")
 
 
 def test_a_request_without_an_end(admin: TopicAdmin):

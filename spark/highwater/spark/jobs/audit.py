@@ -50,7 +50,14 @@ def lines(result: AuditResult) -> list[str]:
         f"{each.topic}-{each.partition}, offset {each.offset}: {each.what}"
         for each in result.offsets
     ]
+    found += [
+        f"{each.topic}-{each.partition}: {each.rows} rows with topic id {each.topic_id} are "
+        + ("of an older topic of this name, not compared" if each.is_older else "of no load")
+        for each in result.outside
+    ]
+    strange = sum(each.rows for each in result.outside if not each.is_older)
     verdict = f"{len(result.different)} differ" if result.different else "all equal"
+    verdict += f", and {strange} rows are of no load" if strange else ""
     return [
         *found,
         f"{result.records} records in {result.groups} hours of partitions compared: {verdict}.",
@@ -92,7 +99,7 @@ def command(
     typer.echo(json.dumps(asdict(result)) if as_json else "\n".join(lines(result)))
     with page_may_fail():
         files.write(to_view(table, result))
-    if result.different:
+    if not result.is_equal:
         raise typer.Exit(EXIT_DIFFERENT)
 
 

@@ -10,16 +10,26 @@ docs/spark/load.md describes the tables, what happens when a run is killed, and 
 import json
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from pyspark.sql import SparkSession
 
 from highwater.model.errors import UsageError
-from highwater.spark.ending import EXIT_GONE, EXPECTED, in_one_line, one_line, page_may_fail
+from highwater.spark.brokers import check_pattern
+from highwater.spark.ending import (
+    EXIT_GONE,
+    EXIT_SPARK,
+    EXPECTED,
+    exit_code,
+    in_one_line,
+    one_line,
+    page_may_fail,
+)
 from highwater.spark.load_run import LoadRequest, LoadResult, LoadRun
 from highwater.spark.load_summary import summarize
 from highwater.spark.load_view import to_view
@@ -38,10 +48,13 @@ from highwater.spark.options import (
 )
 from highwater.spark.page.files import PageFiles
 from highwater.spark.schedule import repeat, seconds_of
-from highwater.spark.session import open_session
+from highwater.spark.session import is_over, open_session
 from highwater.spark.tables import TableFormat
 from highwater.spark.task_progress import shown
 from highwater.spark.value_format import FormatName, value_format
+
+TURNS_FAILED_MAX: Final = 20
+"""So many turns in a row in which Spark itself fails end the job: a new session may do better."""
 
 
 class TimeUnusable(UsageError):
@@ -113,6 +126,7 @@ def command(
     with in_one_line():
         if not topic and pattern is None:
             raise UsageError("name a --topic or a --pattern")
+        check_pattern(pattern)
         if replace and from_time is None:
             raise UsageError("--replace needs --from: which time on is to be loaded anew?")
         if replace and every is not None:
@@ -150,30 +164,55 @@ def _run(
     spark = open_session(f"load {request.table}", jars_directory=jars)
     try:
         if interval_s is not None:
-            repeat(
-                lambda: _turn(spark, request, files, as_json=as_json),
-                interval_s,
-                now=time.monotonic,
-                sleep=time.sleep,
+            turns = Turns(
+                lambda: _once(spark, request, files, as_json=as_json),
+                is_over=lambda: is_over(spark),
             )
+            repeat(turns.turn, interval_s, now=time.monotonic, sleep=time.sleep)
         return _once(spark, request, files, as_json=as_json)
     finally:
-        spark.stop()
+        # A session whose Java has died cannot be stopped any more.
+        if not is_over(spark):
+            spark.stop()
 
 
-def _turn(spark: SparkSession, request: LoadRequest, files: PageFiles, *, as_json: bool) -> None:
-    """One of many: an error is told, and the next turn tries again."""
-    try:
-        _once(spark, request, files, as_json=as_json)
-    except EXPECTED as error:
-        typer.echo(f"highwater-spark: {one_line(error)}", err=True)
+class Turns:
+    """The turns of `--every`: an error is told, and the next turn tries again.
+
+    Not for ever if it is Spark's: a session that is over ends the job at once, and so do
+    TURNS_FAILED_MAX errors of Spark's in a row. One owner, for as long as the job runs.
+    """
+
+    def __init__(self, once: Callable[[], object], *, is_over: Callable[[], bool]) -> None:
+        self._once = once
+        self._is_over = is_over
+        self._failed = 0
+
+    def turn(self) -> None:
+        """Does one turn. Raises typer.Exit if the session is over, or Spark's error after too many."""
+        try:
+            self._once()
+        except EXPECTED as error:
+            typer.echo(f"highwater-spark: {one_line(error)}", err=True)
+            if self._is_over():
+                typer.echo(
+                    "highwater-spark: Spark's session is over: start the job again", err=True
+                )
+                raise typer.Exit(EXIT_SPARK) from error
+            is_sparks = exit_code(error) == EXIT_SPARK
+            self._failed = self._failed + 1 if is_sparks else 0
+            if self._failed >= TURNS_FAILED_MAX:
+                raise
+        else:
+            self._failed = 0
 
 
 def _once(
     spark: SparkSession, request: LoadRequest, files: PageFiles, *, as_json: bool
 ) -> LoadResult:
-    with shown(spark, f"load {request.table}"):
-        result = LoadRun(spark, request, lambda text: typer.echo(text, err=True)).run()
+    with shown(spark, f"load {request.table}") as aim:
+        run = LoadRun(spark, request, lambda text: typer.echo(text, err=True), aim=aim.set)
+        result = run.run()
     typer.echo(json.dumps(asdict(result)) if as_json else sentence(result))
     sys.stdout.flush()
     if files.are_wanted:

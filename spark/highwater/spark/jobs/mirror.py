@@ -22,7 +22,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from highwater.model.errors import HighwaterError, UsageError
-from highwater.spark.brokers import Brokers
+from highwater.spark.brokers import Brokers, check_pattern
 from highwater.spark.ending import EXIT_GONE, exit_code, one_line
 from highwater.spark.mirror.clients import TargetClients
 from highwater.spark.mirror.group_move import Move, csv_line, move
@@ -122,6 +122,7 @@ def command(
             return
         if not topic and pattern is None:
             raise UsageError("name a --topic or a --pattern")
+        check_pattern(pattern)
         request = MirrorRequest(
             topics=tuple(topic or ()), pattern=pattern, offsets_max=max_offsets_per_task,
             prefixed=prefix, append=append, once=once, read_committed=not read_uncommitted,

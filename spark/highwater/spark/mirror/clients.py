@@ -3,16 +3,16 @@
 Spark's sink sets no timestamps and knows no transactions, so copies are written by producers of our own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from highwater.model.errors import HighwaterError, RetriableError, UsageError
-from highwater.spark.topic_admin import ClusterAway
+from highwater.spark.topic_admin import REFUSALS, ClusterAway
 
 TRANSACTION_TIMEOUT_MS: Final = 60_000
 """A transaction that a kill left open holds readers of the copy up for so long, if nobody goes on with it."""
@@ -72,11 +72,12 @@ class TargetClients:
 
     def admin(self) -> Any:
         """Returns an AdminClient."""
-        return AdminClient({"socket.timeout.ms": 10_000, **self._shared()})
+        return self._made(AdminClient, {"socket.timeout.ms": 10_000, **self._shared()})
 
     def producer(self, transactional_id: str, batch_bytes: int) -> Any:
         """Returns a Producer, before `init_transactions`."""
-        return Producer(
+        return self._made(
+            Producer,
             {
                 "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
                 "message.timeout.ms": DELIVERY_TIMEOUT_MS,
@@ -86,12 +87,13 @@ class TargetClients:
                 "compression.type": self.compression,
                 **self._shared(),
                 "transactional.id": transactional_id,
-            }
+            },
         )
 
     def consumer(self, *, read_committed: bool) -> Any:
         """Returns a Consumer without a group, which tells the ends of partitions."""
-        return Consumer(
+        return self._made(
+            Consumer,
             {
                 # It has to have a name, and never uses it.
                 "group.id": "highwater-mirror",
@@ -102,8 +104,14 @@ class TargetClients:
                 **self._shared(),
                 "isolation.level": "read_committed" if read_committed else "read_uncommitted",
                 "enable.partition.eof": True,
-            }
+            },
         )
+
+    def _made(self, kind: Callable[[dict[str, Any]], Any], settings: dict[str, Any]) -> Any:
+        try:
+            return kind(settings)
+        except KafkaException as error:
+            raise error_of(failure(error.args[0], f"a client of {self.bootstrap}")) from error
 
     def _shared(self) -> dict[str, Any]:
         return {"log_level": LOG_LEVEL, **self.settings, "bootstrap.servers": self.bootstrap}
@@ -116,26 +124,15 @@ _TAKEN_OVER: Final = frozenset(
         KafkaError.INVALID_PRODUCER_EPOCH,
     }
 )
-_REFUSED: Final = frozenset(
-    {
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 # As above.
-        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 # As above.
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.INVALID_TIMESTAMP,
-        KafkaError.INVALID_RECORD,
-        KafkaError.INVALID_CONFIG,
-        KafkaError.INVALID_PARTITIONS,
-        KafkaError.INVALID_REPLICATION_FACTOR,
-        KafkaError.POLICY_VIOLATION,
-        KafkaError.MSG_SIZE_TOO_LARGE,
-        KafkaError.UNSUPPORTED_VERSION,
-        KafkaError._INVALID_ARG,  # noqa: SLF001 # As above.
-    }
-)
+_REFUSED: Final = REFUSALS | {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 # As above.
+    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 # As above.
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    KafkaError.INVALID_TIMESTAMP,
+    KafkaError.INVALID_RECORD,
+    KafkaError.MSG_SIZE_TOO_LARGE,
+}
 _AWAY: Final = frozenset(
     {
         KafkaError._TRANSPORT,  # noqa: SLF001 # As above.

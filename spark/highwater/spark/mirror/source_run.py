@@ -24,7 +24,7 @@ from highwater.spark.mirror.naming import (
     transactional_id,
 )
 from highwater.spark.mirror.offset_log import OffsetLog
-from highwater.spark.mirror.plan import CopyState, Work, plan
+from highwater.spark.mirror.plan import CopyState, Work, beyond, departed, plan
 from highwater.spark.mirror.progress import MirrorProgress, progress_of
 from highwater.spark.mirror.request import MirrorRequest
 from highwater.spark.mirror.target import (
@@ -81,6 +81,8 @@ class SourceRun:
         self._starts: dict[TopicPartition, int] | None = None
         self._goal: dict[TopicPartition, int] | None = None
         self._round = 0
+        self._told: frozenset[str] = frozenset()
+        self._topic_names: frozenset[str] = frozenset()
 
     def close(self) -> None:
         """Closes the client of the source."""
@@ -105,13 +107,18 @@ class SourceRun:
             self._starts = self._first_starts(offered)
             # What comes later is for the next run, or it would never end.
             self._goal = ends(offered) if self._request.once else None
+        hidden = beyond(offered, names, copies, self._log.known)
         decided = plan(
             offered, names, copies, self._log.known,
             starts=self._starts, goal=self._goal, offsets_max=self._request.offsets_max,
+            high_watermarks=self._brokers.latest(hidden, read_committed=False) if hidden else {},
         )  # fmt: skip
-        for sentence in decided.told:
-            self._tell(sentence)
+        gone = departed(
+            self._log.known, self._topic_names, self._request.pattern, self.source.alias
+        )
+        self._say((*gone, *decided.told))
         written = self._copy(decided.work)
+        changed = self._changed({each.topic: topics[each.topic] for each in decided.work})
         self._round += 1
         return Round(
             progress=progress_of(
@@ -120,7 +127,7 @@ class SourceRun:
             ),
             gone=decided.gone,
             is_idle=not decided.work,
-            failures=worst_first(written),
+            failures=(*worst_first(written), *changed),
         )  # fmt: skip
 
     def _opened(self) -> Admission:
@@ -140,7 +147,26 @@ class SourceRun:
 
     def _topics(self) -> dict[str, TopicState]:
         found = self._brokers.topics(self._request.topics, self._request.pattern)
+        self._topic_names = frozenset(found)
         return {name: topic for name, topic in found.items() if not is_offsets_topic(name)}
+
+    def _say(self, sentences: Sequence[str]) -> None:
+        """Tells what the last round has not told: rounds come every second, and what they find may stay."""
+        for sentence in sentences:
+            if sentence not in self._told:
+                self._tell(sentence)
+        self._told = frozenset(sentences)
+
+    def _changed(self, topics: Mapping[str, TopicState]) -> list[Failure]:
+        """Nothing in a record says which topic of this name it is of."""
+        return [
+            Failure(
+                trouble=Trouble.FAILED,
+                text=f"topic {name} was deleted or made anew while it was copied: what was copied last may be "
+                "of the new one",
+            )
+            for name in self._brokers.changed(topics)
+        ]
 
     def _copies(
         self, topics: Mapping[str, TopicState], names: Mapping[str, str]

@@ -19,7 +19,13 @@ from highwater.spark.tables import commit_mark
 from highwater.spark.tables.commit_mark import CommitMark
 from highwater.spark.tables.hadoop_files import HadoopFiles
 from highwater.spark.tables.local_lock import hold
-from highwater.spark.tables.port import CommitNoteGone, Committed, TableConflict, TableMisfit
+from highwater.spark.tables.port import (
+    CommitNoteGone,
+    Committed,
+    Snapshot,
+    TableConflict,
+    TableMisfit,
+)
 
 LOG: Final = "_delta_log"
 _COMMIT: Final = re.compile(r"[0-9]{20}\.json")
@@ -37,7 +43,7 @@ class DeltaTable:
 
     def exists(self) -> bool:
         """As the port says."""
-        return any(_COMMIT.fullmatch(name) for name in self._files.names(LOG))
+        return bool(self._log())
 
     def read(self) -> DataFrame:
         """As the port says."""
@@ -63,6 +69,15 @@ class DeltaTable:
         mark = self._last_mark(writer)
         return None if mark is None else mark.committed
 
+    def snapshot(self, writer: str) -> Snapshot | None:
+        """As the port says."""
+        names = self._log()
+        mark = self._mark_of(names, writer)
+        if mark is None:
+            return None
+        rows = self._spark.read.format("delta").option("versionAsOf", _version(names[-1]))
+        return Snapshot(committed=mark.committed, rows=rows.load(self._path))
+
     def _write(self, rows: DataFrame, mark: CommitMark, replace: str | None) -> None:
         action = rows.write.format("delta").options(
             txnAppId=mark.writer,
@@ -86,11 +101,17 @@ class DeltaTable:
                 ) from error
             raise
 
+    def _log(self) -> list[str]:
+        """Names of the commits that the log has, in their order."""
+        return [name for name in self._files.names(LOG) if _COMMIT.fullmatch(name)]
+
     def _last_mark(self, writer: str) -> CommitMark | None:
-        names = [name for name in self._files.names(LOG) if _COMMIT.fullmatch(name)]
+        return self._mark_of(self._log(), writer)
+
+    def _mark_of(self, names: Sequence[str], writer: str) -> CommitMark | None:
         mark = find_mark(map(self._read, reversed(names)), writer)
         # The log begins later than the table: its older commits are in a checkpoint, without notes.
-        if mark is None and names and int(names[0].partition(".")[0]) > 0:
+        if mark is None and names and _version(names[0]) > 0:
             version = self._transactions().get(writer)
             if version.isDefined():
                 raise CommitNoteGone(
@@ -117,6 +138,11 @@ def find_mark(commits: Iterable[str], writer: str) -> CommitMark | None:
             if mark is not None and mark.writer == writer:
                 return mark
     return None
+
+
+def _version(name: str) -> int:
+    """Returns Delta's own version of the table, from the name of a commit."""
+    return int(name.partition(".")[0])
 
 
 def _commit_infos(text: str) -> Iterator[dict[str, Any]]:

@@ -3,12 +3,15 @@
 import os
 from typing import Any, Final
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from highwater.model.errors import UnwritableDirectoryError
 from highwater.spark.java_gateway import empty_array, hadoop_configuration, java
 from highwater.spark.tables.local_lock import local_path
 
 _ENCODING: Final = "UTF-8"
+_TAKEN: Final = "FileAlreadyExistsException"
 
 
 class HadoopFiles:
@@ -52,16 +55,21 @@ class HadoopFiles:
         self._fs.delete(self._path(directory), True)  # Java: recursively.
 
     def move_new(self, directory: str, target: str) -> bool:
-        """Moves a directory to a name that must be free, at once; returns whether it was free."""
+        """Moves a directory to a name that must be free, at once; returns whether it was free.
+
+        Raises UnwritableDirectoryError if a file system of this machine refuses.
+        """
         local = local_path(self._root)
         if local is not None:
             # Hadoop's own rename would move into a directory that is there.
             try:
                 os.rename(local / directory, local / target)  # noqa: PTH104 # rename(2) is meant.
-            except OSError:
+            except OSError as error:
                 if (local / target).exists():
                     return False
-                raise
+                raise UnwritableDirectoryError(
+                    str(local / target), error.strerror or str(error)
+                ) from error
             return True
         if self._fs.exists(self._path(target)):
             return False
@@ -69,7 +77,13 @@ class HadoopFiles:
             self._path("").toUri(), self._conf
         )
         options = empty_array(self._spark, self._jvm.org.apache.hadoop.fs.Options.Rename)
-        context.rename(self._path(directory), self._path(target), options)
+        try:
+            context.rename(self._path(directory), self._path(target), options)
+        except Py4JJavaError as error:
+            # Somebody was faster than we looked.
+            if _TAKEN in str(error):
+                return False
+            raise
         return True
 
     def _path(self, name: str) -> Any:

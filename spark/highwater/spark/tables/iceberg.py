@@ -20,7 +20,7 @@ from highwater.spark.java_gateway import hadoop_configuration, java
 from highwater.spark.tables import commit_mark
 from highwater.spark.tables.commit_mark import MARK, CommitMark
 from highwater.spark.tables.local_lock import hold, local_path
-from highwater.spark.tables.port import Committed, TableConflict, TableMisfit
+from highwater.spark.tables.port import Committed, Snapshot, TableConflict, TableMisfit
 
 STAGED_ID: Final = "spark.wap.id"
 _PROPERTIES: Final = {
@@ -100,6 +100,19 @@ class IcebergTable:
             return None
         mark = self._mark_in(self._operations().current(), writer)
         return None if mark is None else mark.committed
+
+    def snapshot(self, writer: str) -> Snapshot | None:
+        """As the port says."""
+        if not self.exists():
+            return None
+        metadata = self._operations().current()
+        mark = self._mark_in(metadata, writer)
+        if mark is None:
+            return None
+        # The mark's own commit has made a snapshot the current one.
+        at = metadata.currentSnapshot().snapshotId()
+        rows = self._spark.sql(f"SELECT * FROM {self._name} VERSION AS OF {at}")  # noqa: S608 # Quoted.
+        return Snapshot(committed=mark.committed, rows=rows)
 
     def _configure(self, session: SparkSession) -> None:
         for key, value in self._settings.items():

@@ -12,13 +12,15 @@ from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from highwater.spark.tables import commit_mark
 from highwater.spark.tables.hadoop_files import HadoopFiles
-from highwater.spark.tables.local_lock import hold
-from highwater.spark.tables.port import Committed, ReplaceRefused, TableMisfit
+from highwater.spark.tables.local_lock import hold, local_path
+from highwater.spark.tables.port import Committed, ReplaceRefused, Snapshot, TableMisfit
 
 COLUMN: Final = "commit"
 STAGING: Final = "_staging"
@@ -60,12 +62,27 @@ class ParquetTable:
 
     def read(self) -> DataFrame:
         """As the port says."""
-        columns = self._columns()
-        if columns is None:
+        commits = self._commits()
+        if not commits:
             raise TableMisfit(f"{self._path} has no commits in Parquet")
+        return self._rows(commits[0], [self._path])
+
+    def snapshot(self, writer: str) -> Snapshot | None:
+        """As the port says: commits never change, so that one list of them is a version."""
+        commits = self._commits()
+        last = last_of(commits, writer)
+        if last is None:
+            return None
+        root = self._path.rstrip("/")
+        rows = self._rows(commits[0], [f"{root}/{name}" for name in commits])
+        return Snapshot(committed=self._committed_in(last), rows=rows)
+
+    def _rows(self, first: str, paths: list[str]) -> DataFrame:
         # Partition columns keep their types: Spark would read a topic called 7 as a number.
-        schema = StructType.fromJson(json.loads(columns)).add(COLUMN, "string")
-        return self._spark.read.schema(schema).parquet(self._path).drop(COLUMN)
+        columns = json.loads(str(self._document(first)["columns"]))
+        schema = StructType.fromJson(columns).add(COLUMN, "string")
+        reader = self._spark.read.schema(schema).option("basePath", self._path)
+        return reader.parquet(*paths).drop(COLUMN)
 
     def commit(
         self, rows: DataFrame, *, writer: str, version: int, note: str, replace: str | None = None
@@ -85,7 +102,7 @@ class ParquetTable:
                 return False
             if self._columns() not in {None, columns}:
                 raise TableMisfit(f"the rows do not have the columns of {self._path}")
-            self._remove_leftovers(writer)
+            self._remove_leftovers(writer, last)
             action = rows.write.mode("errorifexists")
             if self._partition_by:
                 action = action.partitionBy(*self._partition_by)
@@ -94,17 +111,23 @@ class ParquetTable:
                 document = {"mark": commit_mark.to_json(mark), "columns": columns}
                 self._files.write_text(f"{staged}/{NOTE_FILE}", json.dumps(document))
                 return self._files.move_new(staged, target)
+            except (PySparkException, Py4JJavaError):
+                # Another attempt has committed, and has removed what this one wrote: it could not win.
+                if target in self._commits():
+                    return False
+                raise
             finally:
                 self._files.remove(staged)
 
     def committed(self, writer: str) -> Committed | None:
         """As the port says."""
         last = last_of(self._commits(), writer)
-        if last is None:
-            return None
-        mark = commit_mark.from_json(self._document(last)["mark"])
+        return None if last is None else self._committed_in(last)
+
+    def _committed_in(self, directory: str) -> Committed:
+        mark = commit_mark.from_json(self._document(directory)["mark"])
         if mark is None:
-            raise TableMisfit(f"{self._path}/{last}/{NOTE_FILE} has no mark of a commit")
+            raise TableMisfit(f"{self._path}/{directory}/{NOTE_FILE} has no mark of a commit")
         return mark.committed
 
     def _commits(self) -> list[str]:
@@ -118,10 +141,16 @@ class ParquetTable:
         document: dict[str, Any] = json.loads(self._files.read_text(f"{directory}/{NOTE_FILE}"))
         return document
 
-    def _remove_leftovers(self, writer: str) -> None:
-        """What killed attempts of this writer left; a writer works on one commit at a time."""
+    def _remove_leftovers(self, writer: str, last: str | None) -> None:
+        """Removes what attempts of this writer left that cannot commit any more.
+
+        Where the lock of `commit` holds, no other attempt lives. Elsewhere one that lives may still commit
+        its version, unless that is taken: to remove its files would leave rows out in silence.
+        """
+        is_locked = local_path(self._path) is not None
         for name in self._files.names(STAGING):
-            if name.startswith(_prefix(writer)):
+            is_over = last is not None and name[: len(last)] <= last
+            if name.startswith(_prefix(writer)) and (is_locked or is_over):
                 self._files.remove(f"{STAGING}/{name}")
 
 

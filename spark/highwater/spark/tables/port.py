@@ -40,6 +40,14 @@ class Committed:
     note: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A writer's last commit, and all rows that the table had at that moment."""
+
+    committed: Committed
+    rows: DataFrame
+
+
 class Table(Protocol):
     """One table at one path.
 
@@ -67,3 +75,9 @@ class Table(Protocol):
 
     def committed(self, writer: str) -> Committed | None:
         """Returns the writer's last commit, None before its first. Raises CommitNoteGone."""
+
+    def snapshot(self, writer: str) -> Snapshot | None:
+        """Returns the writer's last commit with the rows of one version of the table, which stay the same.
+
+        None before its first commit. Raises CommitNoteGone.
+        """

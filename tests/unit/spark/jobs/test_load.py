@@ -7,11 +7,17 @@ import pytest
 pytest.importorskip("pyspark", reason="needs the spark extra")
 
 from dataclasses import replace
+from typing import Any
 
+import typer
+from py4j.protocol import Py4JNetworkError
+from pyspark.errors import PySparkException
 from typer.testing import CliRunner
 
 from highwater.spark.__main__ import app
-from highwater.spark.jobs.load import TimeUnusable, sentence, time_ms
+from highwater.spark.brokers import BrokersAway
+from highwater.spark.ending import EXIT_SPARK
+from highwater.spark.jobs.load import TURNS_FAILED_MAX, TimeUnusable, Turns, sentence, time_ms
 from highwater.spark.load_run import LoadResult
 
 
@@ -39,6 +45,7 @@ def test_no_time() -> None:
         ([], "--topic"),
         (["--topic", "t", "--replace"], "--from"),
         (["--topic", "t", "--every", "10"], "10m"),
+        (["--pattern", "a("], "no regular expression"),
         (["--topic", "t", "--format", "json"], "schema"),
         (["--topic", "t", "--from", "0", "--replace", "--every", "1m"], "--every"),
         (["--topic", "t", "--html", f"{__file__}/page.html"], "cannot write to directory"),
@@ -58,3 +65,47 @@ def test_the_result_in_one_line() -> None:
         "version 3, lag 1 offsets."
     )
     assert sentence(replace(result, version=None)) == "Nothing new; lag 1 offsets."
+
+
+def failing(error: Exception) -> Any:
+    def once() -> None:
+        raise error
+
+    return once
+
+
+def test_a_session_that_is_over_ends_the_job(capsys: pytest.CaptureFixture[str]) -> None:
+    turns = Turns(failing(Py4JNetworkError("no answer")), is_over=lambda: True)
+    with pytest.raises(typer.Exit) as caught:
+        turns.turn()
+    assert caught.value.exit_code == EXIT_SPARK
+    assert "start the job again" in capsys.readouterr().err
+
+
+def test_errors_of_spark_end_the_job_after_many_in_a_row() -> None:
+    errors: list[Exception] = [PySparkException("disk")] * (TURNS_FAILED_MAX - 1)
+    errors += [BrokersAway("away")] * (2 * TURNS_FAILED_MAX)
+    errors += [PySparkException("disk")] * TURNS_FAILED_MAX
+    left = list(errors)
+
+    def once() -> None:
+        raise left.pop(0)
+
+    turns = Turns(once, is_over=lambda: False)
+    for _ in errors[:-1]:
+        turns.turn()
+    with pytest.raises(PySparkException):
+        turns.turn()
+
+
+def test_a_turn_that_succeeds_begins_the_count_anew() -> None:
+    left: list[Exception | None] = [PySparkException("disk")] * (TURNS_FAILED_MAX - 1)
+    left += [None, *left]
+
+    def once() -> None:
+        if (error := left.pop(0)) is not None:
+            raise error
+
+    turns = Turns(once, is_over=lambda: False)
+    while left:
+        turns.turn()

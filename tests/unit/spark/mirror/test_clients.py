@@ -93,3 +93,8 @@ def test_failures_as_errors(trouble: Trouble, kind: type[Exception], code: int):
     assert type(error) is kind
     assert str(error) == "why"
     assert exit_code(error) == code
+
+
+def test_a_setting_that_the_client_does_not_know():
+    with pytest.raises(CopyRefused, match=r"a client of h:1: .*no-such-setting"):
+        TargetClients(bootstrap="h:1", settings={"no-such-setting": "1"}).admin()

@@ -12,8 +12,8 @@ pytest.importorskip("pyspark", reason="needs the spark extra")
 from highwater.spark.brokers import TopicPartition
 from highwater.spark.load_plan import Gone, Offered, OffsetsOutOfRange
 from highwater.spark.mirror.offset_map import OffsetMap
-from highwater.spark.mirror.offset_records import Sync
-from highwater.spark.mirror.plan import CopyState, Plan, Work, plan
+from highwater.spark.mirror.offset_records import Copy, Sync
+from highwater.spark.mirror.plan import CopyState, Plan, Work, beyond, departed, plan
 
 SYNC = Sync(
     topic="a.t", partition=0, number=4, source_id="s", copy_id="c",
@@ -43,7 +43,12 @@ def test_a_partition_begins_with_its_first_record():
             batch_bytes=1000, newest=None,
         ),
     )  # fmt: skip
-    assert (found.positions, found.gone, found.told) == ({PLACE: 3}, (), ())
+    assert (found.positions, found.gone) == ({PLACE: 3}, ())
+    # Never copied before: where its log begins is told, and is no loss of ours.
+    assert found.told == (
+        "topic t begins at offset 3 of partition 0: what was before is not in the log any more",
+    )
+    assert planned(bounds=(3, 10), starts={PLACE: 5}).told == ()
 
 
 def test_an_empty_partition_is_noted_so_that_its_losses_are_known():
@@ -112,3 +117,37 @@ def test_partitions_are_on_their_own():
     found = planned(SYNC, offered=offered)
     assert [(each.partition, each.start, each.end) for each in found.work] == [(1, 2, 5)]
     assert found.positions == {PLACE: 10, TopicPartition("t", 1): 2}
+
+
+def test_what_retention_took_of_a_topic_made_anew_is_gone():
+    found = planned(replace(SYNC, source_id="old"), bounds=(2, 3))
+    assert found.gone == (Gone(topic="t", partition=0, start=0, end=2),)
+    assert "2 offsets of t-0, from 0 on, are gone" in found.told[1]
+    # The copy was deleted: what is not in the log any more had been copied.
+    again = planned(replace(SYNC, copy_id="old"), bounds=(2, 3))
+    assert again.gone == ()
+    assert "begins at offset 2" in again.told[1]
+
+
+def test_an_open_transaction_over_what_was_copied_uncommitted_is_waited_for():
+    known = OffsetMap()
+    known.apply([SYNC])
+    offered = {"t": Offered(topic_id="s", bounds={0: (0, 9)})}
+    assert beyond(offered, {"t": "a.t"}, {"a.t": COPY}, known) == [PLACE]
+    found = planned(SYNC, bounds=(0, 9), high_watermarks={PLACE: 10})
+    assert (found.work, found.positions) == ((), {PLACE: 10})
+    assert "a transaction is open from 9 on" in found.told[0]
+    with pytest.raises(OffsetsOutOfRange):
+        planned(SYNC, bounds=(0, 8), high_watermarks={PLACE: 9})
+
+
+def test_topics_of_the_pattern_that_are_gone_are_told():
+    known = OffsetMap()
+    known.apply(
+        Copy(topic=f"{alias}.{name}", source=alias, source_topic=name, path=("S",))
+        for alias, name in (("a", "t-1"), ("a", "t-2"), ("a", "u"), ("b", "t-3"))
+    )
+    assert departed(known, {"t-2"}, "t-.", "a") == [
+        "topic t-1, which a.t-1 is a copy of, is not at a any more"
+    ]
+    assert departed(known, set(), None, "a") == []

@@ -28,6 +28,14 @@ class FakeBrokers:
         self.there = {"t": TopicState("s", 2)}
         self.bounds = {0: (0, 8), 1: (3, 5)}
         self.closed = False
+        self.anew: list[str] = []
+
+    def changed(self, topics: Any) -> list[str]:
+        return [name for name in topics if name in self.anew]
+
+    def latest(self, places: Any, *, read_committed: bool) -> dict[TopicPartition, int]:
+        assert not read_committed
+        return dict.fromkeys(places, 100)
 
     def close(self) -> None:
         self.closed = True
@@ -134,6 +142,7 @@ def test_a_first_round(made: Any, told: list[str], works: list[tuple[Work, ...]]
     assert told == [
         "highwater-mirror.a.offsets is made: it says how far a is copied",
         "a.t is made, partitions=2, retention.ms=5",
+        "topic t begins at offset 3 of partition 1: what was before is not in the log any more",
     ]
     assert ranges(works[0]) == [(0, 0, 8), (1, 3, 5)]
     assert works[0][0].copy == "a.t"
@@ -207,3 +216,17 @@ def test_the_worst_failure_comes_first():
 def test_ends():
     offered = {"t": Offered(topic_id="s", bounds={0: (1, 3), 2: (0, 0)})}
     assert ends(offered) == {TopicPartition("t", 0): 3, TopicPartition("t", 2): 0}
+
+
+def test_a_topic_that_was_made_anew_while_it_was_copied(made: Any):
+    made.brokers.anew = ["t"]
+    (found,) = made().round().failures
+    assert found.trouble is Trouble.FAILED
+    assert "topic t was deleted or made anew while it was copied" in found.text
+
+
+def test_what_stays_is_told_once(made: Any, told: list[str]):
+    run = made()
+    for sentences in (["a", "b"], ["b"], ["a"]):
+        run._say(sentences)
+    assert told == ["a", "b", "a"]

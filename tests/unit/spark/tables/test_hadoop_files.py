@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from highwater.model.errors import UnwritableDirectoryError
 from highwater.spark.tables.hadoop_files import HadoopFiles
 
 
@@ -36,5 +37,5 @@ def test_a_name_that_is_taken_is_left_alone(files: HadoopFiles, tmp_path: Path) 
 
 
 def test_other_errors_are_told(files: HadoopFiles) -> None:
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(UnwritableDirectoryError, match="No such file"):
         files.move_new("none", "c")
