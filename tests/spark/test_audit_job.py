@@ -13,7 +13,7 @@ from highwater.spark.audit_run import AuditRequest, AuditResult, NothingLoaded, 
 from highwater.spark.load_run import LoadRun
 from tests.conformance.topics import unique_name
 from tests.support.cluster import Cluster
-from tests.support.spark_loads import keeping_topic, request, send
+from tests.support.spark_loads import HOUR_MS, START_MS, keeping_topic, request, send
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,6 +54,44 @@ def test_tampered_rows_are_found(cluster: Cluster, spark: SparkSession, tmp_path
     assert [(each.equal, each.differing) for each in found.hours] == [
         (0, 3), (2, 0), (0, 2), (0, 2), (0, 2),
     ]  # fmt: skip
+
+
+def test_rows_that_no_load_has_written_are_found(
+    cluster: Cluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = keeping_topic(cluster.bootstrap, unique_name("strange"))
+    send(cluster.bootstrap, topic, [b"a", b"b", b"c", b"d"])
+    loaded = request(
+        cluster.bootstrap, tmp_path / "t", topic, from_ms=START_MS + HOUR_MS
+    )  # fmt: skip
+    LoadRun(spark, loaded, lambda _: None).run()
+    assert compare(spark, loaded).is_equal
+    table = f"delta.`{loaded.table}`"
+    for change in ("0 AS partition, 1L AS offset", "7 AS partition, 2L AS offset"):
+        spark.sql(
+            f"INSERT INTO {table} BY NAME SELECT * EXCEPT (partition, offset), {change} FROM {table} "
+            "WHERE offset = 2 AND partition = 0"
+        )
+    one = "SELECT * EXCEPT (topic, topic_id)"
+    spark.sql(
+        f"INSERT INTO {table} BY NAME {one}, topic, 'former' AS topic_id FROM {table} WHERE offset = 3"
+    )
+    spark.sql(
+        f"INSERT INTO {table} BY NAME {one}, 'other' AS topic, topic_id FROM {table} WHERE topic_id = 'former'"
+    )
+    found = compare(spark, loaded)
+    assert found.different == ()
+    (of_topic,) = {each.topic_id for each in found.outside if each.partition == 7}
+    assert {
+        (each.topic, each.topic_id, each.partition, each.rows, each.is_older)
+        for each in found.outside
+    } == {
+        ("other", "former", 0, 1, False),
+        (topic, of_topic, 0, 1, False),
+        (topic, of_topic, 7, 1, False),
+        (topic, "former", 0, 1, True),
+    }
+    assert not found.is_equal
 
 
 @pytest.mark.full

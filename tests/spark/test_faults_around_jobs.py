@@ -20,11 +20,12 @@ from confluent_kafka.admin import AdminClient
 
 from highwater.spark.jobs.replay import SAMPLE
 from tests.conformance.topics import make_topic, unique_name
-from tests.support import watched_sample
+from tests.support import mirrored_topics, watched_sample
+from tests.support.embedded_cluster import EmbeddedCluster
 from tests.support.nodes_cluster import NodesCluster
 from tests.support.process import ManagedProcess
 from tests.support.sample_topic import LINES, PARTITIONS, send_sample
-from tests.support.spark_loads import rows
+from tests.support.spark_loads import assert_equal, request, rows
 from tests.support.spark_workers import SparkWorkers
 from tests.support.stream_jobs import commits
 
@@ -42,6 +43,9 @@ OFFSETS_PER_TASK = 100
 TASKS = LINES // OFFSETS_PER_TASK
 """At least so many, since no task reads two partitions."""
 OFFSETS_PER_BATCH = 700
+RECORDS = 1000
+"""Of each partition that is mirrored."""
+ROUNDS = 20
 
 FAULTS = pytest.mark.parametrize("fault", ["executor", "gateway", "leader"])
 
@@ -152,11 +156,79 @@ def test_a_load_has_every_record_once(
         finish(job)
     finally:
         job.stop()
+    assert_whole(spark, cluster.bootstrap, topic, table)
+
+
+def assert_whole(spark: SparkSession, bootstrap: str, topic: str, table: Path) -> None:
+    """The table has the sample once, by its rows and by an audit."""
     found = rows(spark, table)
     assert Counter(each.value for each in found) == Counter(SAMPLE.read_bytes().splitlines())
     places = {(each.partition, each.offset) for each in found}
     assert len(places) == len(found) == LINES
     assert {partition for partition, _ in places} == set(range(PARTITIONS))
+    assert_equal(spark, request(bootstrap, table, topic), LINES)
+
+
+@pytest.mark.parametrize("percent", range(0, 100, 5))
+def test_an_executor_is_killed_at_any_moment_of_a_load(
+    combined: NodesCluster, workers: SparkWorkers, spark: SparkSession, tmp_path: Path, percent: int
+) -> None:
+    topic = send_sample(combined.bootstrap, replication=3)
+    table = tmp_path / "table"
+    job = workers.job(
+        "load", "--bootstrap", combined.bootstrap, "--topic", topic, "--table", str(table),
+        "--max-offsets-per-task", str(OFFSETS_PER_TASK),
+    )  # fmt: skip
+
+    def is_there() -> bool:
+        files = len(list(table.rglob("*.parquet")))
+        return files >= TASKS * percent // 100 and len(workers.executors()) == 1
+
+    job.start()
+    try:
+        wait_for(job, is_there)
+        workers.kill_executor()
+        finish(job)
+    finally:
+        job.stop()
+    assert_whole(spark, combined.bootstrap, topic, table)
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    made = EmbeddedCluster(tmp_path_factory.mktemp("target"))
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.mark.parametrize("percent", [5, 30, 60, 90])
+def test_an_executor_is_killed_at_some_moments_of_a_mirror(
+    combined: NodesCluster, workers: SparkWorkers, target: EmbeddedCluster, percent: int
+) -> None:
+    here, there = combined.bootstrap, target.bootstrap
+    topic = make_topic(
+        here, unique_name("mirrored"), partitions=PARTITIONS, replication=3,
+        configs={"retention.ms": "-1"},
+    )  # fmt: skip
+    for number in range(PARTITIONS):
+        mirrored_topics.send(here, topic, number, list(map(mirrored_topics.record, range(RECORDS))))
+    job = workers.job(
+        "mirror", "--source", f"east={here}", "--target", there, "--topic", topic,
+        "--max-offsets-per-task", str(RECORDS // ROUNDS), "--once",
+    )  # fmt: skip
+    enough = PARTITIONS * RECORDS * percent // 100
+    job.start()
+    try:
+        wait_for(job, lambda: mirrored_topics.log_ends(there, topic, PARTITIONS) > enough)
+        workers.kill_executor()
+        finish(job)
+    finally:
+        job.stop()
+    wanted = mirrored_topics.read(here, topic, PARTITIONS)
+    assert mirrored_topics.read(there, topic, PARTITIONS) == wanted
 
 
 @FAULTS

@@ -16,7 +16,7 @@ from highwater.spark.tables import TableFormat, open_table
 from tests.conformance.topics import unique_name
 from tests.support.cluster import Cluster
 from tests.support.maven import REPOSITORY
-from tests.support.spark_loads import keeping_topic, request, send
+from tests.support.spark_loads import assert_equal, keeping_topic, request, send
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,3 +72,4 @@ def test_killed_and_started_again(
     found += [(row["offset"], bytes(row["value"])) for row in left.collect()]
     assert sorted(found) == list(enumerate(values))
     assert {row["error"] for row in left.collect()} == {"not UTF-8"}
+    assert_equal(spark, wanted, len(values))

@@ -90,6 +90,12 @@ def test_the_report_of_the_sample_log_is_drawn(tmp_path: Path) -> None:
             marks=pytest.mark.full,
         ),
         pytest.param(
+            "mirror",
+            (charts.BLUE, charts.GREEN, charts.ORANGE),
+            ["Rows copied per minute", "Rows/s by topic", "Lag by topic", "east/orders"],
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
             "ranking",
             (charts.BLUE, charts.ORANGE, charts.VIOLET),
             ["first items, by window", "Newest closed window", "First of each window", "/blog/"],

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -17,6 +19,7 @@ from highwater.spark.tables.port import (
     TableConflict,
     TableMisfit,
 )
+from tests.support.process import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,6 +31,16 @@ FORMATS = [
     pytest.param(TableFormat.ICEBERG, marks=pytest.mark.full),
     pytest.param(TableFormat.PARQUET, marks=pytest.mark.full),
 ]
+
+
+OVERLAP_S: Final = 120.0
+
+LOSES_LOUDLY: Final = {
+    # Delta looks at writers' versions, Iceberg at any other commit.
+    (TableFormat.DELTA, True),
+    (TableFormat.ICEBERG, False),
+}
+"""A commit that finds itself overtaken is told to run again; the others come second, or are not needed."""
 
 
 def rows(spark: SparkSession, *offsets: int, topic: str = "7") -> DataFrame:
@@ -123,6 +136,53 @@ def test_a_second_writer_at_the_same_time_is_told(
     assert table.commit(rows(spark, 1), writer="w", version=0, note="")
 
 
+def held_up(spark: SparkSession, offset: int, began: Path, go_on: Path) -> DataFrame:
+    """One row whose task says that it has begun, and waits until it may go on."""
+    from pyspark.sql import functions as f
+
+    # Strings: Python's workers get the function by value, without this module.
+    began_path, go_on_path, limit_s = str(began), str(go_on), OVERLAP_S
+
+    def wait(value: int) -> int:
+        import time
+        from pathlib import Path
+
+        Path(began_path).touch()
+        deadline = time.monotonic() + limit_s
+        while not Path(go_on_path).exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        return value
+
+    waiting = f.udf(wait, "long")
+    return rows(spark, offset).withColumn("offset", waiting("offset"))
+
+
+def overtake(
+    spark: SparkSession,
+    tmp_path: Path,
+    second: Table,
+    slow: SparkSession,
+    winner: Callable[[], bool],
+) -> bool:
+    """Commits version 1 of `w` with row 2, during whose tasks `winner` commits; returns what the slow one does."""
+    began, go_on = tmp_path / "began", tmp_path / "go-on"
+    waiting = held_up(slow, 2, began, go_on)
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(second.commit, waiting, writer="w", version=1, note="slow")
+        try:
+            wait_until(
+                lambda: began.exists() or done.done(),
+                timeout_s=OVERLAP_S,
+                what="a task that has begun",
+            )
+            assert not done.done(), done.result()
+            assert winner()
+        finally:
+            go_on.touch()
+        return bool(done.result(OVERLAP_S))
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("table_format", TableFormat)
 @pytest.mark.parametrize("same", [True, False], ids=["same-version", "other-writer"])
@@ -140,23 +200,91 @@ def test_of_two_commits_without_a_lock_one_wins(
 
     for module in (delta, iceberg, parquet):
         monkeypatch.setattr(module, "hold", lambda *_: nullcontext())
-    first, second = (make(spark, table_format, tmp_path) for _ in range(2))
+    # Sessions of their own, as two processes have: Iceberg keeps the commit under way in a setting.
+    slow = spark.newSession()
+    first, second = make(spark, table_format, tmp_path), make(slow, table_format, tmp_path)
     first.commit(rows(spark, 0), writer="w", version=0, note="")
     writer = "w" if same else "v"
 
-    seen = second.committed
+    def winner() -> bool:
+        return first.commit(rows(spark, 1), writer=writer, version=1, note="winner")
 
-    def overtaken(name: str) -> Committed | None:
-        found = seen(name)
-        if first.committed(writer) != Committed(version=1, note="winner"):
-            assert first.commit(rows(spark, 1), writer=writer, version=1, note="winner")
-        return found
-
-    monkeypatch.setattr(second, "committed", overtaken)
-    done = second.commit(rows(spark, 2), writer="w", version=1, note="loser")
-    assert done is not same
-    assert offsets(first) == [0, 1] if same else [0, 1, 2]
+    if (table_format, same) in LOSES_LOUDLY:
+        with pytest.raises(TableConflict, match="run again"):
+            overtake(spark, tmp_path, second, slow, winner)
+        is_in = False
+    else:
+        is_in = overtake(spark, tmp_path, second, slow, winner)
+        assert is_in is not same
+    assert offsets(first) == ([0, 1, 2] if is_in else [0, 1])
     assert first.committed(writer) == Committed(version=1, note="winner")
+    # What lost is committed by another attempt, if its version is not taken.
+    assert second.commit(rows(slow, 2), writer="w", version=2, note="again")
+    assert offsets(first)[:3] == [0, 1, 2]
+
+
+@pytest.mark.full
+def test_parquet_where_nothing_locks_leaves_a_living_attempt_its_files(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A path that Hadoop maps to this machine's disk, and that is none of it to us, as HDFS is."""
+    from highwater.spark.java_gateway import hadoop_configuration
+    from highwater.spark.tables.local_lock import local_path
+
+    there = tmp_path / "there"
+    there.mkdir()
+    hadoop_configuration(spark).set("fs.viewfs.mounttable.far.link./lake", there.as_uri())
+    path = "viewfs://far/lake/table"
+    assert local_path(path) is None
+    slow = spark.newSession()
+    first, second = (
+        open_table(session, TableFormat.PARQUET, path, partition_by=["topic", "partition"])
+        for session in (spark, slow)
+    )
+    assert first.commit(rows(spark, 0), writer="w", version=0, note="")
+
+    def same_version() -> bool:
+        return first.commit(rows(spark, 1), writer="w", version=1, note="winner")
+
+    assert not overtake(spark, tmp_path, second, slow, same_version)
+    assert offsets(first) == [0, 1]
+    for each in ("began", "go-on"):
+        (tmp_path / each).unlink()
+    left = there / "table" / "_staging" / "commit=w.00000000000000000002.dead"
+    left.mkdir(parents=True)
+
+    def next_version() -> bool:
+        # The other one's files are there while it lives; of version 2 nobody knows.
+        return left.is_dir() and first.commit(rows(spark, 3), writer="w", version=2, note="")
+
+    # The slow one commits version 1 again, which is refused before it writes.
+    assert not second.commit(rows(slow, 2), writer="w", version=1, note="")
+    assert next_version()
+    assert left.is_dir()
+    assert first.commit(rows(spark, 4), writer="w", version=3, note="")
+    assert not left.exists()
+    assert offsets(second) == [0, 1, 3, 4]
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_a_snapshot_is_one_version_whatever_comes_after_it(
+    spark: SparkSession, tmp_path: Path, table_format: str
+) -> None:
+    table = make(spark, table_format, tmp_path)
+    assert table.snapshot("w") is None
+    table.commit(rows(spark), writer="w", version=0, note="none")
+    empty = table.snapshot("w")
+    assert empty is not None
+    assert (empty.committed.note, empty.rows.count()) == ("none", 0)
+    table.commit(rows(spark, 1, 2), writer="w", version=1, note="two")
+    table.commit(rows(spark, 3), writer="v", version=0, note="")
+    seen = table.snapshot("w")
+    assert seen is not None
+    table.commit(rows(spark, 4), writer="w", version=2, note="later")
+    assert seen.committed == Committed(version=1, note="two")
+    assert sorted(row["offset"] for row in seen.rows.collect()) == [1, 2, 3]
+    assert {row["topic"] for row in seen.rows.collect()} == {"7"}
+    assert seen.rows.columns == table.read().columns
 
 
 @pytest.mark.full

@@ -114,3 +114,16 @@ def rows(spark: Any, table: Path, table_format: str = "delta") -> list[Sent]:
         )
         for row in found.withColumn("ms", f.unix_millis("timestamp")).collect()
     )
+
+
+def assert_equal(spark: Any, loaded: LoadRequest, records: int) -> None:
+    """An audit of the table finds so many records, and nothing that differs."""
+    from highwater.spark.audit_run import AuditRequest, audit
+
+    wanted = AuditRequest(
+        table=loaded.table, table_format=loaded.table_format, read=loaded.read,
+        quarantine=loaded.quarantine,
+    )  # fmt: skip
+    found = audit(spark, wanted)
+    assert (found.different, found.offsets, found.uncompared, found.outside) == ((), (), (), ())
+    assert found.records == records

@@ -101,6 +101,32 @@ def audit() -> View:
     return audit_view.to_view(f"/lake/{path}", result)
 
 
+def mirror() -> View:
+    """Two sources in half an hour, one topic behind, and offsets that retention took."""
+    from highwater.spark.load_plan import Gone
+    from highwater.spark.mirror.progress import MirrorProgress, TopicProgress
+    from highwater.spark.mirror.view import MirrorSoFar, to_view
+
+    _, path = client_and_path()
+    found = MirrorSoFar()
+    for minute in range(30):
+        for source, topic in (("east", "orders"), ("west", "events")):
+            records = 100 + minute % 7
+            lag = 17 if source == "east" else 0
+            found.add(
+                MirrorProgress(
+                    source=source, round=minute, topics=1, records=records, records_per_s=50.0,
+                    size_bytes=9000, transactions=1, offsets={f"{topic}-0": 100 * minute}, lag=lag,
+                    skipped=0, moved=0, seconds=2.0,
+                    by_topic={topic: TopicProgress(records=records, lag=lag)},
+                ),
+                START_S + minute * 60,
+            )  # fmt: skip
+    found.lost((Gone(topic="orders", partition=0, start=3, end=5),))
+    found.told.append(f"told of {path}")
+    return to_view("h2:9092", found)
+
+
 def watch() -> View:
     """Two hours with an outage, latencies, and alarms: one that ended and one that sounds."""
     from highwater.spark.watch.alarms import AlarmChange

@@ -26,11 +26,21 @@ def to_view(table: str, result: AuditResult) -> View:
         subtitle=_subtitle(result),
         facts=_facts(result),
         drawings=(_hours(result), *differing),
-        tables=(_different(result), _offsets(result), _uncompared(result)),
+        tables=(_different(result), _offsets(result), _uncompared(result), *_outside(result)),
     )
 
 
 def _subtitle(result: AuditResult) -> str:
+    compared = _compared(result)
+    strange = _strange(result)
+    return f"{compared} {strange:,} rows are of no load." if strange else compared
+
+
+def _strange(result: AuditResult) -> int:
+    return sum(each.rows for each in result.outside if not each.is_older)
+
+
+def _compared(result: AuditResult) -> str:
     if result.different:
         return f"{len(result.different):,} of {result.groups:,} hours of partitions differ from the log."
     return f"All {result.groups:,} hours of partitions that were compared are equal."
@@ -39,11 +49,39 @@ def _subtitle(result: AuditResult) -> str:
 def _facts(result: AuditResult) -> tuple[Fact, ...]:
     different = len(result.different)
     uncompared = sum(each.end - each.start for each in result.uncompared)
-    return (
+    strange = _strange(result)
+    facts = (
         Fact(label="Records compared", value=f"{result.records:,}"),
         Fact(label="Hours of partitions", value=f"{result.groups:,}"),
         Fact(label="Hours that differ", value=f"{different:,}", wrong=different > 0),
         Fact(label="Offsets no longer in the log", value=f"{uncompared:,}"),
+    )
+    lost = Fact(label="Rows of no load", value=f"{strange:,}", wrong=True)
+    return (*facts, lost) if strange else facts
+
+
+def _outside(result: AuditResult) -> tuple[Table, ...]:
+    if not result.outside:
+        return ()
+    return (
+        Table(
+            title="Rows beside what was loaded",
+            columns=(
+                Column(name="Partition"),
+                Column(name="Topic id"),
+                Column(name="Rows", numbers=True),
+                Column(name="Of"),
+            ),
+            rows=[
+                (
+                    f"{each.topic}-{each.partition}",
+                    each.topic_id,
+                    f"{each.rows:,}",
+                    "an older topic of this name" if each.is_older else "no load",
+                )
+                for each in result.outside
+            ],
+        ),
     )
 
 

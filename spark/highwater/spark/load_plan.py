@@ -70,6 +70,30 @@ class _Draft:
     replaced: list[str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """A partition that is offered, with (earliest, latest)."""
+
+    key: TopicPartition
+    topic_id: str
+    bounds: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wish:
+    """What the run was asked for; see `plan`."""
+
+    starts: Mapping[TopicPartition, int] | None
+    replace: bool
+    high_watermarks: Mapping[TopicPartition, int]
+
+    def start(self, place: _Place) -> int | None:
+        """Returns the offset of the given time; None if there is none given."""
+        latest = place.bounds[1]
+        # A time may point into a transaction that is open, beyond what is read now.
+        return None if self.starts is None else min(self.starts.get(place.key, latest), latest)
+
+
 def plan(
     last: LoadNote | None,
     offered: Mapping[str, Offered],
@@ -88,6 +112,7 @@ def plan(
     topics of `pattern` that are not offered any more are told. Raises OffsetsOutOfRange.
     """
     draft = _Draft([], [], [], [])
+    wish = _Wish(starts=starts, replace=replace, high_watermarks=high_watermarks or {})
     topics = dict(last.topics) if last is not None else {}
     draft.told += _departed(topics, offered, pattern)
     for name, topic in sorted(offered.items()):
@@ -100,32 +125,19 @@ def plan(
         positions = dict(known.partitions) if known is not None and not is_anew else {}
         late: dict[int, int] = {}
         for number, bounds in sorted(topic.bounds.items()):
-            key = TopicPartition(name, number)
+            place = _Place(key=TopicPartition(name, number), topic_id=topic.topic_id, bounds=bounds)
             position = positions.get(number)
-            # A time may point into a transaction that is open, beyond what is read now.
-            start = None if starts is None else min(starts.get(key, bounds[1]), bounds[1])
-            if position is None:
-                if known is not None and not is_anew:
-                    draft.told.append(f"topic {name} has a new partition {number}")
-                # Of a topic that was being loaded, somebody waits for every record.
-                if known is not None and start is None:
-                    _tell_gone(draft, key, 0, bounds[0])
-                elif start is None or start == bounds[0]:
-                    late[number] = bounds[0]
-                start = bounds[0] if start is None else start
-                positions[number] = _begin(draft, key, start, bounds[1])
-                if replace:
-                    # All rows of the commit have to match.
-                    draft.replaced.append(_rows_from(key, topic.topic_id, start))
+            if position is not None:
+                positions[number] = _further(draft, place, position, wish)
                 continue
-            is_open = _is_open(key, position, bounds[1], high_watermarks or {})
-            if start is not None and replace:
-                positions[number] = _replace(draft, key, topic.topic_id, position, start, bounds)
-            elif is_open:
-                _tell_open(draft, key, position, bounds[1])
-            else:
-                _tell_time(draft, key, position, start)
-                positions[number] = _go_on(draft, key, position, bounds)
+            if known is not None and not is_anew:
+                draft.told.append(f"topic {name} has a new partition {number}")
+            positions[number] = begun = _begin(draft, place, wish)
+            if begun.begin == bounds[0]:
+                late[number] = bounds[0]
+            # Of a topic that was being loaded, somebody waits for every record.
+            if known is not None and starts is None:
+                _tell_gone(draft, place.key, 0, late.pop(number))
         draft.told += late_starts(name, late)
         topics[name] = TopicPositions(topic_id=topic.topic_id, partitions=positions)
     note = LoadNote(
@@ -197,24 +209,37 @@ def _is_open(
     return True
 
 
-def _tell_open(draft: _Draft, key: TopicPartition, position: Position, latest: int) -> None:
-    draft.told.append(
-        f"{key.topic}-{key.partition} was loaded with --read-uncommitted up to {position.next}, and a "
-        f"transaction is open from {latest} on: nothing of it is read until that ends"
-    )
+def _begin(draft: _Draft, place: _Place, wish: _Wish) -> Position:
+    """Returns the position of a partition that was never loaded."""
+    earliest, latest = place.bounds
+    start = wish.start(place)
+    start = earliest if start is None else start
+    if wish.replace:
+        # All rows of the commit have to match.
+        draft.replaced.append(_rows_from(place, start))
+    _add(draft, place.key, start, latest)
+    return Position(begin=start, next=latest)
 
 
-def _tell_time(draft: _Draft, key: TopicPartition, position: Position, start: int | None) -> None:
+def _further(draft: _Draft, place: _Place, position: Position, wish: _Wish) -> Position:
+    """Returns the next position of a partition that was loaded before."""
+    key, (_, latest) = place.key, place.bounds
+    is_open = _is_open(key, position, latest, wish.high_watermarks)
+    start = wish.start(place)
+    if start is not None and wish.replace:
+        return _replace(draft, place, position, start)
+    if is_open:
+        draft.told.append(
+            f"{key.topic}-{key.partition} was loaded with --read-uncommitted up to {position.next}, and a "
+            f"transaction is open from {latest} on: nothing of it is read until that ends"
+        )
+        return position
     if start is not None and start < position.begin:
         draft.told.append(
             f"{key.topic}-{key.partition} was loaded from {position.begin} on, not from {start}: "
             "--replace loads it anew"
         )
-
-
-def _begin(draft: _Draft, key: TopicPartition, start: int, latest: int) -> Position:
-    _add(draft, key, start, latest)
-    return Position(begin=start, next=latest)
+    return _go_on(draft, key, position, place.bounds)
 
 
 def _tell_gone(draft: _Draft, key: TopicPartition, start: int, earliest: int) -> None:
@@ -236,28 +261,21 @@ def _go_on(
     return Position(begin=position.begin, next=max(latest, start))
 
 
-def _replace(
-    draft: _Draft,
-    key: TopicPartition,
-    topic_id: str,
-    position: Position,
-    start: int,
-    bounds: tuple[int, int],
-) -> Position:
-    earliest, latest = bounds
-    _tell_gone(draft, key, position.next, earliest)
+def _replace(draft: _Draft, place: _Place, position: Position, start: int) -> Position:
+    earliest, latest = place.bounds
+    _tell_gone(draft, place.key, position.next, earliest)
     # Nothing is left out between what the table has and what is loaded anew, but what the log no longer has.
     start = max(min(start, position.next), earliest)
-    draft.replaced.append(_rows_from(key, topic_id, start))
-    _add(draft, key, start, latest)
+    draft.replaced.append(_rows_from(place, start))
+    _add(draft, place.key, start, latest)
     return Position(begin=min(position.begin, start), next=latest)
 
 
-def _rows_from(key: TopicPartition, topic_id: str, start: int) -> str:
+def _rows_from(place: _Place, start: int) -> str:
     """Rows of a partition from an offset on, in SQL; names of topics have no quotes."""
     return (
-        f"(topic = '{key.topic}' AND topic_id = '{topic_id}' "
-        f"AND partition = {key.partition} AND offset >= {start})"
+        f"(topic = '{place.key.topic}' AND topic_id = '{place.topic_id}' "
+        f"AND partition = {place.key.partition} AND offset >= {start})"
     )
 
 

@@ -289,9 +289,9 @@ class LoadRun:
             return ()
         self.tell(f"version {version} was loaded, but not its quarantine: reading for that again")
         gone = [Gone(**asdict(each)) for each in last.gone]
-        for each in gone:
+        for lost in gone:
             self._say(
-                f"{each.end - each.start} offsets of {each.topic}-{each.partition}, from {each.start} "
+                f"{lost.end - lost.start} offsets of {lost.topic}-{lost.partition}, from {lost.start} "
                 f"on, were gone by retention before version {version} was loaded"
             )
         readable = []

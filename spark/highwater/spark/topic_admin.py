@@ -116,5 +116,5 @@ class TopicAdmin:
         cause = error.args[0]
         if cause.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return NoSuchTopic(f"there is no topic {topic} at {self._bootstrap}")
-        kind = ClusterRefuses if cause.code() in REFUSALS else ClusterAway
-        return kind(f"the cluster at {self._bootstrap}, topic {topic}: {cause.str()}")
+        text = f"the cluster at {self._bootstrap}, topic {topic}: {cause.str()}"
+        return ClusterRefuses(text) if cause.code() in REFUSALS else ClusterAway(text)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 pytest.importorskip("pyspark", reason="needs the spark extra")
 pytest.importorskip("matplotlib", reason="needs the spark extra")
 
 from highwater.spark import audit_view
-from highwater.spark.audit_run import AuditResult, ComparedHour, GroupDifference
+from highwater.spark.audit_run import AuditResult, ComparedHour, GroupDifference, OutsideRows
 from highwater.spark.load_plan import Gone
 from highwater.spark.page import document, view
 from tests.support import spark_views
@@ -56,3 +58,18 @@ def test_a_time_beyond_all_calendars_is_listed_and_not_drawn():
     found = audit_view.to_view("table", result)
     assert found.tables[0].rows[0][1] == f"{hour} s"
     assert found.drawings[0].title == "Records compared per hour"
+
+
+def test_rows_of_no_load_need_attention():
+    rows = OutsideRows(topic="t", topic_id="id", partition=3, rows=2, is_older=False)
+    result = AuditResult(
+        records=1, groups=1, different=(), offsets=(), uncompared=(),
+        outside=(rows, replace(rows, topic_id="old", is_older=True)),
+    )  # fmt: skip
+    found = audit_view.to_view("table", result)
+    assert found.subtitle.endswith("compared are equal. 2 rows are of no load.")
+    assert [fact.label for fact in found.facts if fact.wrong] == ["Rows of no load"]
+    assert found.tables[3].rows == [
+        ("t-3", "id", "2", "no load"),
+        ("t-3", "old", "2", "an older topic of this name"),
+    ]

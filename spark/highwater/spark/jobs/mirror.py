@@ -34,14 +34,18 @@ from highwater.spark.mirror.progress import MirrorProgress, describe
 from highwater.spark.mirror.request import MirrorRequest
 from highwater.spark.mirror.source_run import SourceRun
 from highwater.spark.mirror.target import TargetCluster
+from highwater.spark.mirror.view import MirrorPage
 from highwater.spark.options import (
     AsJson,
+    Html,
     Jars,
     Kafka,
+    Png,
     ReadUncommitted,
     kafka_options,
     name_values,
 )
+from highwater.spark.page.files import PageFiles
 from highwater.spark.session import open_session
 from highwater.spark.stop_signals import StopSignals
 from highwater.spark.stream_source import parse_starting
@@ -102,6 +106,8 @@ def command(
     once: Once = False,
     translate: Group = None,
     as_json: AsJson = False,
+    html: Html = None,
+    png: Png = None,
     kafka: Kafka = None,
     target_kafka: TargetKafka = None,
     jars: Jars = None,
@@ -128,8 +134,14 @@ def command(
             prefixed=prefix, append=append, once=once, read_committed=not read_uncommitted,
             starting=parse_starting(starting),
         )  # fmt: skip
-        telling = _telling(as_json=as_json)
-        are_gone = _copy(sources, clients, reading, request, telling, every_s=every, jars=jars)
+        files = PageFiles(html=html, png=png)
+        files.prepare()
+        page = MirrorPage(files, target)
+        telling = _telling(page, as_json=as_json)
+        try:
+            are_gone = _copy(sources, clients, reading, request, telling, every_s=every, jars=jars)
+        finally:
+            page.draw()
     if are_gone:
         raise typer.Exit(EXIT_GONE)
 
@@ -204,15 +216,20 @@ def moved_offsets(
     )  # fmt: skip
 
 
-def _telling(*, as_json: bool) -> Telling:
+def _telling(page: MirrorPage, *, as_json: bool) -> Telling:
     def say(document: dict[str, Any], line: str) -> None:
         typer.echo(json.dumps(document) if as_json else line, err=not as_json)
         sys.stdout.flush()
 
+    def sentence(text: str) -> None:
+        say({"told": text}, text)
+        page.sentence(text)
+
     def progress(found: MirrorProgress) -> None:
         say({"progress": asdict(found)}, describe(found))
+        page.progress(found)
 
-    return Telling(sentence=lambda text: say({"told": text}, text), progress=progress)
+    return Telling(sentence=sentence, progress=progress, gone=page.lost)
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 
 from highwater.model.errors import HighwaterError, RetriableError
 from highwater.spark.ending import one_line
+from highwater.spark.load_plan import Gone
 from highwater.spark.mirror.clients import MirrorFailed, MirrorTakenOver, error_of
 from highwater.spark.mirror.progress import MirrorProgress
 
@@ -36,10 +37,11 @@ class Rounds(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telling:
-    """Where sentences and progress go."""
+    """Where sentences and progress go, and offsets that retention took."""
 
     sentence: Callable[[str], None]
     progress: Callable[[MirrorProgress], None]
+    gone: Callable[[tuple[Gone, ...]], None] = lambda _: None
 
 
 class MirrorRun:
@@ -103,6 +105,7 @@ class MirrorRun:
         """Runs one round; returns whether there was nothing to do."""
         done = source.round()
         self.are_gone = self.are_gone or bool(done.gone)
+        self._telling.gone(done.gone)
         if tell_always or not done.is_idle:
             self._telling.progress(done.progress)
         for each in done.failures[1:]:

@@ -1,11 +1,19 @@
 """How far a mirror is: a round of one source as a few numbers, and as one line."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from highwater.spark.brokers import TopicPartition
 from highwater.spark.load_plan import Offered
 from highwater.spark.mirror.writer import Written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicProgress:
+    """What a round did for one topic, and what the source has beyond it."""
+
+    records: int
+    lag: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +22,7 @@ class MirrorProgress:
 
     `offsets` has the next offset of each partition of the source, as TOPIC-PARTITION; `lag` is what the
     source has beyond them, as far as the round knew. `skipped` records were in the copy already: another
-    run wrote them. `moved` had the time 0, and have 1 in the copy.
+    run wrote them. `moved` had the time 0, and have 1 in the copy. `by_topic` has the source's topics.
     """
 
     source: str
@@ -28,6 +36,8 @@ class MirrorProgress:
     lag: int
     skipped: int
     moved: int
+    seconds: float = 0.0
+    by_topic: Mapping[str, TopicProgress] = field(default_factory=dict)
 
 
 def progress_of(
@@ -46,6 +56,16 @@ def progress_of(
         place = TopicPartition(each.topic, each.partition)
         reached[place] = max(each.next, reached.get(place, 0))
     records = sum(each.records for each in done)
+    by_topic = {
+        topic: TopicProgress(
+            records=sum(each.records for each in done if each.topic == topic),
+            lag=sum(
+                max(0, latest - reached.get(TopicPartition(topic, number), earliest))
+                for number, (earliest, latest) in offer.bounds.items()
+            ),
+        )
+        for topic, offer in sorted(offered.items())
+    }
     return MirrorProgress(
         source=source,
         round=number,
@@ -55,13 +75,11 @@ def progress_of(
         size_bytes=sum(each.size_bytes for each in done),
         transactions=sum(each.transactions for each in done),
         offsets={f"{place.topic}-{place.partition}": at for place, at in sorted(reached.items())},
-        lag=sum(
-            max(0, latest - reached.get(TopicPartition(topic, number), earliest))
-            for topic, offer in offered.items()
-            for number, (earliest, latest) in offer.bounds.items()
-        ),
+        lag=sum(each.lag for each in by_topic.values()),
         skipped=sum(each.skipped for each in done),
         moved=sum(each.moved for each in done),
+        seconds=round(seconds, 3),
+        by_topic=by_topic,
     )
 
 

@@ -19,6 +19,8 @@ WHERE = ["--source", "a=h:1", "--target", "h:2"]
         (["--source", "h:1"], "--source wants ALIAS=HOST:PORT"),
         (["--source", "a=h:1"], "--target is needed"),
         (WHERE, "name a --topic or a --pattern"),
+        ([*WHERE, "--pattern", "a("], "--pattern 'a(' is no regular expression"),
+        ([*WHERE, "--topic", "t", "--html", f"{__file__}/m.html"], "cannot write to directory"),
         ([*WHERE, "--topic", "t", "--from", "soon"], "--from wants earliest, latest or a time"),
         ([*WHERE, "--topic", "t", "--kafka", "x"], "--kafka wants NAME=VALUE"),
         ([*WHERE, "--topic", "t", "--target-kafka", "x"], "--target-kafka wants NAME=VALUE"),

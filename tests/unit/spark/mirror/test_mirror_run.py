@@ -45,9 +45,12 @@ class Told:
     def __init__(self) -> None:
         self.sentences: list[str] = []
         self.progress: list[Any] = []
+        self.gone: list[Any] = []
 
     def telling(self) -> Telling:
-        return Telling(sentence=self.sentences.append, progress=self.progress.append)
+        return Telling(
+            sentence=self.sentences.append, progress=self.progress.append, gone=self.gone.extend
+        )
 
 
 @pytest.fixture

@@ -10,12 +10,13 @@ pytest.importorskip("pyspark", reason="needs the spark extra")
 
 from highwater.spark.brokers import TopicPartition
 from highwater.spark.load_plan import Offered
-from highwater.spark.mirror.progress import MirrorProgress, describe, progress_of
+from highwater.spark.mirror.progress import MirrorProgress, TopicProgress, describe, progress_of
 from highwater.spark.mirror.writer import Written
 
 PROGRESS = MirrorProgress(
     source="a", round=3, topics=1, records=3000, records_per_s=1500.0, size_bytes=40_000,
     transactions=2, offsets={"t-0": 3010, "t-1": 7}, lag=12, skipped=0, moved=0,
+    seconds=2.0, by_topic={"t": TopicProgress(records=3000, lag=12)},
 )  # fmt: skip
 
 
