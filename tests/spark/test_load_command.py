@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 pytest.importorskip("pyspark", reason="needs the spark extra")
@@ -14,7 +15,7 @@ pytest.importorskip("pyspark", reason="needs the spark extra")
 from tests.conformance.topics import unique_name
 from tests.support.cluster import Cluster
 from tests.support.maven import REPOSITORY
-from tests.support.process import free_port_block
+from tests.support.process import free_port_block, wait_until
 from tests.support.spark_loads import keeping_topic, send
 
 pytestmark = [pytest.mark.spark, pytest.mark.full]
@@ -66,3 +67,36 @@ def test_no_broker_and_no_topic(cluster: Cluster, connector: Path, tmp_path: Pat
     done = spark_command("load", "--bootstrap", f"127.0.0.1:{free_port_block(1)}", *where)
     assert done.returncode == 75
     assert "does not answer" in done.stderr
+
+
+def test_a_load_whose_java_dies_ends(cluster: Cluster, connector: Path, tmp_path: Path) -> None:
+    topic = keeping_topic(cluster.bootstrap, unique_name("java"))
+    send(cluster.bootstrap, topic, [b"a"])
+    log = tmp_path / "log"
+    words = [
+        "load", "--bootstrap", cluster.bootstrap, "--topic", topic, "--table", tmp_path / "t",
+        "--jars", connector, "--every", "1s",
+    ]  # fmt: skip
+    with log.open("wb") as out:
+        job = subprocess.Popen(
+            [sys.executable, "-m", "highwater.spark", *map(str, words)],
+            cwd=REPOSITORY, stdout=out, stderr=out,
+        )  # fmt: skip
+    try:
+        wait_until(
+            lambda: "Nothing new" in log.read_text() or job.poll() is not None,
+            timeout_s=COMMAND_TIMEOUT_S,
+            what="the second turn",
+        )
+        (java,) = [
+            each
+            for each in psutil.Process(job.pid).children(recursive=True)
+            if each.name() == "java"
+        ]
+        java.kill()
+        assert job.wait(COMMAND_TIMEOUT_S) == 4, log.read_text()
+    finally:
+        job.kill()
+        job.wait()
+    assert "Spark's session is over: start the job again" in log.read_text()
+    assert "Traceback" not in log.read_text()
