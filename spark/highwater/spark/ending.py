@@ -23,8 +23,8 @@ EXIT_GONE: Final = 3
 EXIT_SPARK: Final = 4
 EXIT_LATER: Final = 75
 
-EXPECTED: Final = (UsageError, RetriableError, PySparkException, Py4JError)
-"""Errors that a job tells in one line; any other one is a bug of ours."""
+EXPECTED: Final = (UsageError, RetriableError, PySparkException, Py4JError, ConnectionError)
+"""Errors that a job tells in one line; any other one is a bug of ours. No connection: Spark's Java has died."""
 
 _LENGTH_MAX: Final = 600
 

@@ -27,7 +27,8 @@ class Aim:
 class Stages:
     """Tasks and rows of the stages that were seen at work; one thread owns it.
 
-    Rows are those that Spark's tasks have told: when they end, and every ten seconds before.
+    Rows are those that Spark's tasks have told: when they end, and every ten seconds before. Spark's connectors
+    do not all count what they read; then it is what tasks have written.
     """
 
     def __init__(self) -> None:
@@ -40,7 +41,9 @@ class Stages:
         active = context.sc().statusStore().activeStages()
         stages = [active.apply(index) for index in range(active.size())]
         self.tasks = [(each.numCompleteTasks(), each.numTasks()) for each in stages]
-        self._rows |= {each.stageId(): each.inputRecords() for each in stages}
+        self._rows |= {
+            each.stageId(): max(each.inputRecords(), each.outputRecords()) for each in stages
+        }
 
     @property
     def rows(self) -> int:
@@ -85,7 +88,6 @@ def line(
     """
     done, whole = (sum(each[index] for each in tasks) for index in (0, 1))
     rate = rows / max(seconds, 0.001)
+    read = f", {rows:,} rows ({rate:,.0f} rows/s)" if rows else ""
     lag = "" if offsets is None else f", lag {max(0, offsets - rows):,} of {offsets:,} offsets"
-    return (
-        f"{what}: {done} of {whole} tasks, {rows:,} rows ({rate:,.0f} rows/s){lag}, {seconds:.0f} s"
-    )
+    return f"{what}: {done} of {whole} tasks{read}{lag}, {seconds:.0f} s"

@@ -15,7 +15,12 @@ from highwater.spark.ending import exit_code, in_one_line, one_line, page_may_fa
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [(UsageError("a"), 2), (RetriableError("b"), 75), (AnalysisException("c\nd"), 4)],
+    [
+        (UsageError("a"), 2),
+        (RetriableError("b"), 75),
+        (AnalysisException("c\nd"), 4),
+        (ConnectionRefusedError("e"), 4),
+    ],
 )
 def test_exit_codes(error: Exception, code: int, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit) as caught, in_one_line():

@@ -16,7 +16,7 @@ def test_stages_are_added_up() -> None:
     assert line("load t", [(3, 10), (1, 2)], 6140, 10_000, 61.4) == (
         "load t: 4 of 12 tasks, 6,140 rows (100 rows/s), lag 3,860 of 10,000 offsets, 61 s"
     )
-    assert line("audit t", [], 0, None, 0) == "audit t: 0 of 0 tasks, 0 rows (0 rows/s), 0 s"
+    assert line("audit t", [], 0, None, 0) == "audit t: 0 of 0 tasks, 0 s"
     assert "lag 0 of 5 offsets" in line("load t", [(1, 1)], 7, 5, 1)
 
 
@@ -29,15 +29,16 @@ class Active(list[Any]):
         return len(self)
 
 
-def stage(number: int, done: int, tasks: int, rows: int) -> Any:
+def stage(number: int, done: int, tasks: int, rows: int, written: int = 0) -> Any:
     fields = {
         "stageId": number, "numCompleteTasks": done, "numTasks": tasks, "inputRecords": rows,
+        "outputRecords": written,
     }  # fmt: skip
     return SimpleNamespace(**{name: (lambda value=value: value) for name, value in fields.items()})
 
 
 def test_rows_of_stages_that_have_ended_stay() -> None:
-    active = Active([stage(0, 1, 4, 10), stage(1, 0, 2, 5)])
+    active = Active([stage(0, 1, 4, 10), stage(1, 0, 2, 0, written=5)])
     store = SimpleNamespace(activeStages=lambda: active)
     core = SimpleNamespace(sc=lambda: SimpleNamespace(statusStore=lambda: store))
     spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=core))

@@ -247,7 +247,7 @@ def _told() -> Iterator[None]:
     """Ends the command with the error's line and exit code."""
     try:
         yield
-    except (HighwaterError, PySparkException, Py4JError) as error:
+    except (HighwaterError, PySparkException, Py4JError, ConnectionError) as error:
         typer.echo(f"highwater-spark: {one_line(error)}", err=True)
         raise typer.Exit(exit_code(error)) from error
 

@@ -23,7 +23,7 @@ ROUNDS_FAILED_MAX: Final = 20
 LOOK_S: Final = 0.2
 """How often signals are looked at between rounds."""
 
-_MAY_PASS: Final = (RetriableError, MirrorFailed, PySparkException, Py4JError)
+_MAY_PASS: Final = (RetriableError, MirrorFailed, PySparkException, Py4JError, ConnectionError)
 
 
 class Rounds(Protocol):
@@ -70,7 +70,7 @@ class MirrorRun:
             try:
                 while not self._stopping() and not self._round(source, tell_always=True):
                     pass
-            except (HighwaterError, PySparkException, Py4JError) as error:
+            except (HighwaterError, PySparkException, Py4JError, ConnectionError) as error:
                 if first is not None:
                     self._tell(source, error)
                 first = first or error

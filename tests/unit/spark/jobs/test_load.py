@@ -74,8 +74,11 @@ def failing(error: Exception) -> Any:
     return once
 
 
-def test_a_session_that_is_over_ends_the_job(capsys: pytest.CaptureFixture[str]) -> None:
-    turns = Turns(failing(Py4JNetworkError("no answer")), is_over=lambda: True)
+@pytest.mark.parametrize("error", [Py4JNetworkError("no answer"), ConnectionRefusedError("no")])
+def test_a_session_that_is_over_ends_the_job(
+    capsys: pytest.CaptureFixture[str], error: Exception
+) -> None:
+    turns = Turns(failing(error), is_over=lambda: True)
     with pytest.raises(typer.Exit) as caught:
         turns.turn()
     assert caught.value.exit_code == EXIT_SPARK
