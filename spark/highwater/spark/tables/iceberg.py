@@ -2,8 +2,9 @@
 
 A commit is two steps. Spark writes the rows as a staged snapshot, which no reader sees (Iceberg's
 write-audit-publish). One change of the table's metadata then makes that snapshot the current one and
-sets the writer's mark as a property: it is refused if anything was committed in between. Properties
-outlive the snapshots that `expire_snapshots` removes.
+sets the writer's mark as a property: it is refused if anything was committed in between. What was committed
+while the rows were written is below the staged snapshot already; if rows are replaced, that is refused, too.
+Properties outlive the snapshots that `expire_snapshots` removes.
 """
 
 import zlib
@@ -87,11 +88,15 @@ class IcebergTable:
             if last is not None and last.version >= version:
                 return False
             self._make(rows)
+            # What is replaced is looked up now: rows that come later would be removed unseen.
+            base = None if replace is None else self._current_id()
             try:
                 self._stage(rows, mark, replace)
             except AnalysisException as error:
                 text = str(error).partition("\n")[0]
                 raise TableMisfit(f"the rows do not fit {self._path}: {text}") from error
+            if replace is not None and self._parent_id(mark) != base:
+                raise self._conflict()
             return self._publish(mark)
 
     def committed(self, writer: str) -> Committed | None:
@@ -171,11 +176,8 @@ class IcebergTable:
         winner = self._mark_in(base, mark.writer)
         if winner is not None and winner.version >= mark.version:
             return False
-        staged = next(
-            each for each in base.snapshots() if each.summary().get("wap.id") == mark.attempt
-        )
-        current = base.currentSnapshot()
-        if staged.parentId() != (None if current is None else current.snapshotId()):
+        staged = _staged(base, mark)
+        if staged.parentId() != _current_id(base):
             raise self._conflict()
         properties = self._jvm.java.util.HashMap()
         properties.put(f"{MARK}.{mark.writer}", commit_mark.to_json(mark))
@@ -193,6 +195,14 @@ class IcebergTable:
             raise
         return True
 
+    def _parent_id(self, mark: CommitMark) -> int | None:
+        """Of the attempt's staged snapshot. Iceberg names it when the rows are written, not when they are asked for."""
+        found: int | None = _staged(self._operations().current(), mark).parentId()
+        return found
+
+    def _current_id(self) -> int | None:
+        return _current_id(self._operations().current())
+
     def _conflict(self) -> TableConflict:
         return TableConflict(
             f"another process committed to {self._path} at the same time; run again"
@@ -203,3 +213,14 @@ class IcebergTable:
 
     def _mark_in(self, metadata: Any, writer: str) -> CommitMark | None:
         return commit_mark.from_json(metadata.properties().get(f"{MARK}.{writer}"))
+
+
+def _staged(metadata: Any, mark: CommitMark) -> Any:
+    return next(
+        each for each in metadata.snapshots() if each.summary().get("wap.id") == mark.attempt
+    )
+
+
+def _current_id(metadata: Any) -> int | None:
+    current = metadata.currentSnapshot()
+    return None if current is None else int(current.snapshotId())
