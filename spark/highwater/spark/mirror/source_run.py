@@ -165,7 +165,7 @@ class SourceRun:
                 text=f"topic {name} was deleted or made anew while it was copied: what was copied last may be "
                 "of the new one",
             )
-            for name in self._brokers.changed(topics)
+            for name in (self._brokers.changed(topics) if topics else ())
         ]
 
     def _copies(
