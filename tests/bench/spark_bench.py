@@ -25,13 +25,13 @@ from tests.bench.spark_comparison import HEADER, Comparison, markdown, pair_up, 
 from tests.bench.spark_load import Loads
 from tests.bench.spark_mirror import Mirrors
 from tests.bench.spark_pair import Pair, Scale
-from tests.bench.spark_rows import ROWS, SECTIONS, Kind, Row, select
+from tests.bench.spark_rows import ROWS, SECTIONS, Kind, Row, cut_sections, select
 from tests.bench.spark_session import bench_session, check_disk, scratch_directory
 from tests.bench.spark_stream import Streams, StreamScale
 
 MODULE = "tests.bench.spark_bench"
 DEFAULT_PEERS = "combined,services,embedded,kafka"
-DEFAULT_ROWS = "read/*,load/*,stream/*"
+DEFAULT_ROWS = "*"
 QUICK = Scale(
     gigabytes=0.02,
     mirror_gigabytes=0.02,
@@ -58,6 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print("\n".join(row.name for row in ROWS), markup=False)
         return 0
     rows = select(options.rows.split(","))
+    if options.write_document and (cut := cut_sections(rows)):
+        raise SystemExit(f"sections are written whole, and rows of these are left out: {cut}")
     scale = QUICK if options.quick else _scale(options)
     check_disk(scale.disk_bytes)
     load.build()

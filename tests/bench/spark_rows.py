@@ -71,3 +71,11 @@ def select(patterns: Iterable[str]) -> tuple[Row, ...]:
             raise ValueError(f"no row is named like {pattern!r}")
         chosen |= found
     return tuple(row for row in ROWS if row.name in chosen)
+
+
+def cut_sections(rows: Iterable[Row]) -> str:
+    """Names of the sections of which some rows were chosen and others were not; empty if there is none."""
+    chosen = {row.name for row in rows}
+    kinds = {row.kind for row in ROWS if row.name in chosen}
+    cut = {row.kind for row in ROWS if row.kind in kinds and row.name not in chosen}
+    return ", ".join(SECTIONS[kind].name for kind in sorted(cut))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.bench.spark_bench import DEFAULT_ROWS
-from tests.bench.spark_rows import ROWS, SECTIONS, Kind, select
+from tests.bench.spark_rows import ROWS, SECTIONS, Kind, cut_sections, select
 
 
 def test_patterns_choose_rows_in_their_own_order() -> None:
@@ -17,8 +17,14 @@ def test_patterns_choose_rows_in_their_own_order() -> None:
 
 
 def test_what_the_makefile_runs_exists() -> None:
-    kinds = {row.kind for row in select(DEFAULT_ROWS.split(","))}
-    assert kinds >= {Kind.READ, Kind.LOAD}
+    assert select(DEFAULT_ROWS.split(",")) == ROWS
+
+
+def test_a_section_is_written_whole() -> None:
+    assert cut_sections(ROWS) == cut_sections(select(["stream/*", "workers/*"])) == ""
+    assert cut_sections(select(["load/delta/*", "workers/1", "mirror/*"])) == (
+        "Spark's loads, Spark's workers"
+    )
 
 
 def test_every_kind_of_row_has_rows_and_a_section() -> None:

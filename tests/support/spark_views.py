@@ -226,7 +226,7 @@ def so_far() -> StreamSoFar:
     found.add(
         StreamProgress(
             batch=4, records=1000, records_per_s=250.5, offsets={0: 10, 1: 20}, lag=7, late_rows=2,
-            unparsed=5, state_rows=7, watermark="2015-05-17T10:00:00.000Z",
+            unparsed=5, ahead=3, newest_s=9, state_rows=7, watermark="2015-05-17T10:00:00.000Z",
         )
     )  # fmt: skip
     return found

@@ -46,37 +46,44 @@ def make_job(
     json_fields: str | None = None,
     html: Path | None = None,
     quarantine: Path | None = None,
+    table_format: str = "delta",
+    ahead_s: int = 300,
 ) -> StreamJob:
     """A job that ends with what is there, as `stream_command.started` makes it, in a session that stays."""
     from types import SimpleNamespace
 
     from highwater.spark import checkpoint as checkpoints
-    from highwater.spark.events import parse_fields
+    from highwater.spark.events import EventFormat, parse_fields
     from highwater.spark.jobs.stream_command import StreamJob, StreamOptions
     from highwater.spark.page.files import PageFiles
     from highwater.spark.stream_source import StreamSource
+    from highwater.spark.stream_topics import StreamTopics
     from highwater.spark.tables import TableFormat
     from highwater.spark.tables.hadoop_files import HadoopFiles
-    from highwater.spark.topic_admin import TopicAdmin
 
     place = str(checkpoint)
     stop: Any = SimpleNamespace(asked=lambda: False)
     options = StreamOptions(
-        bootstrap=bootstrap, topic=topic, checkpoint=place, table_format=TableFormat.DELTA,
+        bootstrap=bootstrap, topic=topic, checkpoint=place, table_format=TableFormat(table_format),
         starting="earliest", offsets_per_batch=offsets_per_batch, every_s=0, once=True,
-        json_fields=json_fields, as_json=True, files=PageFiles(html=html), jars=None,
-        quarantine=None if quarantine is None else str(quarantine),
+        json_fields=json_fields, ahead=f"{ahead_s} s", as_json=True, files=PageFiles(html=html), jars=None,
+        quarantine=None if quarantine is None else str(quarantine), kafka=(),
     )  # fmt: skip
-    who = TopicAdmin(bootstrap).identify(topic)
+    # Its client is closed with the session.
+    topics = StreamTopics(spark, bootstrap)
+    who = topics.identify(topic)
     mark = checkpoints.claim(HadoopFiles(spark, place), place, name, who)
     return StreamJob(
         spark=spark,
         name=name,
         options=options,
         writer=mark.writer,
-        topic_id=mark.topic_id,
+        identity=who,
+        topics=topics,
         source=StreamSource(bootstrap=bootstrap, topic=topic, offsets_per_batch=offsets_per_batch),
-        names=None if json_fields is None else parse_fields(json_fields),
+        format=EventFormat(
+            names=None if json_fields is None else parse_fields(json_fields), ahead_s=ahead_s
+        ),
         stop=stop,
     )
 

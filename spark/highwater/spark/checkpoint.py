@@ -95,7 +95,12 @@ def _compare(mark: CheckpointMark, job: str, identity: TopicIdentity, place: str
     ):
         if theirs != ours:
             raise CheckpointRefused(f"{place} is the checkpoint of {what} {theirs}, not of {ours}")
-    if mark.topic_id != identity.topic_id:
+    if _id_of(mark.topic_id) != _id_of(identity.topic_id):
         raise CheckpointRefused(
             f"{place} is the checkpoint of an earlier topic {mark.topic}, which was deleted and made anew"
         )
+
+
+def _id_of(text: str) -> str:
+    """An id as Java's client writes it: earlier marks have the letters of another one's base 64."""
+    return text.translate(str.maketrans("+/", "-_"))

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from highwater.model.errors import UsageError
+from highwater.spark.name_values import name_values
 from highwater.spark.tables import TableFormat
 from highwater.spark.topic_range import ReadOptions
 
@@ -37,15 +37,6 @@ Png = Annotated[
 def kafka_options(words: list[str]) -> dict[str, str]:
     """Returns options NAME=VALUE with the prefix `kafka.`. Raises UsageError."""
     return {f"kafka.{name}": value for name, value in name_values(words, "--kafka").items()}
-
-
-def name_values(words: list[str], option: str) -> dict[str, str]:
-    """Returns the pairs NAME=VALUE of an option. Raises UsageError."""
-    pairs = [word.partition("=") for word in words]
-    for word, (name, sign, _) in zip(words, pairs, strict=True):
-        if not name or not sign:
-            raise UsageError(f"{option} wants NAME=VALUE, not {word!r}")
-    return {name: value for name, _, value in pairs}
 
 
 def read_options(

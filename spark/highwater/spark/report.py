@@ -55,15 +55,25 @@ class Report:
 
     Of all `records`, `unparsed` are not in the log format and are not counted anywhere else.
     `hours` is ordered by time, without hours that had no request; `top_paths` and
-    `status_codes` are ordered by requests, most first, then by name.
+    `status_codes` are ordered by requests, most first, then by name. `topic` is empty for all topics of a
+    `table`, which is None where the topic itself was read.
     """
 
     topic: str
+    table: str | None = None
     records: int
     unparsed: int
     hours: tuple[HourTraffic, ...]
     top_paths: tuple[PathTraffic, ...]
     status_codes: tuple[StatusCount, ...]
+
+    @property
+    def title(self) -> str:
+        """What the report is of."""
+        if self.table is None:
+            return f"Traffic in topic {self.topic}"
+        topic = f", topic {self.topic}" if self.topic else ""
+        return f"Traffic in table {self.table}{topic}"
 
     @property
     def requests(self) -> int:
@@ -86,12 +96,17 @@ class Report:
         return max(self.hours, key=lambda hour: hour.requests, default=None)
 
 
-def to_json(report: Report) -> str:
-    """Returns the report as an indented JSON document; times are seconds since 1970."""
+def to_document(report: Report) -> dict[str, Any]:
+    """Returns the report as values of JSON; times are seconds since 1970."""
     document = asdict(report)
     for hour in document["hours"]:
         hour["start"] = int(hour["start"].timestamp())
-    return json.dumps(document, indent=1) + "\n"
+    return document
+
+
+def to_json(report: Report) -> str:
+    """Returns `to_document` as an indented text."""
+    return json.dumps(to_document(report), indent=1) + "\n"
 
 
 def from_json(text: str) -> Report:
@@ -100,6 +115,8 @@ def from_json(text: str) -> Report:
         document: dict[str, Any] = json.loads(text)
         return Report(
             topic=str(document["topic"]),
+            # Earlier releases read topics only.
+            table=document.get("table"),
             records=int(document["records"]),
             unparsed=int(document["unparsed"]),
             hours=tuple(

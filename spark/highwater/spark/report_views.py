@@ -8,6 +8,7 @@ from typing import Any, Final
 from highwater.spark.page import charts, view
 from highwater.spark.page.charts import Series, Unit
 from highwater.spark.page.document import Column, Fact, Page, Table
+from highwater.spark.page.labels import visible
 from highwater.spark.page.view import Drawing, View
 from highwater.spark.report import Report
 
@@ -22,8 +23,15 @@ _HOUR: Final = timedelta(hours=1)
 def draw_picture(report: Report, path: Path) -> None:
     """Writes the report as a PNG of 1600 x 1125 dots to `path`, replacing what is there."""
     figure = charts.new_figure(*PICTURE_INCHES)
-    title = f"Traffic in topic {report.topic}"
-    figure.text(0.045, 0.955, title, size=17, weight="bold", color=charts.INK)
+    figure.text(
+        0.045,
+        0.955,
+        visible(report.title),
+        parse_math=False,
+        size=17,
+        weight="bold",
+        color=charts.INK,
+    )
     figure.text(0.045, 0.928, _subtitle(report), size=10.5, color=charts.FAINT)
     times = figure.add_gridspec(2, 1, left=0.075, right=0.965, top=0.87, bottom=0.44, hspace=0.46)
     upper = figure.add_subplot(times[0])
@@ -56,7 +64,7 @@ def to_page(report: Report) -> Page:
 def to_view(report: Report) -> View:
     """Returns what the report shows."""
     return View(
-        title=f"Traffic in topic {report.topic}",
+        title=report.title,
         subtitle=_subtitle(report),
         facts=_facts(report),
         drawings=(

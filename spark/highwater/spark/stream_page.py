@@ -31,6 +31,7 @@ class StreamSoFar:
     records: int = 0
     late_rows: int = 0
     unparsed: int = 0
+    ahead: int = 0
 
     def add(self, progress: StreamProgress) -> None:
         """Counts one more batch."""
@@ -38,6 +39,7 @@ class StreamSoFar:
         self.records += progress.records
         self.late_rows += progress.late_rows
         self.unparsed += progress.unparsed
+        self.ahead += progress.ahead
 
     def facts(self) -> tuple[Fact, ...]:
         """Returns what is to be seen of any stream."""
@@ -46,6 +48,7 @@ class StreamSoFar:
             Fact(label="Records read by this run", value=f"{self.records:,}"),
             Fact(label="Late, left out", value=f"{self.late_rows:,}", wrong=self.late_rows > 0),
             Fact(label="Not in the format", value=f"{self.unparsed:,}", wrong=self.unparsed > 0),
+            Fact(label="Ahead of the log's clock", value=f"{self.ahead:,}", wrong=self.ahead > 0),
             Fact(label="Lag, records", value=f"{lag:,}"),
         )
 
@@ -60,6 +63,7 @@ class StreamSoFar:
                 Column(name="Lag", numbers=True),
                 Column(name="Late", numbers=True),
                 Column(name="Not in the format", numbers=True),
+                Column(name="Ahead", numbers=True),
                 Column(name="Watermark"),
             ),
             rows=[
@@ -70,6 +74,7 @@ class StreamSoFar:
                     f"{each.lag:,}",
                     f"{each.late_rows:,}",
                     f"{each.unparsed:,}",
+                    f"{each.ahead:,}",
                     each.watermark,
                 )
                 for each in reversed(self.batches)

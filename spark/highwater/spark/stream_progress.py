@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 OBSERVED: Final = "lines"
-"""The name of the metrics that `events` observes; they have `records` and `unparsed`."""
+"""The name of the metrics that `events` observes; `records`, `unparsed`, `ahead` and `newest_s`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,8 +14,9 @@ class StreamProgress:
     """One batch.
 
     `offsets` has the next offset of each partition, `lag` the records behind them, as far as the batch
-    knew. `late_rows` came behind the watermark and were left out; `unparsed` are not in the format.
-    `watermark` is a time in ISO 8601, empty before there is one.
+    knew. `late_rows` came behind the watermark and were left out; `unparsed` are not in the format, and `ahead`
+    are ahead of the log's clock. `watermark` is a time in ISO 8601, empty before there is one. `newest_s` is the
+    time of the newest request (seconds since 1970), None in a batch without one.
     """
 
     batch: int
@@ -25,6 +26,8 @@ class StreamProgress:
     lag: int
     late_rows: int
     unparsed: int
+    ahead: int
+    newest_s: int | None
     state_rows: int
     watermark: str
 
@@ -43,6 +46,8 @@ def read_progress(document: Mapping[str, Any]) -> StreamProgress:
         lag=sum(max(0, end - ends.get(partition, 0)) for partition, end in latest.items()),
         late_rows=sum(int(each.get("numRowsDroppedByWatermark", 0)) for each in operators),
         unparsed=int(observed.get("unparsed") or 0),
+        ahead=int(observed.get("ahead") or 0),
+        newest_s=None if (newest := observed.get("newest_s")) is None else int(newest),
         state_rows=sum(int(each.get("numRowsTotal", 0)) for each in operators),
         watermark=str(document.get("eventTime", {}).get("watermark", "")),
     )
@@ -72,4 +77,6 @@ def describe(progress: StreamProgress) -> str:
         parts.append(f"{progress.late_rows:,} late")
     if progress.unparsed:
         parts.append(f"{progress.unparsed:,} not in the format")
+    if progress.ahead:
+        parts.append(f"{progress.ahead:,} ahead of the log's clock")
     return ", ".join(parts)

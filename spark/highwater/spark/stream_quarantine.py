@@ -1,4 +1,4 @@
-"""What a stream leaves out because it is not in the format, kept in a table as a load keeps it.
+"""What a stream leaves out because it is not in the format or ahead of its time, kept as a load keeps it.
 
 It is a query of its own with a checkpoint of its own, beside that of the job: rows that are grouped and
 counted no longer know their records. So the topic is read twice.
@@ -10,21 +10,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from highwater.spark.envelope import QUARANTINE_COLUMNS, placed
-from highwater.spark.events import JsonFields, time_of
+from highwater.spark.events import EventFormat, error_of
 from highwater.spark.tables import Table
 
 CHECKPOINT: Final = "quarantine"
 """The directory of Spark's files inside the job's checkpoint."""
 
-ERROR: Final = "not in the format"
 
-
-def unfit(records: DataFrame, names: JsonFields | None, *, topic: str, topic_id: str) -> DataFrame:
+def unfit(records: DataFrame, wanted: EventFormat, *, topic: str, topic_id: str) -> DataFrame:
     """Returns the records that have no event, tombstones too, with the columns of a quarantine."""
-    bad = records.where(time_of(f.col("value"), names).isNull())
-    return (
-        placed(bad, {topic: topic_id}).withColumn("error", f.lit(ERROR)).select(*QUARANTINE_COLUMNS)
-    )
+    error = error_of(f.col("value"), f.col("timestamp"), wanted)
+    bad = records.withColumn("error", error).where(f.col("error").isNotNull())
+    return placed(bad, {topic: topic_id}).select(*QUARANTINE_COLUMNS)
 
 
 class QuarantineSink:

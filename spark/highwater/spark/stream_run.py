@@ -2,6 +2,9 @@
 
 A batch is computed once, also if the sink has it already: state that a batch leads to is kept only
 when the batch is computed, and the next batch stands on it.
+
+A query that is to stop ends between two batches: the next one is refused before it is computed. Without a
+pause between batches nobody could hit the moment at which none is under way.
 """
 
 import json
@@ -37,6 +40,10 @@ class RunOptions:
     output_mode: str
 
 
+class _Refused(Exception):
+    """A batch that begins after the query was asked to stop; it ends the query, and nobody is told."""
+
+
 class StreamRun:
     """Runs one query. `sink` gets the batches' rows and numbers, in order, one at a time."""
 
@@ -48,16 +55,24 @@ class StreamRun:
         stopping: Callable[[], bool],
         tell: Callable[[StreamProgress], None],
         idle: Callable[[float], None] = lambda _: None,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
-        """Call `idle` now and then with the seconds since the last batch: no record has come since."""
+        """Call `idle` now and then with the seconds after the last batch in which no record came.
+
+        The seconds in which records may wait for the next look at the topic do not count. `check` is called
+        when a batch is computed, before the sink has it; what it raises ends the query.
+        """
         self._options = options
         self._sink = sink
         self._stopping = stopping
         self._tell = tell
         self._idle = idle
+        self._check = check
         self._failure: Exception | None = None
         self._told = -1
         self._in_batch = False
+        self._is_refused = False
+        self._is_given_up = False
         self._busy_s = time.monotonic()
         # Untyped: PySpark's query, or what a test puts in its place.
         self._query: Any = None
@@ -95,12 +110,14 @@ class StreamRun:
         try:
             self._query.awaitTermination(LOOK_S)
         except StreamingQueryException as error:
+            if self._is_refused:
+                return
             if self._failure is None:
                 raise
             raise self._failure from error
 
     def look(self) -> None:
-        """Tells progress, and calls `idle`. Raises what ended the query, unless it was to stop."""
+        """Tells progress, and calls `idle`. Raises what ended the query, unless that was a stop."""
         for report in self._query.recentProgress:
             document = json.loads(report.json)
             # Triggers that found nothing report, too, with the number of the batch to come.
@@ -108,36 +125,60 @@ class StreamRun:
                 progress = read_progress(document)
                 self._told = progress.batch
                 self._tell(progress)
-        if not self._in_batch:
-            self._idle(time.monotonic() - self._busy_s)
+        self._tell_idle()
+        if self._failure is not None:
+            raise self._failure
         failed = self._query.exception()
         if failed is not None and not self._stopping():
-            raise self._failure or failed
+            raise failed
 
     def end_batch(self) -> None:
-        """Waits for the batch under way, up to a limit."""
+        """Waits for the batch under way, up to a limit; no other begins when the query is to stop."""
         deadline_s = time.monotonic() + STOP_WAIT_S
-        while self._query.status["isTriggerActive"] and time.monotonic() < deadline_s:
+        while (
+            self.is_active
+            and self._query.status["isTriggerActive"]
+            and time.monotonic() < deadline_s
+        ):
             self.wait()
 
     def stop(self) -> None:
         """Ends the query at once."""
+        self._is_given_up = True
         self._query.stop()
 
+    def _tell_idle(self) -> None:
+        # A trigger under way may find records, or wait for brokers that are away.
+        if self._in_batch or self._query.status["isTriggerActive"]:
+            return
+        # The topic was looked at within this time; what came later may wait there.
+        waiting_s = self._options.every_s
+        self._idle(max(0.0, time.monotonic() - self._busy_s - waiting_s))
+
     def _batch(self, rows: DataFrame, number: int) -> None:
+        if self._stopping():
+            self._refuse(rows)
         self._in_batch = True
         rows = rows.persist()
         try:
             rows.count()
+            self._check()
             self._sink(rows, number)
         except Exception as error:
-            # Spark would pass on its text only.
-            self._failure = error
+            if not self._is_given_up:
+                # Spark would pass on its text only.
+                self._failure = error
             raise
         finally:
             rows.unpersist()
             self._busy_s = time.monotonic()
             self._in_batch = False
+
+    def _refuse(self, rows: DataFrame) -> None:
+        self._is_refused = True
+        # To Spark it is an error, and it would write its stack to the log of a job that ends well.
+        rows.sparkSession.sparkContext.setLogLevel("OFF")
+        raise _Refused
 
 
 def run_together(

@@ -3,7 +3,8 @@
 How far a stream has read is in its checkpoint, so starting offsets matter to its first start only.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
@@ -32,6 +33,8 @@ class StreamSource:
     topic: str
     starting: str | int = EARLIEST
     offsets_per_batch: int | None = None
+    kafka: Mapping[str, str] = field(default_factory=dict)
+    """More options for the connector's Kafka clients; their names begin with `kafka.`."""
 
 
 def parse_starting(text: str) -> str | int:
@@ -51,15 +54,16 @@ def parse_starting(text: str) -> str | int:
 def stream_options(source: StreamSource) -> dict[str, str]:
     """Returns the connector's options for a stream."""
     options = {
-        "kafka.bootstrap.servers": source.bootstrap,
-        "subscribe": source.topic,
         # Of a transaction, only what was committed.
         "kafka.isolation.level": "read_committed",
+        "kafka.request.timeout.ms": str(REQUEST_TIMEOUT_MS),
+        "kafka.default.api.timeout.ms": str(POLL_TIMEOUT_MS),
+        **source.kafka,
+        "kafka.bootstrap.servers": source.bootstrap,
+        "subscribe": source.topic,
         # Stop rather than go on behind a hole.
         "failOnDataLoss": "true",
         "kafkaConsumer.pollTimeoutMs": str(POLL_TIMEOUT_MS),
-        "kafka.request.timeout.ms": str(REQUEST_TIMEOUT_MS),
-        "kafka.default.api.timeout.ms": str(POLL_TIMEOUT_MS),
     }
     if isinstance(source.starting, int):
         options["startingTimestamp"] = str(source.starting)

@@ -71,11 +71,17 @@ class TopicIdentity:
 class TopicAdmin:
     """One client to the cluster at `bootstrap`, for as long as a job starts."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, settings: Mapping[str, str] | None = None) -> None:
+        """Use more settings of the client, librdkafka's."""
         self._bootstrap = bootstrap
         # No types for this client.
         self._client: Any = AdminClient(
-            {"bootstrap.servers": bootstrap, "log_level": LOG_LEVEL, "socket.timeout.ms": 10_000}
+            {
+                "socket.timeout.ms": 10_000,
+                **(settings or {}),
+                "bootstrap.servers": bootstrap,
+                "log_level": LOG_LEVEL,
+            }
         )
 
     def identify(self, topic: str) -> TopicIdentity:

@@ -4,8 +4,8 @@ Records come at least once: a batch that is repeated sends its records again. Th
 and later batches wait for it, so that in the end the latest value of each key is right.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,10 +16,11 @@ _SCHEMA: Final = "key string, value string"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSink:
-    """Where to send."""
+    """Where to send; `kafka` as in `stream_source.StreamSource`."""
 
     bootstrap: str
     topic: str
+    kafka: Mapping[str, str] = field(default_factory=dict)
 
 
 def send(rows: DataFrame, sink: TopicSink) -> None:
@@ -28,11 +29,12 @@ def send(rows: DataFrame, sink: TopicSink) -> None:
     action = rows.select("key", "value").coalesce(1).write.format("kafka")
     action.options(
         **{
+            "kafka.delivery.timeout.ms": str(DELIVERY_TIMEOUT_MS),
+            **sink.kafka,
             "kafka.bootstrap.servers": sink.bootstrap,
             "topic": sink.topic,
             "kafka.acks": "all",
             "kafka.enable.idempotence": "true",
-            "kafka.delivery.timeout.ms": str(DELIVERY_TIMEOUT_MS),
         }
     ).save()
 

@@ -49,6 +49,12 @@ def test_a_new_checkpoint_is_claimed_and_found_again():
     assert claim(files, "place", "watch", WHO) == mark
 
 
+def test_a_mark_of_an_earlier_release_writes_the_same_id_with_other_letters():
+    files = FakeFiles()
+    claim(files, "place", "watch", replace(WHO, topic_id="a+b/c"))
+    assert claim(files, "place", "watch", replace(WHO, topic_id="a-b_c")).topic_id == "a+b/c"
+
+
 def test_every_new_checkpoint_has_a_writer_of_its_own():
     writers = {claim(FakeFiles(), "place", "watch", WHO).writer for _ in range(3)}
     assert len(writers) == 3

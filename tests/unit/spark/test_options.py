@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("pyspark", reason="needs the spark extra")
 
 from highwater.model.errors import UsageError
-from highwater.spark.options import kafka_options, name_values, read_options
+from highwater.spark.options import kafka_options, read_options
 from highwater.spark.topic_range import ReadOptions
 
 
@@ -15,12 +15,6 @@ def test_options_of_the_client() -> None:
     assert kafka_options(["a.b=c=d"]) == {"kafka.a.b": "c=d"}
     with pytest.raises(UsageError, match="'a'"):
         kafka_options(["a"])
-
-
-def test_pairs_of_other_options() -> None:
-    assert name_values(["a=", "b=c"], "--x") == {"a": "", "b": "c"}
-    with pytest.raises(UsageError, match="--x wants NAME=VALUE, not '=b'"):
-        name_values(["=b"], "--x")
 
 
 def test_reading() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,6 +14,7 @@ from highwater.spark.report import (
     Report,
     StatusCount,
     from_json,
+    to_document,
     to_json,
 )
 
@@ -66,3 +69,19 @@ def test_json_round_trip() -> None:
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         from_json(text)
+
+
+def test_a_report_of_a_table() -> None:
+    of_all = Report(
+        topic="", table="lake/x", records=0, unparsed=0, hours=(), top_paths=(), status_codes=()
+    )
+    assert from_json(to_json(of_all)) == of_all
+    assert of_all.title == "Traffic in table lake/x"
+    assert replace(of_all, topic="t").title == "Traffic in table lake/x, topic t"
+    assert make_report().title == "Traffic in topic t"
+
+
+def test_a_report_of_an_earlier_release_is_of_a_topic() -> None:
+    document = to_document(make_report())
+    del document["table"]
+    assert from_json(json.dumps(document)) == make_report()

@@ -16,7 +16,7 @@ from highwater.spark.stream_page import BATCHES_MAX, REDRAW_S, StreamPage, Strea
 from highwater.spark.stream_progress import StreamProgress
 
 PROGRESS = StreamProgress(
-    batch=0, records=1000, records_per_s=250.5, offsets={0: 10}, lag=7, late_rows=2, unparsed=5,
+    batch=0, records=1000, records_per_s=250.5, offsets={0: 10}, lag=7, late_rows=2, unparsed=5, ahead=3, newest_s=9,
     state_rows=7, watermark="2015-05-17T10:00:00.000Z",
 )  # fmt: skip
 
@@ -46,15 +46,16 @@ def test_batches_add_up():
         "Records read by this run": ("23,000", False),
         "Late, left out": ("46", True),
         "Not in the format": ("115", True),
+        "Ahead of the log's clock": ("69", True),
         "Lag, records": ("22", False),
     }
     rows = so_far.table().rows
     assert [row[0] for row in rows] == [str(number) for number in range(22, 2, -1)]
-    assert rows[0][1:] == ("1,000", "250", "22", "2", "5", "2015-05-17T10:00:00.000Z")
+    assert rows[0][1:] == ("1,000", "250", "22", "2", "5", "3", "2015-05-17T10:00:00.000Z")
 
 
 def test_a_stream_that_told_nothing_has_facts():
-    assert [fact.value for fact in StreamSoFar().facts()] == ["0", "0", "0", "0"]
+    assert [fact.value for fact in StreamSoFar().facts()] == ["0"] * 5
     assert not StreamSoFar().table().rows
 
 

@@ -16,13 +16,13 @@ def document(end: object, latest: object) -> dict[str, object]:
             {"numRowsTotal": 4},
         ],
         "sources": [{"endOffset": end, "latestOffset": latest}],
-        "observedMetrics": {"lines": {"records": 1000, "unparsed": 5}},
+        "observedMetrics": {"lines": {"records": 1000, "unparsed": 5, "ahead": 3, "newest_s": 9}},
     }
 
 
 EXPECTED = StreamProgress(
     batch=4, records=1000, records_per_s=250.5, offsets={0: 10, 1: 20}, lag=7, late_rows=2,
-    unparsed=5, state_rows=7, watermark="2015-05-17T10:00:00.000Z",
+    unparsed=5, ahead=3, newest_s=9, state_rows=7, watermark="2015-05-17T10:00:00.000Z",
 )  # fmt: skip
 
 
@@ -38,10 +38,12 @@ def test_before_the_first_batch():
         {"batchId": 0, "numInputRows": 0, "sources": [{"endOffset": None, "latestOffset": "null"}]}
     )
     assert (found.offsets, found.lag, found.watermark) == ({}, 0, "")
+    assert (found.ahead, found.newest_s) == (0, None)
 
 
 def test_what_is_told():
     assert describe(EXPECTED) == (
         "batch 4: 1,000 records, 250 rows/s, offsets 30, lag 7, "
-        "watermark 2015-05-17T10:00:00.000Z, 2 late, 5 not in the format"
+        "watermark 2015-05-17T10:00:00.000Z, 2 late, 5 not in the format, "
+        "3 ahead of the log's clock"
     )

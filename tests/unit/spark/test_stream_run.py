@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -32,6 +33,11 @@ class FakeRows:
     def unpersist(self) -> None:
         self.calls.append("unpersist")
 
+    @property
+    def sparkSession(self):
+        self.calls.append("log")
+        return MagicMock()
+
 
 class FakeQuery:
     """Also its own writer. Each wait is one `turn`, which may end it or raise."""
@@ -40,7 +46,7 @@ class FakeQuery:
         self.turns = turns
         self.isActive = True
         self.recentProgress: list[Any] = []
-        self.trigger_active = True
+        self.trigger_active = False
         self.stopped = 0
         self.set: dict[str, Any] = {}
         self.failure: Exception | None = None
@@ -72,8 +78,8 @@ class FakeQuery:
         turn = self.turns.pop(0) if self.turns else "end"
         if turn == "end":
             self.isActive = False
-        elif turn == "batch ends":
-            self.trigger_active = False
+        elif turn in {"batch begins", "batch ends"}:
+            self.trigger_active = turn == "batch begins"
         elif callable(turn):
             turn(self)
 
@@ -102,10 +108,12 @@ def progress(batch: int, records: int) -> SimpleNamespace:
     )
 
 
-def run(query: FakeQuery, *, once: bool = False, **more: Any) -> list[StreamProgress]:
+def run(
+    query: FakeQuery, *, once: bool = False, every_s: float = 10, **more: Any
+) -> list[StreamProgress]:
     told: list[StreamProgress] = []
     options = RunOptions(
-        name="watch", checkpoint="place", once=once, every_s=10, output_mode="append"
+        name="watch", checkpoint="place", once=once, every_s=every_s, output_mode="append"
     )
     arguments = {"stopping": lambda: False, "sink": lambda rows, number: None} | more
     sink = arguments.pop("sink")
@@ -159,17 +167,75 @@ def test_a_query_that_ended_between_two_looks_has_failed():
 
 
 def test_a_stop_waits_for_the_batch_under_way():
-    query = FakeQuery(["nothing", "batch ends", "never"])
+    query = FakeQuery(["batch begins", "nothing", "batch ends", "never"])
     asked = iter([False, True, True, True, True])
     run(query, stopping=lambda: next(asked))
     assert query.turns == ["never"]
     assert query.stopped == 1
 
 
+def test_a_stop_ends_a_query_without_pauses_between_two_batches():
+    """Its triggers follow each other so closely that none is seen to have ended."""
+    asked, seen = [False], []
+
+    def first(query: FakeQuery) -> None:
+        query.trigger_active = True
+        query.batch(FakeRows(), 0)
+        asked[0] = True
+
+    def second(query: FakeQuery) -> None:
+        rows = FakeRows()
+        try:
+            query.batch(rows, 1)
+        except module._Refused:
+            assert rows.calls == ["log"], "nothing of it was computed"
+            query.failure = StreamingQueryException("[STREAM_FAILED] py4j ...")
+            query.isActive = False
+            raise query.failure from None
+
+    query = FakeQuery([first, second, "never"])
+    run(query, stopping=lambda: asked[0], sink=lambda rows, number: seen.append(number))
+    assert seen == [0]
+    assert query.turns == ["never"]
+
+
+def test_a_batch_that_fails_while_the_query_is_to_stop_is_told():
+    asked = [False]
+
+    def sink(rows, number) -> None:
+        asked[0] = True
+        raise OSError("disk full")
+
+    def fails(query: FakeQuery) -> None:
+        with pytest.raises(OSError, match="disk full"):
+            query.batch(FakeRows(), 0)
+        query.failure = StreamingQueryException("[STREAM_FAILED] py4j ...")
+        query.isActive = False
+
+    with pytest.raises(OSError, match="disk full"):
+        run(FakeQuery([fails]), sink=sink, stopping=lambda: asked[0])
+
+
+def test_what_the_check_raises_ends_the_query_before_the_sink_has_the_batch():
+    rows = FakeRows()
+
+    def check() -> None:
+        assert rows.calls == ["persist", "count"]
+        raise OSError("another topic")
+
+    def batch(query: FakeQuery) -> None:
+        query.batch(rows, 0)
+
+    with pytest.raises(OSError, match="another topic"):
+        run(FakeQuery([batch]), check=check, sink=lambda *_: pytest.fail("has it"))
+    assert rows.calls[-1] == "unpersist"
+
+
 def test_a_stop_gives_a_hanging_batch_up(monkeypatch: pytest.MonkeyPatch):
     times = iter(range(0, 100_000, 7))
     monkeypatch.setattr(module.time, "monotonic", lambda: next(times))
     query = FakeQuery(["nothing"] * 1000)
+    query.trigger_active = True
     run(query, stopping=lambda: True)
     assert query.stopped == 1
     assert len(query.turns) > 900
@@ -199,8 +265,26 @@ def test_idle_time_begins_with_the_end_of_the_last_batch(monkeypatch: pytest.Mon
         return turn
 
     query = FakeQuery([wait(5), wait(3), wait(60, batch=True), wait(2)])
-    run(query, idle=idle.append, sink=lambda rows, number: query_looks(query, idle))
+    run(query, every_s=0, idle=idle.append, sink=lambda rows, number: query_looks(query, idle))
     assert idle[:4] == [5, 8, 0, 2]
+
+
+def test_records_that_wait_for_the_next_trigger_are_no_silence(monkeypatch: pytest.MonkeyPatch):
+    now, idle = [0.0], []
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+
+    def at(seconds: float):
+        return lambda _: now.__setitem__(0, seconds)
+
+    # Between two triggers, 20 minutes apart; behind the second one only what lies before it is known.
+    run(FakeQuery([at(0), at(700), at(1199), at(1900)]), every_s=1200, idle=idle.append)
+    assert idle[:4] == [0, 0, 0, 700]
+
+
+def test_a_trigger_that_waits_for_brokers_is_no_silence():
+    query = FakeQuery(["nothing"] * 3)
+    query.trigger_active = True
+    run(query, every_s=0, idle=lambda _: pytest.fail("idle"))
 
 
 def query_looks(query: FakeQuery, idle: list[float]) -> None:
@@ -251,6 +335,7 @@ def test_one_that_cannot_start_ends_the_other():
 
 def test_a_stop_waits_for_the_batches_of_both():
     first, second = FakeQuery(["nothing", "batch ends"]), FakeQuery(["batch ends", "never"])
+    first.trigger_active = second.trigger_active = True
     asked = iter([False, *[True] * 20])
     two(first, second, stopping=lambda: next(asked))
     assert (first.turns, second.turns) == ([], ["never"])

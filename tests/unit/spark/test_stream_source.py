@@ -26,6 +26,13 @@ def test_a_limit_for_each_batch():
     assert options(offsets_per_batch=7)["maxOffsetsPerTrigger"] == "7"
 
 
+def test_options_of_the_client():
+    given = {"kafka.security.protocol": "SSL", "kafka.bootstrap.servers": "c:1"}
+    found = options(kafka=given)
+    assert found["kafka.security.protocol"] == "SSL"
+    assert found["kafka.bootstrap.servers"] == "b:1"
+
+
 def test_from_a_time_on():
     found = options(starting=5000)
     assert found["startingTimestamp"] == "5000"

@@ -59,6 +59,13 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> TopicAdmin:
     return TopicAdmin("b:1")
 
 
+def test_settings_of_the_client(monkeypatch: pytest.MonkeyPatch):
+    seen: list[dict[str, object]] = []
+    monkeypatch.setattr(module, "AdminClient", seen.append)
+    TopicAdmin("b:1", {"security.protocol": "SSL", "bootstrap.servers": "c:1"})
+    assert (seen[0]["security.protocol"], seen[0]["bootstrap.servers"]) == ("SSL", "b:1")
+
+
 def test_who_a_topic_is(admin: TopicAdmin):
     assert admin.identify("t") == TopicIdentity(cluster_id="C", topic="t", topic_id="ID")
 

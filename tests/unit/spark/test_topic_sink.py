@@ -25,6 +25,14 @@ def test_one_task_sends_with_acks_of_all():
     options().save.assert_called_once_with()
 
 
+def test_options_of_the_client():
+    given = {"kafka.security.protocol": "SSL", "kafka.acks": "0"}
+    rows = MagicMock()
+    send(rows, TopicSink(bootstrap="b:1", topic="t", kafka=given))
+    asked = rows.select().coalesce().write.format().options.call_args.kwargs
+    assert (asked["kafka.security.protocol"], asked["kafka.acks"]) == ("SSL", "all")
+
+
 def test_nothing_to_send_starts_no_job():
     spark = MagicMock()
     send_pairs(spark, [], SINK)

@@ -22,8 +22,8 @@ from highwater.spark.jobs.stream_command import StreamJob, StreamOptions
 from highwater.spark.options import Html, Png
 from highwater.spark.page.files import PageFiles
 from highwater.spark.tables import TableFormat
-from highwater.spark.topic_admin import COMPACTED, TopicAdmin
-from highwater.spark.topic_sink import TopicSink, send
+from highwater.spark.topic_admin import COMPACTED
+from highwater.spark.topic_sink import send
 
 REQUESTS_MAX: Final = 10_000
 """As many times of requests are in the state of each client at most."""
@@ -36,11 +36,11 @@ def detect_crawlers(
 ) -> None:
     """Runs until the stream ends."""
     table = job.table(table_path)
+    sink = None if block_list is None else job.sink(block_list, configs=COMPACTED)
 
     def batch(rows: DataFrame, number: int) -> None:
-        if block_list is not None:
+        if sink is not None:
             # Before the commit: killed in between, the batch sends them again.
-            sink = TopicSink(bootstrap=job.options.bootstrap, topic=block_list)
             send(entries(rows), sink)
         table.commit(history(rows), writer=job.writer, version=number, note="")
 
@@ -73,6 +73,7 @@ def command(
     table_format: shared.Format = TableFormat.DELTA,
     starting: shared.From = "earliest",
     late: shared.Late = "10 minutes",
+    ahead: shared.Ahead = shared.AHEAD,
     max_offsets_per_batch: shared.OffsetsPerBatch = shared.OFFSETS_PER_BATCH,
     every: shared.Every = 10,
     once: shared.Once = False,
@@ -81,20 +82,19 @@ def command(
     as_json: shared.AsJson = False,
     html: Html = None,
     png: Png = None,
+    kafka: shared.Kafka = None,
     jars: shared.Jars = None,
 ) -> None:
     """Finds clients above a rate and keeps a list of them in a topic."""
     options = StreamOptions(
         bootstrap=bootstrap, topic=topic, checkpoint=checkpoint, table_format=table_format,
         starting=starting, offsets_per_batch=max_offsets_per_batch, every_s=every, once=once,
-        json_fields=json_fields, as_json=as_json, quarantine=quarantine,
-        files=PageFiles(html=html, png=png), jars=jars,
+        json_fields=json_fields, ahead=ahead, as_json=as_json, quarantine=quarantine,
+        files=PageFiles(html=html, png=png), kafka=tuple(kafka or ()), jars=jars,
     )  # fmt: skip
     limits = Limits(requests=requests, within_ms=within * 1000, gap_ms=gap * 1000)
     with shared.exit_codes(topic, bootstrap):
         late_s = parse_duration(late, "--late")
-        if block_list is not None:
-            TopicAdmin(bootstrap).ensure(block_list, partitions=1, configs=COMPACTED)
         with shared.started("crawlers", options) as job:
             detect_crawlers(job, limits, late_s=late_s, table_path=table, block_list=block_list)
 

@@ -35,6 +35,7 @@ from highwater.spark.mirror.request import MirrorRequest
 from highwater.spark.mirror.source_run import SourceRun
 from highwater.spark.mirror.target import TargetCluster
 from highwater.spark.mirror.view import MirrorPage
+from highwater.spark.name_values import name_values
 from highwater.spark.options import (
     AsJson,
     Html,
@@ -43,7 +44,6 @@ from highwater.spark.options import (
     Png,
     ReadUncommitted,
     kafka_options,
-    name_values,
 )
 from highwater.spark.page.files import PageFiles
 from highwater.spark.session import open_session

@@ -10,10 +10,14 @@ is that of the newest window. Exit codes are those of `stream_command`.
 from typing import Annotated, Final
 
 import typer
-from pyspark.sql import DataFrame
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from highwater.model.errors import UsageError
 from highwater.spark.durations import parse_duration
+from highwater.spark.ending import one_line
+from highwater.spark.java_gateway import java
 from highwater.spark.jobs import stream_command as shared
 from highwater.spark.jobs.stream_command import StreamJob, StreamOptions
 from highwater.spark.options import Html, Png
@@ -22,8 +26,8 @@ from highwater.spark.ranking import board, history, windows
 from highwater.spark.ranking.view import to_view
 from highwater.spark.ranking.windows import RankingOptions
 from highwater.spark.tables import TableFormat
-from highwater.spark.topic_admin import COMPACTED, TopicAdmin
-from highwater.spark.topic_sink import TopicSink, send_pairs
+from highwater.spark.topic_admin import COMPACTED
+from highwater.spark.topic_sink import send_pairs
 
 TOP_DEFAULT: Final = 10
 TOP_MAX: Final = 10_000
@@ -33,13 +37,14 @@ def rank(
     job: StreamJob, options: RankingOptions, *, table_path: str, board_topic: str | None
 ) -> None:
     """Runs until the stream ends."""
+    check_items(job.spark, options.items)
     table = job.table(table_path)
+    sink = None if board_topic is None else job.sink(board_topic, configs=COMPACTED)
 
     def batch(rows: DataFrame, number: int) -> None:
         first = windows.first(rows, options.top)
-        if board_topic is not None:
+        if sink is not None:
             # Before the commit: killed in between, the batch sends them again.
-            sink = TopicSink(bootstrap=job.options.bootstrap, topic=board_topic)
             send_pairs(job.spark, board.records(newest(first), options.top), sink)
         table.commit(first, writer=job.writer, version=number, note="")
 
@@ -48,6 +53,14 @@ def rank(
         batch,
         view=lambda so_far: to_view(job.options.topic, history.places(table), so_far),
     )
+
+
+def check_items(spark: SparkSession, items: str) -> None:
+    """Raises UsageError if the text is no expression of Java's."""
+    try:
+        java(spark).java.util.regex.Pattern.compile(items)
+    except Py4JJavaError as error:
+        raise UsageError(f"--items is no expression: {one_line(error)}") from error
 
 
 def newest(first: DataFrame) -> list[board.Place]:
@@ -75,6 +88,7 @@ def command(
     table_format: shared.Format = TableFormat.DELTA,
     starting: shared.From = "earliest",
     late: shared.Late = "10 minutes",
+    ahead: shared.Ahead = shared.AHEAD,
     max_offsets_per_batch: shared.OffsetsPerBatch = shared.OFFSETS_PER_BATCH,
     every: shared.Every = 10,
     once: shared.Once = False,
@@ -83,22 +97,21 @@ def command(
     as_json: shared.AsJson = False,
     html: Html = None,
     png: Png = None,
+    kafka: shared.Kafka = None,
     jars: shared.Jars = None,
 ) -> None:
     """Ranks items by views and click-through over sliding windows."""
     options = StreamOptions(
         bootstrap=bootstrap, topic=topic, checkpoint=checkpoint, table_format=table_format,
         starting=starting, offsets_per_batch=max_offsets_per_batch, every_s=every, once=once,
-        json_fields=json_fields, as_json=as_json, quarantine=quarantine,
-        files=PageFiles(html=html, png=png), jars=jars,
+        json_fields=json_fields, ahead=ahead, as_json=as_json, quarantine=quarantine,
+        files=PageFiles(html=html, png=png), kafka=tuple(kafka or ()), jars=jars,
     )  # fmt: skip
     with shared.exit_codes(topic, bootstrap):
         ranked = RankingOptions(
             window_s=parse_duration(window, "--window"), slide_s=parse_duration(slide, "--slide"),
             late_s=parse_duration(late, "--late"), top=top, items=items, sites=tuple(site or ()),
         )  # fmt: skip
-        if board_topic is not None:
-            TopicAdmin(bootstrap).ensure(board_topic, partitions=1, configs=COMPACTED)
         with shared.started("ranking", options) as job:
             rank(job, ranked, table_path=table, board_topic=board_topic)
 

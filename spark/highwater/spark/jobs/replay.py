@@ -25,6 +25,7 @@ from highwater.model.errors import (
     RetriableError,
     UsageError,
 )
+from highwater.spark.name_values import name_values
 from highwater.spark.replay import cycles
 from highwater.spark.replay.pace import Pace, parse_size, parse_speed
 from highwater.spark.replay.sample import LogLine, read_sample
@@ -89,6 +90,9 @@ def command(
     keyed: Annotated[
         bool, typer.Option("--keyed/--no-keys", help="Keys are clients: each has one partition.")
     ] = True,
+    kafka: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE for the Kafka client, which is librdkafka.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Tell everything as JSON lines.")] = False,
 ) -> None:
     """Sends a web server's log into a topic, at a chosen speed and of a chosen size."""
@@ -100,9 +104,11 @@ def command(
     try:
         sample = _read(log_file)
         pace_speed, size_bytes, start_ms = _options(speed, size, start)
-        TopicAdmin(bootstrap).ensure(topic, partitions=partitions, configs={})
+        settings = name_values(kafka or [], "--kafka")
+        sender = Sender(bootstrap, topic, compression=compression, keyed=keyed, kafka=settings)
+        TopicAdmin(bootstrap, settings).ensure(topic, partitions=partitions, configs={})
         first_ms = sample[0].time_ms if start_ms is None else start_ms
-        done = Sender(bootstrap, topic, compression=compression, keyed=keyed).send_all(
+        done = sender.send_all(
             lines_of(sample, size_bytes=size_bytes, seed=seed, start_ms=start_ms),
             Pace(first_ms=first_ms, speed=pace_speed),
             stopping=stop.asked,

@@ -3,12 +3,17 @@
     highwater-spark report --bootstrap 127.0.0.1:9092 --topic access_log --output report
     spark-submit --jars ... .../jobs/report.py --topic access_log --output report
 
-Every record's value is one line in combined log format. Writes to the output directory, replacing
+    highwater-spark report --table /lake/access_log --output report
+
+Every record's value is one line in combined log format; of a table, `load` has parsed them. Writes to the output directory, replacing
 earlier results: `requests_by_hour`, `top_paths` and `status_codes` as Parquet, `access_log.png` and
 `access_log.html` to look at, and `report.json` last, so that its presence means that all others
 are complete.
 """
 
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,12 +23,26 @@ import typer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from highwater.model.errors import EXIT_USAGE, UsageError
+from highwater.model.errors import UnwritableDirectoryError, UsageError
 from highwater.spark import report, report_views
-from highwater.spark.combined_log_columns import LineColumns
+from highwater.spark.ending import EXIT_SPARK, in_one_line
+from highwater.spark.name_values import name_values
+from highwater.spark.options import (
+    AsJson,
+    Bootstrap,
+    Format,
+    Jars,
+    Kafka,
+    Quarantine,
+    ReadUncommitted,
+    kafka_options,
+)
+from highwater.spark.report_lines import TableSource, read_lines
 from highwater.spark.session import open_session
-from highwater.spark.topic import TopicSource, read_topic
+from highwater.spark.tables import TableFormat
+from highwater.spark.topic import TopicSource
 
+TOPIC: Final = "access_log"
 TOP_PATHS_DEFAULT: Final = 10
 TOP_PATHS_MAX: Final = 1000
 SERVER_ERROR_MIN: Final = 500
@@ -37,17 +56,6 @@ class Tables:
     requests_by_hour: DataFrame
     top_paths: DataFrame
     status_codes: DataFrame
-
-
-def parse_lines(records: DataFrame) -> DataFrame:
-    """Returns time (null if a line is not in the format), path, status and size_bytes."""
-    columns = LineColumns(f.col("value").cast("string"))
-    return records.select(
-        columns.time.alias("time"),
-        columns.path.alias("path"),
-        columns.status.alias("status"),
-        columns.size_bytes.alias("size_bytes"),
-    )
 
 
 def tabulate(requests: DataFrame, *, top_paths: int) -> Tables:
@@ -68,11 +76,20 @@ def tabulate(requests: DataFrame, *, top_paths: int) -> Tables:
     )
 
 
-def run(spark: SparkSession, source: TopicSource, output: Path, *, top_paths: int) -> report.Report:
-    """Reads the topic, writes everything into `output` and returns the report."""
-    output.mkdir(parents=True, exist_ok=True)
-    (output / report.REPORT_FILE).unlink(missing_ok=True)
-    lines = parse_lines(read_topic(spark, source)).cache()
+def run(
+    spark: SparkSession, source: TopicSource | TableSource, output: Path, *, top_paths: int
+) -> report.Report:
+    """Reads the topic or the table, writes everything into `output` and returns the report.
+
+    Raises UnwritableDirectoryError, OSError, and what `read_lines` raises.
+    """
+    found = read_lines(spark, source)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        (output / report.REPORT_FILE).unlink(missing_ok=True)
+    except OSError as error:
+        raise UnwritableDirectoryError(str(output), error.strerror or str(error)) from error
+    lines = found.cache()
     try:
         requests = lines.where(f.col("time").isNotNull())
         tables = tabulate(requests, top_paths=top_paths)
@@ -84,20 +101,23 @@ def run(spark: SparkSession, source: TopicSource, output: Path, *, top_paths: in
             # A few hundred rows: one file each.
             table.coalesce(1).write.mode("overwrite").parquet(str(output.absolute() / name))
         records = lines.count()
-        found = _collect(source.topic, records, records - requests.count(), tables)
+        done = _collect(source, records, records - requests.count(), tables)
     finally:
         lines.unpersist()
-    report_views.draw_picture(found, output / report.CHART_FILE)
-    report_views.write_page(found, output / report.PAGE_FILE)
-    _write_whole(output / report.REPORT_FILE, report.to_json(found))
-    return found
+    report_views.draw_picture(done, output / report.CHART_FILE)
+    report_views.write_page(done, output / report.PAGE_FILE)
+    _write_whole(output / report.REPORT_FILE, report.to_json(done))
+    return done
 
 
-def _collect(topic: str, records: int, unparsed: int, tables: Tables) -> report.Report:
+def _collect(
+    source: TopicSource | TableSource, records: int, unparsed: int, tables: Tables
+) -> report.Report:
     # Collect seconds: PySpark converts timestamps to the machine's local time.
     hours: list[Any] = tables.requests_by_hour.withColumn("hour", f.unix_seconds("hour")).collect()
     return report.Report(
-        topic=topic,
+        topic=source.topic or "",
+        table=source.table if isinstance(source, TableSource) else None,
         records=records,
         unparsed=unparsed,
         hours=tuple(
@@ -125,18 +145,43 @@ def _write_whole(path: Path, text: str) -> None:
 
 
 def _headers(words: list[str]) -> dict[str, str]:
-    pairs = [word.partition("=") for word in words]
-    if wrong := [
-        word for word, pair in zip(words, pairs, strict=True) if not pair[0] or not pair[1]
-    ]:
-        raise UsageError(f"--header wants NAME=VALUE, not {wrong[0]!r}")
-    return {name: value for name, _, value in pairs}
+    pairs = name_values(words, "--header")
+    if empty := [name for name, value in pairs.items() if not value]:
+        raise UsageError(f"--header wants NAME=VALUE, not {empty[0] + '='!r}")
+    return pairs
+
+
+@contextmanager
+def _exit_codes() -> Iterator[None]:
+    """As `ending.in_one_line`, also for files that cannot be written: what Spark leaves is not all."""
+    with in_one_line():
+        try:
+            yield
+        except OSError as error:
+            typer.echo(f"highwater-spark: the report cannot be written: {error}", err=True)
+            raise typer.Exit(EXIT_SPARK) from error
+
+
+def sentence(found: report.Report, output: Path) -> str:
+    """Returns the result in one line."""
+    return (
+        f"{found.records} records, {found.requests} requests, {found.unparsed} not in the format; "
+        f"{found.size_bytes} bytes in {len(found.hours)} hours. Written to {output}"
+    )
 
 
 def command(
     *,
-    bootstrap: Annotated[str, typer.Option(help="host:port of any broker.")] = "127.0.0.1:9092",
-    topic: Annotated[str, typer.Option(help="The topic with the log lines.")] = "access_log",
+    bootstrap: Bootstrap = "127.0.0.1:9092",
+    topic: Annotated[
+        str | None,
+        typer.Option(help=f"The topic with the log lines, {TOPIC} unless said; of a table, all."),
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option(help="Report on this table, which load wrote, and read no topic.")
+    ] = None,
+    table_format: Format = TableFormat.DELTA,
+    quarantine: Quarantine = None,
     output: Annotated[
         Path, typer.Option(help="Directory of the results; its old results are replaced.")
     ] = Path("access_log_report"),
@@ -146,25 +191,38 @@ def command(
     top: Annotated[
         int, typer.Option(help="How many paths to list.", min=1, max=TOP_PATHS_MAX)
     ] = TOP_PATHS_DEFAULT,
-    jars: Annotated[
-        Path | None, typer.Option(help="Directory of the connector's jars.", file_okay=False)
-    ] = None,
+    read_uncommitted: ReadUncommitted = False,
+    as_json: AsJson = False,
+    kafka: Kafka = None,
+    jars: Jars = None,
 ) -> None:
-    """Requests, bytes and errors per hour, top paths and status codes of a log in a topic."""
-    try:
-        source = TopicSource(bootstrap=bootstrap, topic=topic, headers=_headers(header or []))
-        spark = open_session(f"report {topic}", jars_directory=jars)
-    except UsageError as error:
-        typer.echo(f"highwater-spark: {error}", err=True)
-        raise typer.Exit(EXIT_USAGE) from error
-    try:
-        found = run(spark, source, output, top_paths=top)
-    finally:
-        spark.stop()
-    typer.echo(
-        f"{found.records} records, {found.requests} requests, {found.unparsed} not in the format; "
-        f"{found.size_bytes} bytes in {len(found.hours)} hours. Written to {output}"
-    )
+    """Requests, bytes and errors per hour, top paths and status codes of a log in a topic or a table."""
+    with _exit_codes():
+        headers = _headers(header or [])
+        options = kafka_options(kafka or [])
+        source: TopicSource | TableSource
+        if table is None:
+            source = TopicSource(
+                bootstrap=bootstrap,
+                topic=topic or TOPIC,
+                headers=headers,
+                read_committed=not read_uncommitted,
+                kafka=options,
+            )
+        else:
+            source = TableSource(
+                table=table,
+                table_format=table_format,
+                quarantine=quarantine or f"{table.rstrip('/')}_quarantine",
+                topic=topic,
+                headers=headers,
+            )
+        spark = open_session(f"report {table or topic or TOPIC}", jars_directory=jars)
+        try:
+            found = run(spark, source, output, top_paths=top)
+        finally:
+            spark.stop()
+    typer.echo(json.dumps(report.to_document(found)) if as_json else sentence(found, output))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ batch; 2 an option, a file or the checkpoint is wrong; 3 records were gone befor
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,11 +19,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from highwater.model.errors import HighwaterError, UsageError
 from highwater.spark import checkpoint, stream_quarantine
+from highwater.spark.durations import parse_duration
 from highwater.spark.ending import EXIT_GONE, exit_code
 from highwater.spark.envelope import PARTITION_BY
-from highwater.spark.events import JsonFields, of_records, parse_fields
+from highwater.spark.events import EventFormat, of_records, parse_fields
+from highwater.spark.options import kafka_options
 from highwater.spark.page.files import PageFiles
 from highwater.spark.page.view import View
+from highwater.spark.patient_table import PatientTable
 from highwater.spark.session import open_session
 from highwater.spark.stop_signals import StopSignals
 from highwater.spark.stream_errors import RecordsGone, explain
@@ -31,13 +34,19 @@ from highwater.spark.stream_page import StreamPage, StreamSoFar
 from highwater.spark.stream_progress import StreamProgress, describe
 from highwater.spark.stream_run import RunOptions, StreamRun, run_together
 from highwater.spark.stream_source import StreamSource, parse_starting, read_stream
+from highwater.spark.stream_topics import StreamTopics
 from highwater.spark.tables import Table, TableFormat, open_table
 from highwater.spark.tables.hadoop_files import HadoopFiles
 from highwater.spark.tables.local_lock import hold
-from highwater.spark.topic_admin import TopicAdmin, TopicIdentity
+from highwater.spark.topic_admin import TopicIdentity
+from highwater.spark.topic_sink import TopicSink
 
 OFFSETS_PER_BATCH: Final = 1_000_000
 """Some 250 MB of log lines: a batch that a small machine computes within a minute."""
+
+AHEAD: Final = "5 minutes"
+"""Clocks that are kept right differ by less than a second. A request within the limit brings the watermark
+forward by it at most, which leaves half of the default of `--late` to requests that are really late."""
 
 STREAM_SETTINGS: Final[Mapping[str, str]] = {
     # A batch that hangs does not hold the end of the job up for ever, as by default.
@@ -52,6 +61,10 @@ Checkpoint = Annotated[
 Format = Annotated[TableFormat, typer.Option("--format", help="Of tables.")]
 From = Annotated[
     str, typer.Option("--from", help="earliest, latest or a time (ISO); at the first start only.")
+]
+Ahead = Annotated[
+    str,
+    typer.Option(help="How far a request's time may be ahead of its record's, as '5 minutes'."),
 ]
 Late = Annotated[str, typer.Option(help="How late requests may come, as '10 minutes'.")]
 OffsetsPerBatch = Annotated[
@@ -68,6 +81,9 @@ Quarantine = Annotated[
     typer.Option(help="Table of records that are not in the format; the topic is read twice then."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Tell everything as JSON lines.")]
+Kafka = Annotated[
+    list[str] | None, typer.Option(help="NAME=VALUE for the Kafka clients, as for load.")
+]
 Jars = Annotated[
     Path | None, typer.Option(help="Directory of the connector's jars.", file_okay=False)
 ]
@@ -86,9 +102,11 @@ class StreamOptions:
     every_s: float
     once: bool
     json_fields: str | None
+    ahead: str
     as_json: bool
     quarantine: str | None
     files: PageFiles
+    kafka: tuple[str, ...]
     jars: Path | None
 
 
@@ -100,18 +118,27 @@ class StreamJob:
     name: str
     options: StreamOptions
     writer: str
-    topic_id: str
+    identity: TopicIdentity
+    topics: StreamTopics
     source: StreamSource
-    names: JsonFields | None
+    format: EventFormat
     stop: StopSignals
 
     def events(self) -> DataFrame:
         """Returns the stream of requests."""
-        return of_records(read_stream(self.spark, self.source), self.names)
+        return of_records(read_stream(self.spark, self.source), self.format)
 
-    def table(self, path: str) -> Table:
+    def table(self, path: str, *, partition_by: Sequence[str] = ()) -> Table:
         """Returns the table at a path, in the chosen format."""
-        return open_table(self.spark, self.options.table_format, path)
+        options = self.options
+        return PatientTable(
+            open_table(self.spark, options.table_format, path, partition_by=partition_by)
+        )
+
+    def sink(self, topic: str, *, configs: Mapping[str, str]) -> TopicSink:
+        """Returns where to send records to a topic of one partition, which is made if it is missing."""
+        self.topics.ensure(topic, partitions=1, configs=configs)
+        return TopicSink(bootstrap=self.source.bootstrap, topic=topic, kafka=self.source.kafka)
 
     def say(self, document: dict[str, Any], line: str) -> None:
         """Tells something: JSON lines on standard output, text on standard error."""
@@ -126,15 +153,18 @@ class StreamJob:
         view: Callable[[StreamSoFar], View],
         output_mode: str = "append",
         idle: Callable[[float], bool] = lambda _: False,
+        heard: Callable[[StreamProgress], None] = lambda _: None,
     ) -> None:
         """Runs the query until it ends, and draws the page now and then, and at the end.
 
-        `idle` says whether it has changed a table.
+        `idle` says whether it has changed a table. `heard` gets each batch's progress, before `idle` is
+        called behind that batch.
         """
         page = StreamPage(self.options.files, view)
 
         def tell(progress: StreamProgress) -> None:
             self.say({"progress": asdict(progress)}, describe(progress))
+            heard(progress)
             page.told(progress)
 
         def look(idle_s: float) -> None:
@@ -148,12 +178,17 @@ class StreamJob:
             stopping=self.stop.asked,
             tell=tell,
             idle=look,
+            check=self._check,
         )
         runs = [(run, frame)]
         if self.options.quarantine is not None:
             runs.append(self._quarantine(self.options.quarantine))
         run_together(runs, stopping=self.stop.asked)
         page.end()
+
+    def _check(self) -> None:
+        """A topic that is made anew has other records at the same offsets, and Spark would not notice."""
+        self.topics.check(self.identity)
 
     def _run_options(self, name: str, directory: str, output_mode: str) -> RunOptions:
         return RunOptions(
@@ -165,17 +200,18 @@ class StreamJob:
         )
 
     def _quarantine(self, path: str) -> tuple[StreamRun, DataFrame]:
-        table = open_table(self.spark, self.options.table_format, path, partition_by=PARTITION_BY)
+        table = self.table(path, partition_by=PARTITION_BY)
         run = StreamRun(
             self._run_options(f"{self.name} quarantine", stream_quarantine.CHECKPOINT, "append"),
             stream_quarantine.QuarantineSink(table, self.writer).add,
             stopping=self.stop.asked,
             # Its progress would be taken for that of the job.
             tell=lambda _: None,
+            check=self._check,
         )
         records = read_stream(self.spark, self.source, headers=True)
         rows = stream_quarantine.unfit(
-            records, self.names, topic=self.options.topic, topic_id=self.topic_id
+            records, self.format, topic=self.identity.topic, topic_id=self.identity.topic_id
         )
         return run, rows
 
@@ -193,9 +229,7 @@ def exit_codes(topic: str, bootstrap: str) -> Iterator[None]:
 
 
 @contextmanager
-def started(
-    name: str, options: StreamOptions, *, identify: Callable[[], TopicIdentity] | None = None
-) -> Iterator[StreamJob]:
+def started(name: str, options: StreamOptions) -> Iterator[StreamJob]:
     """Starts a job called `name` and stops its session in the end. Raises HighwaterError.
 
     What can be wrong without Spark is looked at before Spark starts.
@@ -205,19 +239,26 @@ def started(
         topic=options.topic,
         starting=parse_starting(options.starting),
         offsets_per_batch=options.offsets_per_batch,
+        kafka=kafka_options(list(options.kafka)),
     )
-    names = None if options.json_fields is None else parse_fields(options.json_fields)
+    wanted = EventFormat(
+        names=None if options.json_fields is None else parse_fields(options.json_fields),
+        ahead_s=parse_duration(options.ahead, "--ahead"),
+    )
     if not options.checkpoint:
         raise UsageError("--checkpoint is needed: a directory of the job's own")
     options.files.prepare()
-    who = TopicAdmin(options.bootstrap).identify(options.topic) if identify is None else identify()
     spark = open_session(
         f"{name} {options.topic}", jars_directory=options.jars, settings=STREAM_SETTINGS
     )
     # PySpark takes SIGINT when it starts; ours come behind it.
     stop = StopSignals()
     try:
-        with hold(options.checkpoint, "stream"):
+        with (
+            StreamTopics(spark, source.bootstrap, source.kafka) as topics,
+            hold(options.checkpoint, "stream"),
+        ):
+            who = topics.identify(options.topic)
             files = HadoopFiles(spark, options.checkpoint)
             mark = checkpoint.claim(files, options.checkpoint, name, who)
             yield StreamJob(
@@ -225,9 +266,10 @@ def started(
                 name=name,
                 options=options,
                 writer=mark.writer,
-                topic_id=mark.topic_id,
+                identity=who,
+                topics=topics,
                 source=source,
-                names=names,
+                format=wanted,
                 stop=stop,
             )
     finally:

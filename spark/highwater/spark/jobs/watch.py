@@ -22,9 +22,8 @@ from highwater.spark.options import Html, Png
 from highwater.spark.page.files import PageFiles
 from highwater.spark.page.view import View
 from highwater.spark.stream_page import StreamSoFar
+from highwater.spark.stream_progress import StreamProgress
 from highwater.spark.tables import TableFormat
-from highwater.spark.topic_admin import TopicAdmin
-from highwater.spark.topic_sink import TopicSink
 from highwater.spark.watch import history, traffic
 from highwater.spark.watch.alarm_log import AlarmLog
 from highwater.spark.watch.alarms import AlarmChange
@@ -44,11 +43,7 @@ def watch(
 ) -> None:
     """Runs until the stream ends."""
     minutes, alarms = job.table(minutes_path), job.table(alarms_path)
-    sink = (
-        None
-        if alarm_topic is None
-        else TopicSink(bootstrap=job.options.bootstrap, topic=alarm_topic)
-    )
+    sink = None if alarm_topic is None else job.sink(alarm_topic, configs={})
     log = AlarmLog(job.spark, alarms, job.writer, rules, sink)
 
     def tell(changes: list[AlarmChange]) -> None:
@@ -68,12 +63,22 @@ def watch(
         """With --once the end of the data says nothing about absence."""
         return False
 
+    def heard(progress: StreamProgress) -> None:
+        if progress.newest_s is not None:
+            log.saw(progress.newest_s)
+
     def view(so_far: StreamSoFar) -> View:
         known = history.minutes(minutes), history.changes(alarms)
         return to_view(job.options.topic, *known, so_far)
 
     on_idle: Callable[[float], bool] = nothing if job.options.once else idle
-    job.run(traffic.by_minute(job.events(), late_s=late_s), batch, view=view, idle=on_idle)
+    job.run(
+        traffic.by_minute(job.events(), late_s=late_s),
+        batch,
+        view=view,
+        idle=on_idle,
+        heard=heard,
+    )
 
 
 def describe(change: AlarmChange) -> str:
@@ -108,6 +113,7 @@ def command(
     table_format: shared.Format = TableFormat.DELTA,
     starting: shared.From = "earliest",
     late: shared.Late = "10 minutes",
+    ahead: shared.Ahead = shared.AHEAD,
     max_offsets_per_batch: shared.OffsetsPerBatch = shared.OFFSETS_PER_BATCH,
     every: shared.Every = 10,
     once: shared.Once = False,
@@ -116,19 +122,18 @@ def command(
     as_json: shared.AsJson = False,
     html: Html = None,
     png: Png = None,
+    kafka: shared.Kafka = None,
     jars: shared.Jars = None,
 ) -> None:
     """Watches a topic with requests: traffic by minute, and alarms that begin and end."""
     options = StreamOptions(
         bootstrap=bootstrap, topic=topic, checkpoint=checkpoint, table_format=table_format,
         starting=starting, offsets_per_batch=max_offsets_per_batch, every_s=every, once=once,
-        json_fields=json_fields, as_json=as_json, quarantine=quarantine,
-        files=PageFiles(html=html, png=png), jars=jars,
+        json_fields=json_fields, ahead=ahead, as_json=as_json, quarantine=quarantine,
+        files=PageFiles(html=html, png=png), kafka=tuple(kafka or ()), jars=jars,
     )  # fmt: skip
     with shared.exit_codes(topic, bootstrap):
         known, late_s = read_rules(rules), parse_duration(late, "--late")
-        if alarm_topic is not None:
-            TopicAdmin(bootstrap).ensure(alarm_topic, partitions=1, configs={})
         with shared.started("watch", options) as job:
             watch(
                 job, late_s=late_s, minutes_path=minutes, alarms_path=alarms, rules=known,

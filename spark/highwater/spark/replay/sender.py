@@ -1,13 +1,13 @@
 """Lines of a log into a topic, each record with the line's own time as its timestamp."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from confluent_kafka import KafkaException, Producer
 
-from highwater.model.errors import HighwaterError
+from highwater.model.errors import HighwaterError, UsageError
 from highwater.spark.replay.pace import Pace
 from highwater.spark.replay.sample import LogLine
 
@@ -46,21 +46,33 @@ class Sent:
 class Sender:
     """One replay into one topic. Acknowledged records stay in order within a client's requests."""
 
-    def __init__(self, bootstrap: str, topic: str, *, compression: str, keyed: bool) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        *,
+        compression: str,
+        keyed: bool,
+        kafka: Mapping[str, str] | None = None,
+    ) -> None:
+        """Use more settings of the client, `kafka`. Raises UsageError for one that it refuses."""
         self._topic = topic
         self._keyed = keyed
-        self._producer: Any = Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "log_level": 0,
-                "enable.idempotence": True,
-                "compression.type": compression,
-                # As Java's producers do it, so that keys meet those of other writers.
-                "partitioner": "murmur2_random",
-                "linger.ms": 20,
-                "message.timeout.ms": int(DELIVERY_TIMEOUT_S * 1000),
-            }
-        )
+        settings = {
+            "linger.ms": 20,
+            "message.timeout.ms": int(DELIVERY_TIMEOUT_S * 1000),
+            **(kafka or {}),
+            "bootstrap.servers": bootstrap,
+            "log_level": 0,
+            "enable.idempotence": True,
+            "compression.type": compression,
+            # As Java's producers do it, so that keys meet those of other writers.
+            "partitioner": "murmur2_random",
+        }
+        try:
+            self._producer: Any = Producer(settings)
+        except KafkaException as error:
+            raise UsageError(f"--compression or --kafka: {error.args[0].str()}") from error
         self._failure: str | None = None
         self._records = 0
         self._size_bytes = 0
@@ -90,6 +102,7 @@ class Sender:
         Calls `tell` about once a second. Raises ReplayFailed.
         """
         told_s = 0.0
+        self._started_s = time.monotonic()
         for line in lines:
             while not stopping():
                 elapsed_s = time.monotonic() - self._started_s

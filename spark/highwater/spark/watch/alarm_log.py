@@ -6,6 +6,7 @@ commits, not batches: the clock makes changes, too, while no batch comes.
 """
 
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -31,6 +32,11 @@ BEFORE_ALL: Final = -1
 """The batch before the first one."""
 
 
+NOTE_AFTER_S: Final = 60.0
+"""When the stream has been idle for so long, the newest request is worth a commit of its own: no absence can
+have begun before, and one that begins after a restart counts from the same request."""
+
+
 class AlarmLog:
     """The alarms of one checkpoint. Batches and the clock call it from two threads, in turns."""
 
@@ -54,6 +60,7 @@ class AlarmLog:
         self._state, self._batch = (
             (AlarmState(), BEFORE_ALL) if committed is None else from_note(committed.note)
         )
+        self._noted_s = self._state.newest_s
 
     def add(self, minutes: list[Minute], batch: int) -> list[AlarmChange]:
         """Looks at a batch's minutes; returns the changes, none if the batch was looked at before."""
@@ -62,14 +69,19 @@ class AlarmLog:
                 return []
             return self._keep(advance(self._rules, self._state, minutes), batch)
 
+    def saw(self, newest_s: int) -> None:
+        """Takes note of the newest request of a batch, whose minute may not be closed for long."""
+        with self._turn:
+            if self._state.newest_s is None or newest_s > self._state.newest_s:
+                self._state = replace(self._state, newest_s=newest_s)
+
     def tick(self, idle_s: float) -> list[AlarmChange]:
         """Looks at absences when no record has come for `idle_s`; the log's time goes on as ours."""
         with self._turn:
-            if self._state.last_s is None:
-                return []
-            stepped = idle(self._rules, self._state, self._state.last_s + int(idle_s))
+            stepped = idle(self._rules, self._state, idle_s)
+            is_news = self._state.newest_s != self._noted_s and idle_s >= NOTE_AFTER_S
             # Most ticks change nothing, and are not worth a commit.
-            return self._keep(stepped, self._batch) if stepped[1] else []
+            return self._keep(stepped, self._batch) if stepped[1] or is_news else []
 
     def _keep(self, stepped: Stepped, batch: int) -> list[AlarmChange]:
         state, changes = stepped
@@ -81,6 +93,7 @@ class AlarmLog:
         version, note = self._version + 1, to_note(state, batch)
         self._table.commit(rows, writer=self._writer, version=version, note=note)
         self._version, self._state, self._batch = version, state, batch
+        self._noted_s = state.newest_s
         return changes
 
 

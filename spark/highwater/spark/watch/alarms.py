@@ -9,7 +9,7 @@ and a minute that says nothing about the rule (no request for a rate, too few re
 of which too little is known) counts for neither side. An absence goes
 
     quiet    -> sounding   at the end of the last of `minutes` without a request
-    sounding -> quiet      with the first minute that has one
+    sounding -> quiet      with the first minute that has one and is not before those minutes
 
 Minutes come in the order of time. Minutes between two that come had no request.
 """
@@ -53,9 +53,13 @@ class RuleState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmState:
-    """What is known: the last minute with a request, those of the hour before its end, each rule."""
+    """What is known: the last minute with a request, those of the hour before its end, each rule.
+
+    `newest_s` is the time of the newest request of all, whose minute may not be closed yet.
+    """
 
     last_s: int | None = None
+    newest_s: int | None = None
     hour: tuple[Minute, ...] = ()
     rules: Mapping[str, RuleState] = field(default_factory=dict)
 
@@ -89,11 +93,17 @@ def step(rules: tuple[Rule, ...], state: AlarmState, minute: Minute) -> Stepped:
     return replace(state, last_s=minute.start_s), sorted(changes, key=lambda change: change.at_s)
 
 
-def idle(rules: tuple[Rule, ...], state: AlarmState, now_s: int) -> Stepped:
-    """Returns the absences that have begun by `now_s`, if no request has come since the last minute."""
-    if state.last_s is None:
+def idle(rules: tuple[Rule, ...], state: AlarmState, idle_s: float) -> Stepped:
+    """Returns the absences that have begun if no request has come for `idle_s` after the newest one.
+
+    Minutes that are not closed may have requests, so a silence begins with the newest request, not with
+    the last minute.
+    """
+    times_s = [each for each in (state.last_s, state.newest_s) if each is not None]
+    if not times_s:
         return state, []
-    return _absences(rules, state, now_s)
+    newest_s = max(times_s)
+    return _absences(rules, state, newest_s // MINUTE_S * MINUTE_S, newest_s + int(idle_s))
 
 
 def forget(rules: tuple[Rule, ...], state: AlarmState, at_s: int) -> Stepped:
@@ -174,14 +184,16 @@ def _broken_limit(rule: Threshold | Change, value: float) -> float | None:
     return None
 
 
-def _absences(rules: tuple[Rule, ...], state: AlarmState, now_s: int) -> Stepped:
-    """Begins the absences that are due by `now_s`, which is not after the next request."""
-    assert state.last_s is not None
+def _absences(rules: tuple[Rule, ...], state: AlarmState, last_s: int, now_s: int) -> Stepped:
+    """Begins the absences that are due by `now_s`, which is not after the next request.
+
+    `last_s` is the minute with the newest request before them.
+    """
     states, changes = dict(state.rules), []
     for rule in rules:
         if not isinstance(rule, Absence) or states.get(rule.name, RuleState()).since_s is not None:
             continue
-        at_s = state.last_s + MINUTE_S * (1 + rule.minutes)
+        at_s = last_s + MINUTE_S * (1 + rule.minutes)
         if at_s <= now_s:
             states[rule.name] = RuleState(since_s=at_s)
             minutes = float(rule.minutes)
@@ -190,15 +202,19 @@ def _absences(rules: tuple[Rule, ...], state: AlarmState, now_s: int) -> Stepped
 
 
 def _request_came(rules: tuple[Rule, ...], state: AlarmState, minute: Minute) -> Stepped:
-    """Begins the absences that lie before the minute, and ends all."""
-    if state.last_s is None:
-        return state, []
-    empty = (minute.start_s - state.last_s) // MINUTE_S - 1
-    state, changes = _absences(rules, state, minute.start_s)
+    """Begins the absences that lie before the minute, and ends those that do not lie behind it."""
+    empty = 0
+    changes: list[AlarmChange] = []
+    if state.last_s is not None:
+        empty = (minute.start_s - state.last_s) // MINUTE_S - 1
+        state, changes = _absences(rules, state, state.last_s, minute.start_s)
     states = dict(state.rules)
     for rule in rules:
         since_s = states.get(rule.name, RuleState()).since_s
-        if isinstance(rule, Absence) and since_s is not None:
+        if not isinstance(rule, Absence) or since_s is None:
+            continue
+        # Of a silence by the clock the minutes before it are closed later; they say nothing against it.
+        if minute.start_s >= since_s - MINUTE_S * rule.minutes:
             # By the clock it may have begun later than a request that was on its way.
             at_s = max(minute.end_s, since_s)
             limit = float(rule.minutes)

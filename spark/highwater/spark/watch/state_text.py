@@ -1,6 +1,6 @@
 """The alarms' state as the note of a commit, and changes as values of records.
 
-Example of a note: {"version": 1, "batch": 3, "last_s": 0, "hour": [...], "rules": {"errors": {...}}}.
+Example of a note: {"version": 1, "batch": 3, "last_s": 0, "newest_s": 9, "hour": [...], "rules": {"errors": {...}}}.
 """
 
 import json
@@ -33,6 +33,8 @@ def from_note(text: str) -> tuple[AlarmState, int]:
             raise AlarmsUnreadable(f"alarms of version {document['version']}, not {VERSION}")
         state = AlarmState(
             last_s=document["last_s"],
+            # Notes of earlier releases do not have it.
+            newest_s=document.get("newest_s"),
             hour=tuple(Minute(**minute) for minute in document["hour"]),
             rules={name: RuleState(**state) for name, state in document["rules"].items()},
         )

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from unittest.mock import MagicMock
+
 import pytest
 from typer.testing import CliRunner
 
 pytest.importorskip("pyspark", reason="needs the spark extra")
 pytest.importorskip("matplotlib", reason="needs the spark extra")
 
+from highwater.model.errors import UsageError
 from highwater.spark.__main__ import app
+from highwater.spark.jobs.ranking import check_items
 
 
 @pytest.mark.parametrize(
@@ -24,3 +29,21 @@ def test_a_wrong_option_is_one_line_and_code_2(arguments: list[str], told: str):
     assert result.exit_code == 2
     assert result.output.startswith(f"highwater-spark: {told}")
     assert result.output.count("\n") == 1
+
+
+def test_items_that_are_no_expression():
+    from py4j.protocol import Py4JJavaError
+
+    cause = SimpleNamespace(
+        getCause=lambda: None,
+        getMessage=lambda: "Unclosed group near index 1\n(",
+        getClass=lambda: SimpleNamespace(getSimpleName=lambda: "PatternSyntaxException"),
+    )
+    error = Py4JJavaError.__new__(Py4JJavaError)
+    Exception.__init__(error)
+    error.java_exception = cause
+    spark = MagicMock()
+    check_items(spark, "^/")
+    spark.sparkContext._jvm.java.util.regex.Pattern.compile.side_effect = error
+    with pytest.raises(UsageError, match=r"^--items is no expression: Pattern\w+: Unclosed group"):
+        check_items(spark, "(")

@@ -33,6 +33,7 @@ def _handlers() -> Iterator[None]:
         ("--speed", "fast", "--speed wants x100, x1000 or max, not 'fast'"),
         ("--size", "10T", "--size wants 10G or 512M, not '10T'"),
         ("--start", "soon", "--start wants a time in ISO 8601 or now, not 'soon'"),
+        ("--kafka", "linger.ms", "--kafka wants NAME=VALUE, not 'linger.ms'"),
         ("--log-file", "none.log", "cannot read none.log: No such file or directory"),
     ],
 )
@@ -40,6 +41,16 @@ def test_a_wrong_option_is_one_line_and_code_2(option: str, value: str, told: st
     result = CliRunner().invoke(app, ["replay", option, value])
     assert result.exit_code == 2
     assert result.output == f"highwater-spark: {told}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--compression", "bogus"), ("--kafka", "linger.ms=soon"), ("--kafka", "x.y=1")]
+)
+def test_what_the_client_refuses_is_one_line_and_code_2(arguments: tuple[str, str]):
+    result = CliRunner().invoke(app, ["replay", *arguments])
+    assert result.exit_code == 2, result.output
+    assert result.output.startswith("highwater-spark: --compression or --kafka: ")
+    assert result.output.count("\n") == 1
 
 
 def test_a_file_that_is_no_log_is_one_line_and_code_2(tmp_path: Path):

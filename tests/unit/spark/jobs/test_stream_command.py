@@ -23,8 +23,8 @@ def options(**more: object) -> StreamOptions:
     given = {
         "bootstrap": "b:1", "topic": "t", "checkpoint": "place", "starting": "earliest",
         "table_format": TableFormat.DELTA, "offsets_per_batch": 1, "every_s": 0, "once": True,
-        "json_fields": None, "as_json": False, "files": PageFiles(),
-        "quarantine": None, "jars": None,
+        "json_fields": None, "ahead": "5 minutes", "as_json": False, "files": PageFiles(),
+        "quarantine": None, "kafka": (), "jars": None,
     }  # fmt: skip
     return StreamOptions(**given | more)
 
@@ -53,6 +53,8 @@ def test_an_error_is_one_line_and_a_code(
     [
         ({"starting": "soon"}, "--from wants"),
         ({"json_fields": "speed=x"}, "no field 'speed'"),
+        ({"ahead": "a while"}, "--ahead wants a duration"),
+        ({"kafka": ("security.protocol",)}, "--kafka wants NAME=VALUE"),
         ({"checkpoint": ""}, "--checkpoint is needed"),
         ({"files": PageFiles(html=Path(__file__) / "page.html")}, "cannot write to directory"),
     ],

@@ -71,6 +71,14 @@ def test_records_have_the_lines_times_and_clients(made: Sender):
     ]
 
 
+def test_settings_of_the_client(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "Producer", FakeProducer)
+    given = {"linger.ms": "5", "enable.idempotence": "false"}
+    made = Sender("b:1", "t", compression="lz4", keyed=True, kafka=given)
+    found = made._producer.settings
+    assert (found["linger.ms"], found["enable.idempotence"]) == ("5", True)
+
+
 def test_without_keys(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "Producer", FakeProducer)
     made = Sender("b:1", "t", compression="none", keyed=False)

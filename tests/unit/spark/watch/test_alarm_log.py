@@ -103,3 +103,31 @@ def test_the_clock_begins_absences_between_batches(made: Fixture):
     assert again.add([minute(0, 1)], 0) == []
     assert [each.begins for each in again.add([minute(9, 1)], 1)] == [False]
     assert [version for version, _, _ in made.table.commits] == [0, 1, 2]
+
+
+def test_the_clock_counts_from_the_newest_request_and_not_from_the_last_closed_minute(
+    made: Fixture,
+):
+    log = made.open()
+    log.saw(300)
+    log.add([minute(0, 1)], 0)
+    log.saw(299)
+    assert log.tick(179) == []
+    (change,) = log.tick(180)
+    assert (change.begins, change.at_s) == (True, 480)
+    assert log.add([minute(number, 1) for number in range(1, 6)], 1) == []
+    assert [each.begins for each in log.add([minute(12, 1)], 2)] == [False]
+
+
+def test_a_job_that_is_started_again_counts_from_the_same_request(made: Fixture):
+    log = made.open()
+    log.add([minute(0, 1)], 0)
+    log.saw(300)
+    # Nobody needs to know while records come.
+    assert log.tick(module.NOTE_AFTER_S - 1) == []
+    assert len(made.table.commits) == 1
+    assert log.tick(module.NOTE_AFTER_S) == log.tick(module.NOTE_AFTER_S + 1) == []
+    assert len(made.table.commits) == 2
+    again = made.open()
+    assert again.tick(179) == []
+    assert [each.at_s for each in again.tick(180)] == [480]

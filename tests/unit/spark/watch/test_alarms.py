@@ -6,6 +6,7 @@ from highwater.spark.watch.alarms import (
     EMPTY_MINUTES_MAX,
     AlarmChange,
     AlarmState,
+    RuleState,
     advance,
     forget,
     idle,
@@ -109,13 +110,45 @@ def test_absence_begins_when_its_minutes_are_over_and_ends_with_a_request():
 def test_the_clock_begins_an_absence_once():
     rules = (Absence(name="silence", minutes=3), BUSY)
     state, _ = step(rules, AlarmState(), minute(0, 1))
-    assert idle(rules, state, 239) == (state, [])
+    assert idle(rules, state, 239.9) == (state, [])
     state, found = idle(rules, state, 240)
     assert [told(each) for each in found] == [("silence", "begin", 3, 3)]
     assert idle(rules, state, 10_000) == (state, [])
     _, found = step(rules, state, minute(2, 1))
     # The request was on its way: the end is not before the beginning.
     assert [(each.begins, each.at_s, each.since_s) for each in found] == [(False, 240, 240)]
+
+
+def test_one_silence_is_one_alarm_also_if_minutes_before_it_are_closed_after_its_beginning():
+    rules = (Absence(name="silence", minutes=3),)
+    state, _ = step(rules, AlarmState(), minute(0, 1))
+    # Requests of minutes 1 to 5 have come; their minutes are open, since they may come late.
+    state = replace(state, newest_s=5 * 60 + 20)
+    assert idle(rules, state, 219) == (state, [])
+    state, found = idle(rules, state, 220)
+    assert [told(each) for each in found] == [("silence", "begin", 8, 3)]
+    later = [minute(number, 1) for number in (1, 2, 3, 4, 5, 11)]
+    state, found = advance(rules, state, later)
+    assert [told(each) for each in found] == [("silence", "end", 11, 5)]
+    assert found[0].since_s == 9 * 60
+    assert state.rules == {"silence": RuleState()}
+
+
+def test_a_request_that_was_on_its_way_ends_a_silence_that_was_none():
+    rules = (Absence(name="silence", minutes=3),)
+    state, _ = step(rules, AlarmState(newest_s=330), minute(5, 1))
+    state, found = idle(rules, state, 210)
+    assert [told(each) for each in found] == [("silence", "begin", 8, 3)]
+    state, found = advance(rules, state, [minute(7, 1)])
+    assert [(each.begins, each.at_s, each.value) for each in found] == [(False, 540, 1)]
+
+
+def test_a_silence_before_any_minute_is_closed():
+    rules = (Absence(name="silence", minutes=1),)
+    state, found = idle(rules, AlarmState(newest_s=30), 90)
+    assert [told(each) for each in found] == [("silence", "begin", 1, 1)]
+    state, found = advance(rules, state, [minute(0, 1), minute(4, 1)])
+    assert [told(each) for each in found] == [("silence", "end", 4, 3)]
 
 
 def test_before_the_first_minute_nothing_is_absent():

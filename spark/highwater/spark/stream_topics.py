@@ -1,0 +1,44 @@
+"""The topics of a streaming job, through the connector's own Kafka client: who one is, and made if missing.
+
+It is Java's client, so that `--kafka` has the same names for it as for what reads and writes.
+"""
+
+from collections.abc import Mapping
+
+from highwater.spark.brokers import Brokers
+from highwater.spark.stream_errors import RecordsGone
+from highwater.spark.topic_admin import TopicIdentity
+
+
+class StreamTopics(Brokers):
+    """One client for as long as a job runs; batches and the main thread may call it at once."""
+
+    def identify(self, topic: str) -> TopicIdentity:
+        """Returns who the topic is. Raises TopicMissing, BrokersAway."""
+        found = self.topics([topic])[topic]
+        return TopicIdentity(cluster_id=self.cluster_id(), topic=topic, topic_id=found.topic_id)
+
+    def ensure(self, topic: str, *, partitions: int, configs: Mapping[str, str]) -> bool:
+        """Makes the topic if there is none of its name; returns whether. Raises BrokersAway.
+
+        Its replication factor is the brokers' default.
+        """
+        if topic in self.names():
+            return False
+        optional = self._jvm.java.util.Optional
+        new = self._jvm.org.apache.kafka.clients.admin.NewTopic(
+            topic, optional.of(partitions), optional.empty()
+        )
+        given = self._jvm.java.util.HashMap()
+        for name, value in configs.items():
+            given.put(name, value)
+        with self._translated():
+            self._admin.createTopics(self._list([new.configs(given)])).all().get()
+        return True
+
+    def check(self, identity: TopicIdentity) -> None:
+        """Raises RecordsGone if the topic is not the one that it was. One request."""
+        found = self.existing([identity.topic]).get(identity.topic)
+        if found is None or found.topic_id != identity.topic_id:
+            what = "deleted" if found is None else "deleted and made anew"
+            raise RecordsGone(f"the topic {identity.topic} was {what} while it was read")
