@@ -222,7 +222,7 @@ bench-tenants: $(STAMPS)/python ## what a noisy neighbour, many instances and lo
 	@$(BIN)/python -m tests.bench.tenants $(ARGS)
 
 .PHONY: bench-spark
-bench-spark: $(STAMPS)/spark ## Spark's reads, loads and streams with us beside the same with Apache Kafka (ARGS="--rows 'workers/*,mirror/*'": those)
+bench-spark: $(STAMPS)/spark ## Spark's reads, loads, streams and mirrors with us beside the same with Apache Kafka (ARGS="--rows 'load/*'": some)
 	@sh tools/setup/system.sh gcc openssl java maven
 	@$(BIN)/python -m tests.bench.spark_bench $(ARGS)
 

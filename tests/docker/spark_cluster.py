@@ -121,6 +121,14 @@ class SparkCluster:
         found: list[dict[str, Any]] = _ask(history, f"{base}/{application}/allexecutors")
         return [one for one in found if one["id"] != "driver"]
 
+    def put(self, file: Path) -> None:
+        """Copies a file into the lake, under its name."""
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as archive:
+            archive.add(file, arcname=file.name)
+        worker = self._stack.containers("spark-worker")[0]
+        assert worker.put_archive(LAKE, packed.getvalue())
+
     def copy(self, path: str, into: Path) -> Path:
         """Copies a file or directory of the lake out of it, and returns its new place."""
         worker = self._stack.containers("spark-worker")[0]

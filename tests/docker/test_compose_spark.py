@@ -7,6 +7,7 @@ file that was sent. The tests share one cluster and leave it whole, in this orde
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 import pytest
@@ -17,9 +18,13 @@ from confluent_kafka.admin import NewTopic
 
 from highwater.spark.combined_log import parse
 from highwater.spark.report import from_json
+from highwater.spark.watch.alarms import AlarmState, advance
+from highwater.spark.watch.rules import parse_rules
 from tests.docker.clients import admin, wait_until_in_sync
 from tests.docker.spark_cluster import PATIENCE_S, SparkCluster, delta_rows
 from tests.docker.stack import wait_for
+from tests.support import crawled_sample, ranked_sample, watched_sample
+from tests.support.stream_jobs import minutes_of, sample_events
 from tools.demo.checks import count_file
 from tools.demo.options import SAMPLE_LOG
 
@@ -35,6 +40,11 @@ TOPIC = "access_log"
 PARTITIONS = 6
 LINES = 10_000
 SERVICES = ("spark-master", "spark-worker", "spark-history")
+CRAWLERS = (
+    "crawlers", "--topic", TOPIC, "--table", "/lake/crawlers", "--checkpoint",
+    "/lake/checkpoints/crawlers", "--requests", "20", "--within", "60", "--gap", "600",
+    "--late", "1 day", "--json",
+)  # fmt: skip
 SMALL_TASKS = ("--max-offsets-per-task", "40")
 """Some 250 tasks: a load that takes long enough to lose a worker."""
 
@@ -170,10 +180,7 @@ def test_workers_are_added(spark_stack, spark_cluster):
 
 def test_a_stream_that_is_stopped_ends_after_its_batch(spark_cluster, tmp_path):
     """Also: state in Python, which workers start by themselves."""
-    streaming = spark_cluster.start(
-        "crawlers", "--topic", TOPIC, "--table", "/lake/crawlers", "--checkpoint",
-        "/lake/checkpoints/crawlers", "--requests", "20", "--within", "60", "--json",
-    )  # fmt: skip
+    streaming = spark_cluster.start(*CRAWLERS)
     job = spark_cluster.job()
 
     def told():
@@ -184,4 +191,71 @@ def test_a_stream_that_is_stopped_ends_after_its_batch(spark_cluster, tmp_path):
     job.stop(timeout=90)
     done = streaming.result()
     assert done.code == 0, done.describe()
-    assert delta_rows(spark_cluster.copy("crawlers", tmp_path)), "some clients were found"
+    rest = spark_cluster.run(*CRAWLERS, "--once")
+    assert rest.code == 0, rest.describe()
+    rows = delta_rows(spark_cluster.copy("crawlers", tmp_path))
+    wanted, _ = crawled_sample.expected(requests=20, within_s=60, gap_s=600, late_s=24 * 3600)
+    assert wanted
+    assert (
+        sorted(
+            (one["client"], one["state"], _s(one["at"]), _s(one["session_start"]), one["requests"])
+            for one in rows
+        )
+        == wanted
+    )
+
+
+def test_a_watch_has_the_minutes_and_alarms_that_plain_python_finds(spark_cluster, tmp_path):
+    rules = tmp_path / "rules.toml"
+    rules.write_text(watched_sample.RULES)
+    spark_cluster.put(rules)
+    done = spark_cluster.run(
+        "watch", "--topic", TOPIC, "--checkpoint", "/lake/checkpoints/watch", "--late", "1 day",
+        "--rules", "/lake/rules.toml", "--minutes", "/lake/minutes", "--alarms", "/lake/alarms", "--once", "--json",
+    )  # fmt: skip
+    assert done.code == 0, done.describe()
+    minutes = minutes_of(sample_events(), late_s=watched_sample.LATE_S)
+    found = delta_rows(spark_cluster.copy("minutes", tmp_path))
+    assert sorted((_s(one.pop("minute")), one) for one in found) == [
+        (each.start_s, {name: value for name, value in asdict(each).items() if name != "start_s"})
+        for each in minutes
+    ]
+    _, changes = advance(parse_rules(watched_sample.RULES), AlarmState(), minutes)
+    assert changes
+    rows = delta_rows(spark_cluster.copy("alarms", tmp_path))
+    assert sorted(
+        (one["rule"], one["state"], _s(one["at"]), one["value"]) for one in rows
+    ) == sorted(
+        (each.rule, "begin" if each.begins else "end", each.at_s, each.value) for each in changes
+    )
+
+
+def test_a_ranking_is_the_one_that_plain_python_gives(spark_cluster, tmp_path):
+    done = spark_cluster.run(
+        "ranking", "--topic", TOPIC, "--checkpoint", "/lake/checkpoints/ranking",
+        "--table", "/lake/ranking", *ranked_sample.WORDS, "--once", "--json",
+    )  # fmt: skip
+    assert done.code == 0, done.describe()
+    columns = ("rank", "item", "views", "clicks", "click_through")
+    rows = delta_rows(spark_cluster.copy("ranking", tmp_path))
+    assert (
+        sorted(
+            (_s(one["window_start"]), _s(one["window_end"]), *(one[name] for name in columns))
+            for one in rows
+        )
+        == ranked_sample.expected()
+    )
+
+
+def test_a_mirror_of_the_cluster_into_itself_is_refused(spark_cluster):
+    """It has asked both sides who they are, from the job's container. There is no second cluster here."""
+    done = spark_cluster.run(
+        "mirror", "--source", "here=gateway:29092", "--target", "gateway:29092", "--topic", TOPIC,
+        "--once",
+    )  # fmt: skip
+    assert done.code == 2, done.describe()
+    assert "Traceback" not in done.output, done.describe()
+
+
+def _s(time: datetime) -> int:
+    return int(_utc(time).timestamp())

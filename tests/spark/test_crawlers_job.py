@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from highwater.spark.jobs.crawlers import detect_crawlers
 from highwater.spark.tables import open_table
 from tests.conformance.topics import make_topic, unique_name
 from tests.support.cluster import Cluster
+from tests.support.crawled_sample import expected
 from tests.support.stream_jobs import (
     command,
     commits,
@@ -25,7 +25,6 @@ from tests.support.stream_jobs import (
     latest,
     make_job,
     read_all,
-    sample_events,
     start_and_kill,
 )
 
@@ -39,36 +38,7 @@ WITHIN_S = 60
 GAP_S = 2 * 3600
 LATE_S = 24 * 3600
 
-Row = tuple[str, str, int, int, int]
-
-
-def expected() -> tuple[list[Row], dict[str, int]]:
-    """(client, state, at, session start, requests), and the entries that stay: client -> since.
-
-    Counted session by session, not as the job does it.
-    """
-    by_client: dict[str, list[int]] = defaultdict(list)
-    events = sample_events()
-    for event in events:
-        by_client[event.client].append(int(event.time.timestamp()))
-    watermark_s = int(events[-1].time.timestamp()) - LATE_S
-    rows: list[Row] = []
-    entries: dict[str, int] = {}
-    for client, times in by_client.items():
-        breaks = [i for i in range(1, len(times)) if times[i] - times[i - 1] > GAP_S]
-        for first, end in zip([0, *breaks], [*breaks, len(times)], strict=True):
-            session = times[first:end]
-            full = range(REQUESTS - 1, len(session))
-            hit = [i for i in full if session[i] - session[i - REQUESTS + 1] <= WITHIN_S]
-            if not hit:
-                continue
-            rows.append((client, "begin", session[hit[0]], session[0], hit[0] + 1))
-            over_s = session[-1] + GAP_S
-            if end < len(times) or over_s < watermark_s:
-                rows.append((client, "end", over_s, session[0], len(session)))
-            else:
-                entries[client] = session[hit[0]]
-    return sorted(rows), entries
+LIMITS = {"requests": REQUESTS, "within_s": WITHIN_S, "gap_s": GAP_S, "late_s": LATE_S}
 
 
 def assert_right(spark: SparkSession, bootstrap: str, blocked: str, tmp_path: Path) -> None:
@@ -80,7 +50,7 @@ def assert_right(spark: SparkSession, bootstrap: str, blocked: str, tmp_path: Pa
         )
         .collect()
     )
-    wanted, entries = expected()
+    wanted, entries = expected(**LIMITS)
     assert sorted(map(tuple, rows)) == wanted
     assert {state for _, state, *_ in wanted} == {"begin", "end"}
     assert entries
@@ -110,7 +80,7 @@ def test_crawlers_of_the_sample(
     )
     assert_right(spark, cluster.bootstrap, blocked, tmp_path)
     page = (tmp_path / "crawlers.html").read_text()
-    rows, entries = expected()
+    rows, entries = expected(**LIMITS)
     assert page.count("<svg") == 3
     assert page.count("<td>on the list</td>") == len(entries)
     assert all(f"<td>{client}</td>" in page for client, *_ in rows)

@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 
 from highwater.spark.jobs.replay import SAMPLE
 from tests.conformance.topics import make_topic, unique_name
-from tests.support import mirrored_topics, watched_sample
+from tests.support import mirrored_topics, ranked_sample, watched_sample
 from tests.support.embedded_cluster import EmbeddedCluster
 from tests.support.nodes_cluster import NodesCluster
 from tests.support.process import ManagedProcess
@@ -258,3 +258,31 @@ def test_a_stream_has_every_row_once(
     assert commits(minutes) > before, "too late: the fault is to meet batches"
     changes = watched_sample.assert_right(spark, tmp_path)
     watched_sample.assert_told(cluster.bootstrap, alarm_topic, changes)
+
+
+@FAULTS
+def test_a_ranking_has_every_rank_once(
+    cluster_under_fault: NodesCluster,
+    workers: SparkWorkers,
+    spark: SparkSession,
+    tmp_path: Path,
+    fault: str,
+) -> None:
+    cluster = cluster_under_fault
+    topic = send_sample(cluster.bootstrap, replication=3)
+    board = make_topic(cluster.bootstrap, unique_name("board"), replication=3)
+    arguments = ranked_sample.arguments(
+        cluster.bootstrap, topic, board, tmp_path, offsets_per_batch=OFFSETS_PER_BATCH
+    )
+    job = workers.job(*arguments, "--once")
+    table = tmp_path / "ranking"
+    job.start()
+    try:
+        wait_for(job, lambda: commits(table) >= 3)
+        before = commits(table)
+        strike(fault, cluster, workers, topic)
+        finish(job)
+    finally:
+        job.stop()
+    assert commits(table) > before, "too late: the fault is to meet batches"
+    ranked_sample.assert_right(spark, cluster.bootstrap, board, tmp_path)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,9 @@ pytest.importorskip("pyspark", reason="needs the spark extra")
 from confluent_kafka import Producer
 from pyarrow import parquet
 
+from highwater.spark.brokers import TopicMissing
 from highwater.spark.jobs.report import run
+from highwater.spark.load_run import LoadRun
 from highwater.spark.report import (
     CHART_FILE,
     PAGE_FILE,
@@ -27,9 +30,11 @@ from highwater.spark.report import (
     StatusCount,
     from_json,
 )
+from highwater.spark.report_lines import TableSource
 from highwater.spark.topic import TopicSource
 from tests.conformance.topics import make_topic, unique_name
 from tests.support.cluster import Cluster
+from tests.support.spark_loads import request
 from tools.demo.checks import count_file
 from tools.demo.options import SAMPLE_LOG
 
@@ -165,6 +170,67 @@ def test_only_records_with_the_header(
     found = run(spark, source, tmp_path, top_paths=10)
     assert found.records == 1
     assert "more" in found.top_paths[0].path
+
+
+def test_of_transactions_only_what_was_committed(
+    cluster: Cluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = make_topic(cluster.bootstrap, unique_name("committed"))
+    producer = Producer(
+        {"bootstrap.servers": cluster.bootstrap, "transactional.id": unique_name("report")}
+    )
+    producer.init_transactions(60)
+    for path, end in (
+        ("/kept", producer.commit_transaction),
+        ("/dropped", producer.abort_transaction),
+    ):
+        producer.begin_transaction()
+        producer.produce(topic, line(1, path, 200, 1))
+        assert producer.flush(60) == 0
+        end(60)
+    source = TopicSource(bootstrap=cluster.bootstrap, topic=topic)
+    found = run(spark, source, tmp_path / "committed", top_paths=10)
+    assert [each.path for each in found.top_paths] == ["/kept"]
+    every = run(spark, replace(source, read_committed=False), tmp_path / "all", top_paths=10)
+    assert [each.path for each in every.top_paths] == ["/dropped", "/kept"]
+
+
+def test_a_missing_topic_is_told_in_one_line(
+    cluster: Cluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    source = TopicSource(bootstrap=cluster.bootstrap, topic="no-such-topic")
+    with pytest.raises(TopicMissing, match="no topic no-such-topic at"):
+        run(spark, source, tmp_path / "out", top_paths=10)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("value_format", ["combined-log", "raw"])
+def test_a_table_gives_the_report_of_its_topic(
+    cluster: Cluster, spark: SparkSession, tmp_path: Path, value_format: str
+) -> None:
+    topic = make_topic(cluster.bootstrap, unique_name("loaded"))
+    good = [line(7, "/a?x=1", 200, 5), line(7, "/a", 404, "-"), line(8, "/b", 500, 7)]
+    send(cluster, topic, [*good, b"garbage", None, b"\xff"], headers={"run": b"1"})
+    send(cluster, topic, [line(9, "/other", 200, 1)])
+    headers = {"run": "1"}
+    of_topic = run(
+        spark, TopicSource(bootstrap=cluster.bootstrap, topic=topic, headers=headers),
+        tmp_path / "topic", top_paths=10,
+    )  # fmt: skip
+    assert (of_topic.records, of_topic.unparsed) == (6, 3)
+    table = tmp_path / "table"
+    wanted = request(cluster.bootstrap, table, topic, value_format=value_format)
+    LoadRun(spark, wanted, print).run()
+    source = TableSource(
+        table=str(table), table_format="delta", quarantine=f"{table}_quarantine", topic=topic,
+        headers=headers,
+    )  # fmt: skip
+    of_table = run(spark, source, tmp_path / "report", top_paths=10)
+    assert of_table == replace(of_topic, table=str(table))
+    page = (tmp_path / "report" / PAGE_FILE).read_text()
+    assert f"Traffic in table {table}" in page
+    none = run(spark, replace(source, topic="another"), tmp_path / "none", top_paths=10)
+    assert (none.records, none.requests) == (0, 0)
 
 
 @pytest.mark.core(codec="zstd")

@@ -68,6 +68,24 @@ def test_minutes_and_alarms_of_the_sample(
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("table_format", ["iceberg", "parquet"])
+def test_tables_of_other_formats(
+    cluster: Cluster, spark: SparkSession, sample_topic: str, tmp_path: Path, table_format: str
+) -> None:
+    """Two runs over the same checkpoint: the second one finds in the tables that everything is there."""
+    for _ in range(2):
+        job = make_job(
+            spark, cluster.bootstrap, sample_topic, tmp_path / "state", "watch",
+            offsets_per_batch=4000, table_format=table_format,
+        )  # fmt: skip
+        watch(
+            job, late_s=LATE_S, minutes_path=str(tmp_path / "minutes"),
+            alarms_path=str(tmp_path / "alarms"), rules=parse_rules(RULES), alarm_topic=None,
+        )  # fmt: skip
+        assert_right(spark, tmp_path, table_format)
+
+
+@pytest.mark.full
 def test_latency_of_json_records_and_late_ones(
     cluster: Cluster, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -85,7 +103,7 @@ def test_latency_of_json_records_and_late_ones(
     def run() -> list[Minute]:
         job = make_job(
             spark, cluster.bootstrap, topic, tmp_path / "state", "watch", offsets_per_batch=1000,
-            json_fields="time=ts,latency_ms=t.took",
+            json_fields="time=ts,client=,path=,latency_ms=t.took",
         )  # fmt: skip
         watch(
             job, late_s=60, minutes_path=str(tmp_path / "minutes"),

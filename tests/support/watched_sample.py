@@ -47,7 +47,7 @@ def arguments(
     ]  # fmt: skip
 
 
-def assert_right(spark: SparkSession, place: Path) -> list[str]:
+def assert_right(spark: SparkSession, place: Path, table_format: str = "delta") -> list[str]:
     """Compares both tables with the file, to the row; returns the changes of alarms."""
     from pyspark.sql import functions as f
 
@@ -59,11 +59,11 @@ def assert_right(spark: SparkSession, place: Path) -> list[str]:
 
     minutes = minutes_of(sample_events(), late_s=LATE_S)
     assert len(minutes) > 40
-    table = open_table(spark, "delta", str(place / "minutes"))
+    table = open_table(spark, table_format, str(place / "minutes"))
     assert collect(table.read()) == minutes
     _, changes = advance(parse_rules(RULES), AlarmState(), minutes)
     rows = (
-        open_table(spark, "delta", str(place / "alarms"))
+        open_table(spark, table_format, str(place / "alarms"))
         .read()
         .select("rule", "state", f.unix_seconds("at").alias("at"), "value")
         .collect()
