@@ -5,7 +5,7 @@ It is Java's client, so that `--kafka` has the same names for it as for what rea
 
 from collections.abc import Mapping
 
-from highwater.spark.brokers import Brokers
+from highwater.spark.brokers import Brokers, TopicMissing
 from highwater.spark.stream_errors import RecordsGone
 from highwater.spark.topic_admin import TopicIdentity
 
@@ -37,8 +37,12 @@ class StreamTopics(Brokers):
         return True
 
     def check(self, identity: TopicIdentity) -> None:
-        """Raises RecordsGone if the topic is not the one that it was. One request."""
-        found = self.existing([identity.topic]).get(identity.topic)
-        if found is None or found.topic_id != identity.topic_id:
-            what = "deleted" if found is None else "deleted and made anew"
-            raise RecordsGone(f"the topic {identity.topic} was {what} while it was read")
+        """Raises RecordsGone if the topic is not the one that it was, BrokersAway. One request."""
+        topic = identity.topic
+        try:
+            with self._translated():
+                found = self._described([topic])[topic]
+        except TopicMissing as error:
+            raise RecordsGone(f"the topic {topic} was deleted while it was read") from error
+        if found.topic_id != identity.topic_id:
+            raise RecordsGone(f"the topic {topic} was deleted and made anew while it was read")

@@ -10,6 +10,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the spark extra")
 
+from py4j.protocol import Py4JJavaError
+
 from highwater.spark.brokers import TopicMissing
 from highwater.spark.stream_errors import RecordsGone
 from highwater.spark.stream_topics import StreamTopics
@@ -24,7 +26,22 @@ def topics(ids: dict[str, str]) -> tuple[StreamTopics, Any]:
     def done(value: Any) -> Any:
         return SimpleNamespace(get=lambda: value)
 
+    def missing() -> None:
+        inner = SimpleNamespace(
+            getCause=lambda: None,
+            getMessage=lambda: "This server does not host this topic-partition.",
+            getClass=lambda: SimpleNamespace(
+                getSimpleName=lambda: "UnknownTopicOrPartitionException"
+            ),
+        )
+        error = Py4JJavaError.__new__(Py4JJavaError)
+        Exception.__init__(error)
+        error.java_exception = SimpleNamespace(getCause=lambda: inner)
+        raise error
+
     def describe(names: list[str]) -> Any:
+        if not ids.keys() >= set(names):
+            return SimpleNamespace(allTopicNames=lambda: SimpleNamespace(get=missing))
         found = {name: MagicMock(topicId=lambda name=name: ids[name]) for name in names}
         return SimpleNamespace(allTopicNames=lambda: done(found))
 

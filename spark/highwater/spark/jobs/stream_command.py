@@ -183,7 +183,13 @@ class StreamJob:
         runs = [(run, frame)]
         if self.options.quarantine is not None:
             runs.append(self._quarantine(self.options.quarantine))
-        run_together(runs, stopping=self.stop.asked)
+        try:
+            run_together(runs, stopping=self.stop.asked)
+        except PySparkException:
+            # A topic that is gone makes Spark say many things; some of them are also said of brokers that
+            # have not heard of it yet.
+            self._check()
+            raise
         page.end()
 
     def _check(self) -> None:
