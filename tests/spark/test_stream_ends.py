@@ -6,8 +6,8 @@ import re
 import signal
 import subprocess
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,8 +23,9 @@ from confluent_kafka.admin import AdminClient
 from highwater.spark.checkpoint import STREAM
 from highwater.spark.jobs.stream_command import exit_codes
 from highwater.spark.jobs.watch import watch
-from highwater.spark.tables import open_table
+from highwater.spark.tables import delta, open_table
 from highwater.spark.tables.local_lock import hold
+from highwater.spark.tables.port import TableConflict
 from tests.conformance.topics import unique_name
 from tests.support.cluster import Cluster
 from tests.support.process import wait_until
@@ -42,7 +43,6 @@ GOOD = b'h - - [02/Jan/2023:05:00:00 +0000] "GET /a HTTP/1.1" 200 7 "-" "-"'
 TIMEOUT_S = 60
 READ = 5
 """Records that the first run reads."""
-HELD_S = 3.0
 STARTED_S = 240.0
 STOPPED_S = 30.0
 """Far less than `stream_run.STOP_WAIT_S`, after which a batch is given up."""
@@ -120,18 +120,27 @@ def test_records_that_are_gone_end_the_stream(
 
 
 def test_two_streams_may_commit_to_one_table(
-    cluster: Cluster, spark: SparkSession, tmp_path: Path
+    cluster: Cluster, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = keeping_topic(cluster.bootstrap, unique_name("shared"))
     send(cluster.bootstrap, topic, [GOOD] * READ)
-    is_held, is_over = threading.Event(), threading.Event()
+    is_held, has_met = threading.Event(), threading.Event()
+
+    @contextmanager
+    def watched(path: str, purpose: str) -> Iterator[None]:
+        try:
+            with hold(path, purpose):
+                yield
+        except TableConflict:
+            has_met.set()
+            raise
 
     def another() -> None:
         with hold(str(tmp_path / "minutes"), "commit"):
             is_held.set()
-            time.sleep(HELD_S)
-            is_over.set()
+            has_met.wait(STARTED_S)
 
+    monkeypatch.setattr(delta, "hold", watched)
     thread = threading.Thread(target=another)
     thread.start()
     try:
@@ -140,8 +149,9 @@ def test_two_streams_may_commit_to_one_table(
             spark, cluster.bootstrap, topic, tmp_path / "state", "watch", offsets_per_batch=1000
         )
         run(job, tmp_path)
-        assert is_over.is_set(), "it had to wait"
+        assert has_met.is_set()
     finally:
+        has_met.set()
         thread.join()
     assert open_table(spark, "delta", str(tmp_path / "minutes")).exists()
 
