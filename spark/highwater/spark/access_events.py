@@ -45,7 +45,7 @@ class AccessEvent:
 def parse_line(line: str) -> AccessEvent | None:
     """Returns the request in a line, None if the line is not in the format.
 
-    It is what `events.of_lines` computes in Spark, for tests and for `replay`.
+    It is what `events.of_records` computes in Spark, for tests and for `replay`.
     """
     request = combined_log.parse(line)
     found = _COMPILED.match(line)
