@@ -11,6 +11,7 @@ from typing import Annotated, Final
 
 import typer
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -59,7 +60,8 @@ def check_items(spark: SparkSession, items: str) -> None:
     """Raises UsageError if the text is no expression of Java's."""
     try:
         java(spark).java.util.regex.Pattern.compile(items)
-    except Py4JJavaError as error:
+    except (IllegalArgumentException, Py4JJavaError) as error:
+        # PySpark has a class of its own for the ancestor of Java's error.
         raise UsageError(f"--items is no expression: {one_line(error)}") from error
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import pytest
@@ -10,6 +9,8 @@ from typer.testing import CliRunner
 
 pytest.importorskip("pyspark", reason="needs the spark extra")
 pytest.importorskip("matplotlib", reason="needs the spark extra")
+
+from pyspark.errors import IllegalArgumentException
 
 from highwater.model.errors import UsageError
 from highwater.spark.__main__ import app
@@ -32,18 +33,10 @@ def test_a_wrong_option_is_one_line_and_code_2(arguments: list[str], told: str):
 
 
 def test_items_that_are_no_expression():
-    from py4j.protocol import Py4JJavaError
-
-    cause = SimpleNamespace(
-        getCause=lambda: None,
-        getMessage=lambda: "Unclosed group near index 1\n(",
-        getClass=lambda: SimpleNamespace(getSimpleName=lambda: "PatternSyntaxException"),
-    )
-    error = Py4JJavaError.__new__(Py4JJavaError)
-    Exception.__init__(error)
-    error.java_exception = cause
     spark = MagicMock()
     check_items(spark, "^/")
+    # What PySpark makes of Java's PatternSyntaxException; tests/spark provokes it.
+    error = IllegalArgumentException("Unclosed group near index 1\n(")
     spark.sparkContext._jvm.java.util.regex.Pattern.compile.side_effect = error
-    with pytest.raises(UsageError, match=r"^--items is no expression: Pattern\w+: Unclosed group"):
+    with pytest.raises(UsageError, match="^--items is no expression: Unclosed group"):
         check_items(spark, "(")
