@@ -38,5 +38,5 @@ def test_items_that_are_no_expression():
     # What PySpark makes of Java's PatternSyntaxException; tests/spark provokes it.
     error = IllegalArgumentException("Unclosed group near index 1\n(")
     spark.sparkContext._jvm.java.util.regex.Pattern.compile.side_effect = error
-    with pytest.raises(UsageError, match="^--items is no expression: Unclosed group"):
+    with pytest.raises(UsageError, match=r"^--items is no expression: Unclosed group"):
         check_items(spark, "(")
