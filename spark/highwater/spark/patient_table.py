@@ -11,7 +11,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 from highwater.spark.tables import Committed, Table
-from highwater.spark.tables.port import TableConflict
+from highwater.spark.tables.port import Snapshot, TableConflict
 
 WAIT_S: Final = 60.0
 """Many commits of others; who holds a table longer than that is not just committing."""
@@ -44,6 +44,10 @@ class PatientTable:
     def committed(self, writer: str) -> Committed | None:
         """As the port says."""
         return self._table.committed(writer)
+
+    def snapshot(self, writer: str) -> Snapshot | None:
+        """As the port says."""
+        return self._table.snapshot(writer)
 
     def commit(
         self, rows: DataFrame, *, writer: str, version: int, note: str, replace: str | None = None
