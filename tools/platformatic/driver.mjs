@@ -1,5 +1,5 @@
 // node driver.mjs COMMAND BOOTSTRAP REQUEST: drives @platformatic/kafka for the conformance tests.
-// Commands and JSON are those of tools/goclients/driver, without `version`.
+// Commands and JSON are those of tools/goclients/driver, without `copy` and `version`.
 
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";

@@ -1,5 +1,5 @@
 //! rustclient COMMAND BOOTSTRAP REQUEST: drives the rdkafka crate for the conformance tests.
-//! Commands and JSON are those of tools/goclients/driver, without `version`.
+//! Commands and JSON are those of tools/goclients/driver, without `transact`, `copy` and `version`.
 
 use std::collections::BTreeMap;
 use std::error::Error;
