@@ -83,7 +83,7 @@ def test_the_rest_waits_in_order_and_tells_how_long_the_instance_is_over(world):
     assert world.held_bytes == [10 * KB, 0]
     world.timers.advance(2_000)
     assert world.appended == [(0, "a"), (550, "b"), (600, "c")]
-    assert second.throttle_ms == 0  # Soon c will have passed.
+    assert second.throttle_ms == 1  # Soon c will have passed; but the client is told.
     assert world.held_bytes == [0, 0]
     assert not world.timers.waiting
 

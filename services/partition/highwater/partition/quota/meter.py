@@ -122,12 +122,12 @@ class InstanceMeter:
         over_ms = self._over_ms(now_ms)
         if over_ms:
             usage.held_produce += nbytes
-        return max(0, over_ms - PRODUCE_LEAD_MS)
+        return _told_ms(over_ms)
 
     def refused(self, nbytes: int) -> int:
         """Notes bytes that had to wait for too long; returns for how many ms not to send them again."""
         self.usage.held_produce += nbytes
-        return max(0, self._over_ms(self._now_ms()) - PRODUCE_LEAD_MS)
+        return _told_ms(self._over_ms(self._now_ms()))
 
     def _over_ms(self, now_ms: int) -> int:
         """Until what has passed is paid off, and what waits can have passed."""
@@ -231,6 +231,11 @@ def _hold_ms(bucket: TokenBucket, now_ms: int, nbytes: int, behind: int = 0) -> 
     if hold_ms > NO_SHARE_MS_MAX and bucket.rate(now_ms) == 0:
         return NO_SHARE_MS_MAX
     return hold_ms
+
+
+def _told_ms(over_ms: int) -> int:
+    """For how long a producer is held that is over for so long; at least 1, so that it knows."""
+    return max(1, over_ms - PRODUCE_LEAD_MS) if over_ms else 0
 
 
 def _lease(
