@@ -30,7 +30,7 @@ ROW = re.compile(r"^\| (\d+) \| \[(.+)\]\((docs/decisions/.+\.md)\) \| (.+) \|$"
 
 FROM_ELSEWHERE = ("tests/tidy/", "CHANGELOG.md")
 """Speak of files as examples, or as they were at their time."""
-NOT_OURS = ("clients/src/", "kafka-topics.sh", "linux/nsfs.h")
+NOT_OURS = ("clients/src/", "kafka-features.sh", "kafka-topics.sh", "linux/nsfs.h")
 """Apache Kafka's own files and tools, and Linux's headers; how names of them begin."""
 
 

@@ -171,6 +171,10 @@ class Transactions:
 
     # ---- snapshots ----
 
+    def aborted_are_indexed(self) -> None:
+        """The log has an index with entries, whatever a snapshot tells of their producers."""
+        self.seen = True
+
     def producers(self) -> set[int]:
         """All of which `packed` has something to tell."""
         return self.open.keys() | self._coordinator_epochs.keys()

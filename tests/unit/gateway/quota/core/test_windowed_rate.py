@@ -75,11 +75,11 @@ def test_what_is_owed_is_paid_with_the_limit_of_the_time():
     r = rate()
     r.record(0, 30_000)
     r.held_ms(0, limit=1000)
-    assert r.held_ms(10_000, limit=2000) == 0
-    r.record(10_000, 10_000)
-    assert r.held_ms(10_000, limit=500) == 50_000
-    r.record(10_000, 1e12)
-    assert r.held_ms(10_000, limit=500) == THROTTLE_MS_MAX
+    assert r.held_ms(12_000, limit=2000) == 0
+    r.record(12_000, 10_000)
+    assert r.held_ms(12_000, limit=500) == 46_000
+    r.record(12_000, 1e12)
+    assert r.held_ms(12_000, limit=500) == THROTTLE_MS_MAX
 
 
 def test_nothing_is_owed_by_who_is_never_held_for_it():

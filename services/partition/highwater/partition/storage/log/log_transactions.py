@@ -41,7 +41,7 @@ class LogTransactions:
         self._segments = segments
         self._writer = writer
         if any(segment.transactions.file.count for segment in segments.all):
-            transactions.seen = True
+            transactions.aborted_are_indexed()
 
     def before_abort(self, aborted: AbortedTransaction, info: LogAppendInfo) -> None:
         """Write the entry of a transaction whose marker is the first batch of `info`, which is to
