@@ -106,7 +106,8 @@ class OAuthSettings(SettingsGroup):
         default="", description="sasl.oauthbearer.expected.issuer; empty: that of any token"
     )
     audiences: tuple[str, ...] = Field(
-        default=(), description="sasl.oauthbearer.expected.audience: one of them; none: any"
+        default=(),
+        description="sasl.oauthbearer.expected.audience: one of them; none: a token names none",
     )
     user_claim: str = Field(
         default="sub",

@@ -29,7 +29,7 @@ class TokenLogins:
     ) -> Step:
         """Whom the client's first message names, and for how long. Raises LoginRefused.
 
-        The token has to be for one of the audiences, if there are any; None: no token is good.
+        The token has to be for one of the audiences; for none if there are none. None: no token is good.
         """
         if audiences is None:
             raise LoginRefused("no token opens the ports of this instance")

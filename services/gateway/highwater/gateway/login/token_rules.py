@@ -41,8 +41,8 @@ class TokenOwner(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRules:
-    """As in Kafka's sasl.oauthbearer settings: expected.issuer and expected.audience, empty for any;
-    sub.claim.name; clock.skew.seconds.
+    """As in Kafka's sasl.oauthbearer settings: expected.issuer, empty for any; expected.audience, where
+    without one a token may name none (jose4j's default); sub.claim.name; clock.skew.seconds.
     """
 
     issuer: str
@@ -135,7 +135,7 @@ def _decoded(token: str, key: PublicKey, rules: TokenRules) -> dict[str, Any]:
         issuer=rules.issuer or None,
         options={
             "require": ["exp", "iat", rules.user_claim],
-            "verify_aud": bool(rules.audiences),
+            "verify_aud": True,
             "verify_iss": bool(rules.issuer),
             "verify_exp": False,
             "verify_nbf": False,
