@@ -117,6 +117,29 @@ def test_silent_producers_expire_unless_in_a_transaction() -> None:
     assert [pid in states for pid in (1, 2, 3)] == [False, True, True]
 
 
+def test_a_producer_does_not_expire_before_its_marker_is_committed() -> None:
+    states = ProducerStates()
+    transactional(states, 0, 0, 10)
+    states.record_marker(5, 0, 0, 11, 1000)
+    states.transactions.commit_to(11)
+    assert list(states.expire(10_000, 500)) == [0]
+    states.transactions.commit_to(12)
+    assert list(states.expire(10_000, 500)) == [1]
+
+
+def test_a_start_after_producers_have_expired_waits_until_their_markers_are_committed() -> None:
+    states = ProducerStates()
+    transactional(states, 0, 0, 10)
+    states.record_marker(5, 0, 0, 11, 1000)
+    packed = b"".join(entry.packed() for entry in states.entries())
+    restored = ProducerStates()
+    restored.load(packed, now_ms=10_000, expiration_ms=500)
+    restored.transactions.loaded(12)
+    assert len(restored) == 0
+    assert not restored.transactions.is_known(11)
+    assert restored.transactions.is_known(12)
+
+
 @pytest.mark.parametrize(("first", "last"), [(0, 4), (10, 10), (SEQUENCE_MAX - 2, 2)])
 def test_a_snapshot_keeps_the_newest_batch(first: int, last: int) -> None:
     states = ProducerStates()

@@ -381,11 +381,11 @@ class ProducerStates:
         return evicted
 
     def expire(self, now_ms: int, expiration_ms: int) -> Iterator[int]:
-        """Forgets producers without a batch for `expiration_ms`, but none with an open transaction;
-        yields how many, after each `EXPIRED_AT_ONCE` that it has looked at. The states may change
-        in between.
+        """Forgets producers without a batch for `expiration_ms`, but none with an open transaction, nor
+        with a marker while one in the log may not be committed; yields how many, after each
+        `EXPIRED_AT_ONCE` that it has looked at. The states may change in between.
         """
-        known = self._known
+        known, transactions = self._known, self.transactions
         ids = known.ids()
         for start in range(0, len(ids), EXPIRED_AT_ONCE):
             expired = 0
@@ -393,9 +393,9 @@ class ProducerStates:
                 batches = known.find(producer_id)
                 if batches is None or now_ms - timestamp_of(batches) < expiration_ms:
                     continue
-                if not self._must_stay(producer_id):
+                if not (self._must_stay(producer_id) or transactions.is_told_by(producer_id)):
                     known.remove(producer_id)
-                    self.transactions.forget(producer_id)
+                    transactions.forget(producer_id)
                     expired += 1
             if self.budget is not None:
                 self.budget.changed(-expired)
@@ -462,6 +462,7 @@ class ProducerStates:
             transaction = entry[-TRANSACTION_BYTES:]
             expired = now_ms - timestamp_of(entry) >= expiration_ms
             if expired and not in_transaction(transaction):
+                self.transactions.pass_by(transaction)
                 continue
             producer_id = producer_id_of(entry)
             self.transactions.load(producer_id, transaction)

@@ -72,7 +72,7 @@ class Transactions:
         it nobody looks for aborted transactions, and their records would be delivered."""
         self.told_up_to = 0
         """A snapshot does not tell which transactions ended just before its offset, which this is;
-        0 if it has no transactions. Until the high watermark is there, the LSO is not known."""
+        0 if there never was one. Until the high watermark is there, the LSO is not known."""
         self._firsts: list[tuple[int, int]] = []
         """A heap of (first offset, producer) of open transactions, and of some that have ended:
         at most as many as are open, and `ENDED_KEPT_MIN`."""
@@ -140,6 +140,15 @@ class Transactions:
 
     # ---- questions ----
 
+    def is_told_by(self, producer_id: int) -> bool:
+        """Whether a snapshot has to have this producer: as long as a marker may not be committed, those that
+        had one let a start know that it cannot tell the LSO yet (`told_up_to`).
+        """
+        if producer_id not in self._coordinator_epochs:
+            return False
+        ended = self.ended
+        return self.committed < self.told_up_to or bool(ended and ended[-1][0] >= self.committed)
+
     def coordinator_epoch(self, producer_id: int) -> int:
         """Of the producer's last marker, -1 if none is known."""
         return self._coordinator_epochs.get(producer_id, NO_COORDINATOR_EPOCH)
@@ -195,7 +204,12 @@ class Transactions:
         if first_offset != NO_OFFSET:
             self.begin(producer_id, first_offset)
 
+    def pass_by(self, transaction: bytes) -> None:
+        """Takes note of an entry whose producer has expired: its last marker may not be committed."""
+        if transaction != NO_TRANSACTION:
+            self.seen = True
+
     def loaded(self, offset: int) -> None:
         """A snapshot of this offset was loaded."""
-        if self.open or self._coordinator_epochs:
+        if self.seen:
             self.told_up_to = offset
