@@ -3,7 +3,7 @@
 Single owner: everything here runs on the node's event loop.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final, Protocol
 
@@ -92,7 +92,9 @@ class DataPlane:
         self._leader_elsewhere = leader_elsewhere
         self._rack_aware = rack_aware
         self._meters: Mapping[InstanceId, Meter] = {} if meters is None else meters
-        self.held: Final = HeldAppends(call_later, self._append_passed, self._refuse)
+        self.held: Final = HeldAppends(
+            call_later, lambda group: self._append_passed((group,)), self._refuse
+        )
         self.full_directories: dict[int, FullDirectory] = {}
         """By the directory's index; empty unless a disk is nearly full."""
         self.waiting_fetches = 0
@@ -100,14 +102,25 @@ class DataPlane:
         self.fetched_bytes = 0
 
     def append(self, groups: Iterable[AppendGroup]) -> None:
-        """Appends every group; each is completed exactly once, now or when it is committed."""
+        """Appends every group; each is completed exactly once, now or when it is committed.
+
+        Those of limited instances wait if their meters say so (`HeldAppends`).
+        """
+        self._append_passed(self._unmetered(groups) if self._meters else groups)
+
+    def _unmetered(self, groups: Iterable[AppendGroup]) -> Iterator[AppendGroup]:
+        for group in groups:
+            meter = self._meters.get(group.instance)
+            if meter is None:
+                yield group
+            else:
+                self.held.append(meter, group)
+
+    def _append_passed(self, groups: Iterable[AppendGroup]) -> None:
+        """Appends groups that no meter holds back."""
         replicas = self.replicas
-        meters = self._meters
         for group in groups:
             self.appended_bytes += group.nbytes
-            if meters and (meter := meters.get(group.instance)) is not None:
-                self.held.append(meter, group)
-                continue
             replica = replicas.get((group.topic_id, group.partition))
             if replica is None:
                 group.fail(self._no_replica(group))
@@ -120,20 +133,6 @@ class DataPlane:
                 except Exception as error:  # noqa: BLE001 - one partition's bug, not the node's.
                     self._append_broke(replica, group, error)
 
-    def _append_passed(self, group: AppendGroup) -> None:
-        """Appends a group of a limited instance that its meter lets pass."""
-        replica = self.replicas.get((group.topic_id, group.partition))
-        if replica is None:
-            group.fail(self._no_replica(group))
-        elif self.full_directories and (refusal := self._no_space(replica, group)) is not None:
-            replica.refuse_to_store(group, refusal)
-        else:
-            try:
-                if group.transaction is None or not self._waits(replica, group):
-                    replica.append(group)
-            except Exception as error:  # noqa: BLE001 - as in `append`.
-                self._append_broke(replica, group, error)
-
     def _refuse(self, group: AppendGroup, failure: Failure) -> None:
         """Refuses a group that would not be appended even if it came to the right node."""
         replica = self.replicas.get((group.topic_id, group.partition))
@@ -143,10 +142,12 @@ class DataPlane:
             replica.refuse_to_store(group, failure)
 
     def append_built(self, group: NodeGroup) -> None:
-        """As `append`, for one batch that this node has just built: it is not checked again."""
+        """Appends one batch that this node has just built: it is not checked again, and no meter holds
+        it back.
+        """
         replica = self.replicas.get((group.topic_id, group.partition))
         if replica is None or self.full_directories:
-            self.append((group,))
+            self._append_passed((group,))
             return
         self.appended_bytes += group.nbytes
         try:
