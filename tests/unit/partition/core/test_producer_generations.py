@@ -77,3 +77,14 @@ def test_who_is_held_back_is_found_and_never_the_oldest_until_it_writes_again() 
     known.hold(8, b"8")
     known.clear()
     assert (len(known), known.find(8)) == (0, None)
+
+
+def test_who_is_renewed_comes_after_all_others() -> None:
+    known = ProducerGenerations(4)
+    for producer_id in (1, 2, 3):
+        put(known, producer_id, b"%d" % producer_id)
+    oldest = known.pop_oldest()
+    assert oldest is not None
+    known.renew(*oldest)
+    assert (len(known), known.find(1)) == (3, b"1")
+    assert [known.pop_oldest() for _ in range(4)] == [(2, b"2"), (3, b"3"), (1, b"1"), None]

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from highwater.model.transactions import TransactionMarker
+from highwater.partition.core.producer_budget import ProducerBudget
 from highwater.partition.core.producer_entry import ProducerEntry
 from highwater.partition.core.producers import (
     ACCEPT,
@@ -127,17 +128,62 @@ def test_a_producer_does_not_expire_before_its_marker_is_committed() -> None:
     assert list(states.expire(10_000, 500)) == [1]
 
 
-def test_a_start_after_producers_have_expired_waits_until_their_markers_are_committed() -> None:
+def restarted(states: ProducerStates, offset: int) -> ProducerStates:
+    """What a start has of a snapshot at the offset, long after."""
+    made = ProducerStates(limit=8)
+    made.load(b"".join(states.packed()), now_ms=10_000, expiration_ms=500)
+    made.transactions.loaded(offset)
+    return made
+
+
+def test_starts_after_producers_have_expired_wait_until_their_markers_are_committed() -> None:
     states = ProducerStates()
     transactional(states, 0, 0, 10)
     states.record_marker(5, 0, 0, 11, 1000)
-    packed = b"".join(entry.packed() for entry in states.entries())
-    restored = ProducerStates()
-    restored.load(packed, now_ms=10_000, expiration_ms=500)
-    restored.transactions.loaded(12)
-    assert len(restored) == 0
+    restored = restarted(restarted(states, 12), 12)
     assert not restored.transactions.is_known(11)
     assert restored.transactions.is_known(12)
+    assert list(restored.expire(10_000, 500)) == [0]
+    restored.transactions.commit_to(12)
+    assert list(restored.expire(10_000, 500)) == [1]
+
+
+def test_a_flood_of_producers_leaves_the_one_that_tells_of_an_uncommitted_marker() -> None:
+    states = ProducerStates(limit=8)
+    transactional(states, 0, 0, 10)
+    states.record_marker(5, 0, 0, 11, 1000)
+    states.transactions.commit_to(11)
+    for pid in range(100, 200):
+        append(states, 0, 0, 0, pid, pid)
+    assert (len(states), states.evictable) == (8, 7)
+    assert not restarted(states, 200).transactions.is_known(11)
+    assert not restarted(restarted(states, 200), 200).transactions.is_known(199)
+    states.transactions.commit_to(12)
+    assert states.evictable == 8
+    for pid in range(200, 216):
+        append(states, 0, 0, 0, pid, pid)
+    assert 5 not in states
+    assert len(states) == 8
+
+
+def test_a_flood_ends_where_only_such_a_producer_is_left() -> None:
+    states = ProducerStates()
+    transactional(states, 0, 0, 10)
+    states.record_marker(5, 0, 0, 11, 1000)
+    assert (states.evictable, states.evict(10), len(states)) == (0, 0, 1)
+    budget = ProducerBudget(0)
+    budget.adopt(states)
+    assert budget.count == 1
+
+
+def test_only_the_last_marker_keeps_its_producer() -> None:
+    """There is always a marker under way in a log with many transactions: others have to expire."""
+    states = ProducerStates()
+    for pid in (5, 6, 7):
+        states.append_transactional(pid, 0, 0, 0, 2 * pid, 1000, may_begin=True)
+        states.record_marker(pid, 0, 0, 2 * pid + 1, 1000)
+    assert sum(states.expire(10_000, 500)) == 2
+    assert ids(states) == [7]
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 4), (10, 10), (SEQUENCE_MAX - 2, 2)])
@@ -430,7 +476,11 @@ def test_a_snapshot_has_open_transactions_and_what_markers_tell() -> None:
     assert list(again.entries()) == list(states.entries())
     old = ProducerStates()
     old.load(b"".join(states.packed()), now_ms=90_000, expiration_ms=10_000)
-    assert [entry.producer_id for entry in old.entries()] == [5], "an open one does not expire"
+    assert ids(old) == [5, 7], "an open one does not expire, nor one that tells of markers"
+    old.transactions.loaded(13)
+    old.transactions.commit_to(13)
+    assert list(old.expire(90_000, 10_000)) == [1]
+    assert ids(old) == [5]
 
 
 def test_a_snapshot_has_the_coordinator_s_epoch_of_a_marker_that_ended_nothing() -> None:

@@ -116,6 +116,13 @@ class ProducerGenerations:
         self._held[producer_id] = batches
         self._count += 1
 
+    def renew(self, producer_id: int, batches: bytes) -> None:
+        """Puts back what `pop_oldest` has given, which gives it again after all others."""
+        if len(self.newest) >= self._size:
+            self._begin_generation()
+        self.newest[producer_id] = batches
+        self._count += 1
+
     def ids(self) -> list[int]:
         """All producers, oldest first."""
         parts = (self._held, *self.older, self.newest)

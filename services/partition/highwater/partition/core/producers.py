@@ -44,7 +44,11 @@ from highwater.partition.core.producer_entry import (
     with_transaction,
 )
 from highwater.partition.core.producer_generations import ProducerGenerations
-from highwater.partition.core.transactions import AbortedTransaction, Transactions
+from highwater.partition.core.transactions import (
+    NO_PRODUCER,
+    AbortedTransaction,
+    Transactions,
+)
 from highwater.partition.core.verifications import Verifications
 
 ACCEPT: Final = -1
@@ -354,17 +358,20 @@ class ProducerStates:
 
     @property
     def evictable(self) -> int:
-        """Producers without an open transaction, and one that is being added."""
-        return len(self._known) - len(self._open)
+        """Producers that need not stay, and one that is being added."""
+        teller = self.transactions.teller
+        told = teller != NO_PRODUCER and teller not in self._open
+        return len(self._known) - len(self._open) - told
 
     def evict(self, most: int) -> int:
         """Forgets producers, the longest silent first, `most` of them at the most; how many.
 
         One with an open transaction stays, and is not looked at again before it writes, or its
-        marker. Fewer than `most` if all others have to stay, or too many were passed by
-        (`IN_TRANSACTION_PASSED_MAX`).
+        marker; `Transactions.teller` is looked at after all others. Fewer than `most` if all others
+        have to stay, or too many were passed by (`IN_TRANSACTION_PASSED_MAX`).
         """
         known, evicted = self._known, 0
+        teller = self.transactions.teller
         for _ in range(most + IN_TRANSACTION_PASSED_MAX):
             oldest = known.pop_oldest() if evicted < most else None
             if oldest is None:
@@ -372,6 +379,8 @@ class ProducerStates:
             producer_id, batches = oldest
             if self._must_stay(producer_id):
                 known.hold(producer_id, batches)
+            elif producer_id == teller:
+                known.renew(producer_id, batches)
             else:
                 self.transactions.forget(producer_id)
                 evicted += 1
@@ -381,9 +390,9 @@ class ProducerStates:
         return evicted
 
     def expire(self, now_ms: int, expiration_ms: int) -> Iterator[int]:
-        """Forgets producers without a batch for `expiration_ms`, but none with an open transaction, nor
-        with a marker while one in the log may not be committed; yields how many, after each
-        `EXPIRED_AT_ONCE` that it has looked at. The states may change in between.
+        """Forgets producers without a batch for `expiration_ms`, but none with an open transaction,
+        nor the `Transactions.teller`; yields how many, after each `EXPIRED_AT_ONCE` that it has
+        looked at. The states may change in between.
         """
         known, transactions = self._known, self.transactions
         ids = known.ids()
@@ -393,7 +402,7 @@ class ProducerStates:
                 batches = known.find(producer_id)
                 if batches is None or now_ms - timestamp_of(batches) < expiration_ms:
                     continue
-                if not (self._must_stay(producer_id) or transactions.is_told_by(producer_id)):
+                if not (self._must_stay(producer_id) or producer_id == transactions.teller):
                     known.remove(producer_id)
                     transactions.forget(producer_id)
                     expired += 1
@@ -455,23 +464,30 @@ class ProducerStates:
     def load(self, entries: bytes, *, now_ms: int, expiration_ms: int) -> None:
         """Adds a snapshot's producers, except those that have expired meanwhile.
 
-        A producer may have several entries, as `history` gives them.
+        A producer may have several entries, as `history` gives them. If all that tell of markers have
+        expired, one of them stays for as long as it is the `Transactions.teller`: `expire` removes it.
         """
+        expired_teller = b""
         for start in range(0, len(entries), ENTRY_BYTES):
             entry = entries[start : start + ENTRY_BYTES]
             transaction = entry[-TRANSACTION_BYTES:]
             expired = now_ms - timestamp_of(entry) >= expiration_ms
-            if expired and not in_transaction(transaction):
-                self.transactions.pass_by(transaction)
-                continue
-            producer_id = producer_id_of(entry)
-            self.transactions.load(producer_id, transaction)
-            batches = self._admitted(producer_id)
-            if batches and _epoch_of(batches) != _epoch_of(entry):
-                batches = b""
-            self._known.newest[producer_id] = batches[_KEPT_FROM:] + with_transaction(
-                entry, NO_TRANSACTION
-            )
+            if not expired or in_transaction(transaction):
+                self._load(entry)
+            elif transaction != NO_TRANSACTION:
+                expired_teller = entry
+        if expired_teller and self.transactions.teller == NO_PRODUCER:
+            self._load(expired_teller)
+
+    def _load(self, entry: bytes) -> None:
+        producer_id = producer_id_of(entry)
+        self.transactions.load(producer_id, entry[-TRANSACTION_BYTES:])
+        batches = self._admitted(producer_id)
+        if batches and _epoch_of(batches) != _epoch_of(entry):
+            batches = b""
+        self._known.newest[producer_id] = batches[_KEPT_FROM:] + with_transaction(
+            entry, NO_TRANSACTION
+        )
 
 
 def producer_id_of(batches: bytes) -> int:

@@ -18,6 +18,7 @@ from highwater.partition.core.producer_entry import (
     unpacked_transaction,
 )
 
+NO_PRODUCER: Final = -1
 _NEVER: Final = 1 << 63
 """Larger than every offset."""
 
@@ -49,6 +50,7 @@ class Transactions:
     __slots__ = (
         "_coordinator_epochs",
         "_firsts",
+        "_teller",
         "committed",
         "ended",
         "open",
@@ -77,9 +79,12 @@ class Transactions:
         """A heap of (first offset, producer) of open transactions, and of some that have ended:
         at most as many as are open, and `ENDED_KEPT_MIN`."""
         self._coordinator_epochs: dict[int, int] = {}
+        self._teller = NO_PRODUCER
+        """See `teller`."""
 
     def clear(self) -> None:
         """Forgets all, before the state is rebuilt."""
+        self._teller = NO_PRODUCER
         self.open.clear()
         self.ended.clear()
         self._firsts.clear()
@@ -124,6 +129,7 @@ class Transactions:
         while ended and ended[-1][1] >= first:
             ended.pop()
         ended.append((marker_offset, first))
+        self._teller = producer_id
         if committed:
             return None
         return AbortedTransaction(
@@ -140,14 +146,18 @@ class Transactions:
 
     # ---- questions ----
 
-    def is_told_by(self, producer_id: int) -> bool:
-        """Whether a snapshot has to have this producer: as long as a marker may not be committed, those that
-        had one let a start know that it cannot tell the LSO yet (`told_up_to`).
+    @property
+    def teller(self) -> int:
+        """The producer that may not be forgotten, as long as a marker may not be committed: a snapshot
+        that has it lets a start know that it cannot tell the LSO yet (`told_up_to`). `NO_PRODUCER` if
+        everything that has ended is committed.
+
+        It is that of the newest marker, so one is enough, however many have ended.
         """
-        if producer_id not in self._coordinator_epochs:
-            return False
         ended = self.ended
-        return self.committed < self.told_up_to or bool(ended and ended[-1][0] >= self.committed)
+        if self.committed < self.told_up_to or (ended and ended[-1][0] >= self.committed):
+            return self._teller
+        return NO_PRODUCER
 
     def coordinator_epoch(self, producer_id: int) -> int:
         """Of the producer's last marker, -1 if none is known."""
@@ -201,13 +211,10 @@ class Transactions:
         epoch, first_offset = unpacked_transaction(transaction)
         if epoch != NO_COORDINATOR_EPOCH:
             self._coordinator_epochs[producer_id] = epoch
+            self._teller = producer_id
+            self.told_up_to = max(self.told_up_to, self.committed + 1)  # Until `loaded` says more.
         if first_offset != NO_OFFSET:
             self.begin(producer_id, first_offset)
-
-    def pass_by(self, transaction: bytes) -> None:
-        """Takes note of an entry whose producer has expired: its last marker may not be committed."""
-        if transaction != NO_TRANSACTION:
-            self.seen = True
 
     def loaded(self, offset: int) -> None:
         """A snapshot of this offset was loaded."""
