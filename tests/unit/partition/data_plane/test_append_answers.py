@@ -15,6 +15,7 @@ from highwater.hop.append import (
 )
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.data_plane.replica import PartitionReplica
+from highwater.partition.storage.errors import LogDirFailure
 from tests.support.log_batches import make_batch
 from tests.unit.hop.sinks import Owner, Sink, group_of
 from tests.unit.partition.data_plane.node import EPOCH, Node, ask
@@ -252,6 +253,54 @@ def test_a_small_isr_answers_what_is_committed_and_refuses_the_rest_of_the_group
     assert both.codes == {0: 0, 1: refused, 2: refused, 3: refused}
     assert both.offsets[0] == 0
     assert replica.log.log_end_offset == 1
+
+
+def test_a_small_isr_does_not_answer_what_is_being_written(node):
+    """The producers' states have it, the log does not: with the log's end committed, it is not."""
+    disk = SlowDisk()
+    replica = node.add(lead=False, environment=disk)
+    small_isr(replica, 1, 2)
+    first = node.append(idempotent(0), acks=-1)
+    small_isr(replica, 1)
+    again = node.append(idempotent(0), acks=-1)
+    assert (first.results, again.results, replica.log.log_end_offset) == ([], [], 0)
+    disk.finish()
+    assert (first.results, again.results, replica.log.log_end_offset) == ([], [], 1)
+    small_isr(replica, 1, 2)
+    follower_fetched(replica, 2, 1)
+    assert (first.offsets, again.offsets) == ({0: 0}, {0: 0})
+
+
+def test_what_another_flush_has_committed_is_answered_with_the_next_append(node):
+    """flush.messages=2: the first group waits for a flush; what has it, too, for the high watermark."""
+    replica = node.add(lead=False, flush_messages=2)
+    flushes = []
+    replica.flush = lambda log, done: flushes.append(done)
+    small_isr(replica, 1, 2)
+    first = node.append(idempotent(0), acks=-1)
+    unflushed = node.append(idempotent(1), acks=-1)
+    again = node.append(idempotent(1), acks=-1)
+    follower_fetched(replica, 2, 2)
+    assert (first.offsets, unflushed.results, again.results) == ({0: 0}, [], [])
+    replica.log.durability.flush()  # Not the one that was asked for: as a roll, or log.flush.interval.ms.
+    heard = []
+    replica.listeners = (lambda it: heard.append(it.high_watermark),)
+    node.append(idempotent(2), idempotent(3), acks=-1)
+    assert replica.high_watermark == 2
+    assert again.offsets == {0: 1}
+    assert replica.log.stored_high_watermark == 2
+    assert heard[0] == 2
+
+
+def test_a_refused_batch_keeps_its_own_failure_when_the_log_fails(node, monkeypatch):
+    replica = node.add()
+
+    def fails(_self, _info):
+        raise LogDirFailure("a", OSError(5, "broken"))
+
+    monkeypatch.setattr(type(replica.log.writer), "append", fails)
+    sink = node.append(good(), good()[:40])
+    assert sink.codes == {0: ErrorCode.KAFKA_STORAGE_ERROR, 1: ErrorCode.CORRUPT_MESSAGE}
 
 
 def test_a_full_instance_is_not_told_that_a_batch_is_lost_that_is_stored(node):

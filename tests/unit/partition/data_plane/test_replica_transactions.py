@@ -297,7 +297,8 @@ def test_a_start_after_the_producer_has_expired_hides_its_aborted_records(
 ):
     again, opened = forgotten(node, tmp_path, clean=clean)
     lead(opened, EPOCH)
-    assert not list(opened.log.producers.states.entries())
+    opened.transactions.commit_to(4)
+    assert list(opened.log.producers.expire()) == [1]
     assert committed(again) == ([0, 1, 2], [(7, 0)], 4)
     assert committed(again, 3) == ([3], [], 4)
 

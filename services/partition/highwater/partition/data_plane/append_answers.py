@@ -94,12 +94,14 @@ class AppendAnswers:
             group.fail(Failure(ErrorCode.REQUEST_TIMED_OUT, "too much waits for the next leader"))
 
     def refuse_to_store(self, group: AppendGroup, refusal: Failure) -> None:
-        """Refuses the batches of a group that are not in the log; the others wait for their commit."""
+        """Refuses the batches of a group that are not in the log; the others wait for their commit, also
+        those that are only being written.
+        """
         known = known_batches(group, self._log.producers.states, refusal)
         if known is None:
             group.fail(refusal)
             return
-        end_offset = self._log.extent.end_offset
+        end_offset = max(self._log.extent.end_offset, self._log.late_writer.end_offset)
         group.known_timestamps = known.known_timestamps
         self.appended(group, known.base_offsets, known.failures, end_offset, 0)
 
@@ -194,7 +196,9 @@ class AppendAnswers:
                 if not flushed:
                     wait = CommitWait(group, base_offsets, failures, next_offset, nbytes)
                     self.unflushed[wait] = None
-                    core.appended(end, counted_end)
+                    moved = core.appended(end, counted_end)
+                    if moved is not None:  # More of the log was flushed than was asked for here.
+                        self._role.moved(moved)
                     self._role.flush(log, partial(self._flushed, wait))
                     return
             moved = core.appended(end, counted_end)
@@ -243,11 +247,13 @@ class AppendAnswers:
         self._role.log_end_moved()
         self._role.fetch_again()
 
-    def log_failed(self, group: AppendGroup, error: LogDirFailure) -> None:
-        """The append of the group failed."""
+    def log_failed(self, wait: CommitWait, error: LogDirFailure) -> None:
+        """The append of a group failed; one of `stalled` is answered with the whole queue."""
+        self._in_hand = wait
         self._role.log_failed(error)
-        if not group.completed:  # A group of `stalled` fails with the whole queue.
-            group.fail(unknown(self._role.storage_error, str(error)))
+        self._in_hand = None
+        if not wait.group.completed:
+            wait.give_up(unknown(self._role.storage_error, str(error)))
 
     # ---- the end of waits ----
 

@@ -297,7 +297,7 @@ class PartitionReplica(ReplicaRole):
                 elif answers.write_later(CommitWait(group, told, failures, offset, nbytes), info):
                     return
             except LogDirFailure as error:
-                answers.log_failed(group, error)
+                answers.log_failed(CommitWait(group, told, failures, offset), error)
                 return
         answers.appended(group, told, failures, offset, nbytes)
 
@@ -332,7 +332,7 @@ class PartitionReplica(ReplicaRole):
         try:
             log.writer.append(info)
         except LogDirFailure as error:
-            answers.log_failed(group, error)
+            answers.log_failed(CommitWait(group, offsets, None, info.next_offset), error)
             return
         answers.appended(group, offsets, None, info.next_offset, group.nbytes)
 
@@ -371,7 +371,7 @@ class PartitionReplica(ReplicaRole):
             ):
                 return
         except LogDirFailure as error:
-            answers.log_failed(group, error)
+            answers.log_failed(CommitWait(group, told, failures, info.next_offset), error)
             return
         answers.appended(group, told, failures, info.next_offset, info.nbytes)
 

@@ -23,7 +23,8 @@ class LateWriter:
     """Appends to one log without waiting for the disk, one group at a time."""
 
     __slots__ = (
-        "_epochs", "_lookup", "_place", "_producers", "_roll", "_segments", "_writer", "writing",
+        "_epochs", "_lookup", "_next_offset", "_place", "_producers", "_roll", "_segments",
+        "_writer", "writing",
     )  # fmt: skip
 
     def __init__(
@@ -49,6 +50,14 @@ class LateWriter:
         """Whether the writer thread is writing, or the log is held; until that ends nothing else may
         change the log.
         """
+        self._next_offset = 0
+
+    @property
+    def end_offset(self) -> int:
+        """Where the log will end when it has what is being written, of which the producers' states know
+        already; 0 while nothing is being written.
+        """
+        return self._next_offset if self.writing else 0
 
     def append(
         self,
@@ -100,6 +109,7 @@ class LateWriter:
         """
         assert not self.writing
         self.writing = True
+        self._next_offset = 0
 
     def release(self) -> None:
         """End `hold`. The caller has queued appends taken up again."""
@@ -150,6 +160,7 @@ class LateWriter:
         except OSError as error:
             raise LogDirFailure(segment.file, error) from error
         self.writing = True
+        self._next_offset = info.next_offset
         place.environment.write_later(write, finish)
 
     def _make_room(self, info: LogAppendInfo) -> bool:
