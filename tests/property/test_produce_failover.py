@@ -105,6 +105,7 @@ class Node:
         """[group, batches as sent, epoch] on the way to the node."""
         self.uncommitted = []
         """[group, end offset, failures by index] of groups that wait for the high watermark."""
+        self.high_watermark = 0
         self.answers = []
         """[group, failures by index] on the way to the gateway."""
         self.gatherer = AppendGatherer(lambda flush: None, self.wire.extend, cluster.held)
@@ -139,8 +140,10 @@ class Node:
             else:
                 self.cluster.stored.add(number_of(batch))
         self.uncommitted.append([group, len(self.log.batches), failures])
+        self.committed(self.high_watermark)  # It may have been in the log before.
 
     def committed(self, high_watermark):
+        self.high_watermark = high_watermark
         while self.uncommitted and self.uncommitted[0][1] <= high_watermark:
             group, _, failures = self.uncommitted.pop(0)
             self.answers.append([group, failures])

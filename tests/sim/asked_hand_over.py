@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from highwater.partition.core import replica_events as on
-from highwater.partition.core.succession import have_all
 from highwater.partition.core.transitions import Role
 from tests.sim.network import CONTROLLER
 
@@ -32,11 +30,6 @@ class AskedHandOver:
         self._ready = False
         """The controller was told that the successor has everything."""
 
-    @property
-    def holds(self) -> bool:
-        """Appends wait here: the next epoch refuses them, or this leader goes on with them."""
-        return self._asked is not None
-
     def ask(self, leader_epoch: int, successor: int) -> None:
         """Resigns, if this node leads in that epoch."""
         process = self._process
@@ -44,9 +37,7 @@ class AskedHandOver:
         leads = replica.role is Role.LEADER and replica.leader_epoch == leader_epoch
         if not leads or replica.resigned or process.stopping_since_ms is not None:
             return
-        if process.disk.idle:
-            process.handle(on.HandOverAsked())
-        if not process.replica.resigned:
+        if not process.role.hold_appends():
             self._answer(leader_epoch, ready=False)
             return
         self._asked = (leader_epoch, successor)
@@ -89,8 +80,7 @@ class AskedHandOver:
         epoch, _ = self._asked
         self.end()
         self._process.world.observer.leads_on(epoch)
-        self._process.handle(on.HandOverGivenUp())
-        self._process.disk.append_waiting()
+        self._process.part.run(self._process.role.resume)
 
     def node_stops(self) -> None:
         """Its own hand-over takes this one's place, unless the successor is being elected."""
@@ -110,7 +100,4 @@ class AskedHandOver:
 
     def _has_all(self, successor: int) -> bool:
         """The successor has the whole log, and nobody waits for an answer."""
-        process = self._process
-        nodes = iter((successor,))
-        waits = len(process.commits) or process.disk.flushing
-        return not waits and have_all(nodes, process.replica.followers, process.log.end)
+        return self._process.role.handed_over_to(successor)

@@ -14,6 +14,7 @@ from highwater.controller.core.tail_check import has_its_tail
 from highwater.model.cluster import NodeState
 from highwater.partition.core.producers import ProducerStates
 from highwater.partition.core.replica import Replica
+from highwater.partition.data_plane.append_answers import AppendAnswers
 from highwater.partition.data_plane.verified_appends import VerifiedAppends
 from highwater.partition.transactions.runtime import TransactionCoordinator
 from tests.sim.gateways import Gateway
@@ -36,6 +37,7 @@ class Bug:
     source: str = ""
     """Where the bug was real, or which rule it breaks."""
     replica: Callable[..., Replica] = Replica
+    answers: Callable[..., AppendAnswers] = AppendAnswers
     process: Callable[..., NodeProcess] = NodeProcess
     gateway: Callable[..., Gateway] = Gateway
     change_nodes: Callable[..., Any] = change_nodes

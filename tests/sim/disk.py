@@ -20,6 +20,7 @@ import random
 
 from highwater.partition.core.leader_epochs import LeaderEpochCache
 from highwater.partition.core.lineage import NOTHING, failed
+from highwater.partition.core.producers import ProducerStates
 from highwater.partition.core.replica_effects import BeginEpochBehind
 from tests.sim.log_producers import Entry, LogProducers
 
@@ -39,7 +40,6 @@ class SimLog:
         "lineage",
         "noted",
         "opened_end",
-        "producers",
         "recovery_point",
         "stalled",
         "start",
@@ -58,7 +58,6 @@ class SimLog:
         self.entries: list[Entry] = []
         self.epochs = LeaderEpochCache()
         self.noted = noted or LogProducers()
-        self.producers = self.noted.states
         self.high_watermark = 0
         """The checkpoint."""
         self.lineage = NOTHING
@@ -75,6 +74,11 @@ class SimLog:
         self.hangs_until_ms = 0
         self.writing: list[Entry] = []
         """What the thread is writing at the end of the log."""
+
+    @property
+    def producers(self) -> ProducerStates:
+        """What is in memory; another process reads it anew."""
+        return self.noted.states
 
     @property
     def end(self) -> int:
@@ -204,7 +208,7 @@ class SimLog:
 
     def reopen(self) -> None:
         """What a new process reads: producers are rebuilt from the log."""
-        self._rebuild_producers()
+        self.noted.opened(self.base, self.entries)
 
     def _recover(self) -> None:
         self._cut_at(self.end)

@@ -6,12 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from highwater.hop.append import AppendGroup, Failure
 from highwater.partition.core import replica_effects as effect
 from highwater.partition.core import replica_events as on
 from highwater.partition.core.replica import Replica
 from highwater.partition.core.transitions import Role
+from highwater.partition.data_plane.append_answers import AppendAnswers
+from highwater.partition.data_plane.known_batches import known_batches
 from tests.sim.asked_hand_over import AskedHandOver
-from tests.sim.disk_writes import DiskWrites, FollowerWrite, Produce
+from tests.sim.disk_writes import DiskWrites, FollowerWrite, LeaderWrite
 from tests.sim.log_producers import Entry
 from tests.sim.node import NodeProcess
 
@@ -77,7 +80,7 @@ class ForgetsLateWrites(Replica):
 class AcknowledgesBeforeTheWrite(DiskWrites):
     """A follower fetches from behind what its disk has not written yet."""
 
-    def write_later(self, entries: list[Entry], what: Produce | FollowerWrite) -> None:
+    def write_later(self, entries: list[Entry], what: LeaderWrite | FollowerWrite) -> None:
         super().write_later(entries, what)
         process = self._process
         if isinstance(what, FollowerWrite):
@@ -97,20 +100,53 @@ class AcknowledgesBeforeTheWrite(DiskWrites):
 class CommitsBeforeTheWrite(DiskWrites):
     """A leader counts what its disk has not written yet."""
 
-    def write_later(self, entries: list[Entry], what: Produce | FollowerWrite) -> None:
+    def write_later(self, entries: list[Entry], what: LeaderWrite | FollowerWrite) -> None:
         super().write_later(entries, what)
         process = self._process
-        if isinstance(what, Produce):
+        if isinstance(what, LeaderWrite):
             end = process.log.end + len(entries)
             if process.replica.appended(end, end) is not None:
                 process.high_watermark_moved()
 
 
 class LeavesLateWritesUnflushed(DiskWrites):
-    """No flush follows a write that ends in another role, so that it never counts."""
+    """No flush follows a follower's write that ends in another role, so that it never counts."""
 
     def after_late_write(self) -> None:
         self._process.fetch()
+
+
+class AnswersLateWritesUnflushed(AppendAnswers):
+    """The same for a write that began as a leader's."""
+
+    __slots__ = ()
+
+    def _flush_late(self) -> None:
+        self._role.fetch_again()
+
+
+class AnswersWhatIsBeingWritten(AppendAnswers):
+    """A batch that came before, and that the disk is still writing, is taken for one in the log."""
+
+    __slots__ = ()
+
+    def refuse_to_store(self, group: AppendGroup, refusal: Failure) -> None:
+        known = known_batches(group, self._log.producers.states, refusal)
+        if known is None:
+            group.fail(refusal)
+            return
+        end_offset = self._log.extent.end_offset
+        self.appended(group, known.base_offsets, known.failures, end_offset, 0)
+
+
+class KeepsQuietOfOtherFlushes(Replica):
+    """Nobody hears what a leader commits with an append that has to wait for a flush."""
+
+    __slots__ = ()
+
+    def appended(self, log_end_offset: int, counted_end_offset: int) -> int | None:
+        moved = super().appended(log_end_offset, counted_end_offset)
+        return moved if counted_end_offset == log_end_offset else None
 
 
 class HoldsForWhoeverWasNamed(AskedHandOver):

@@ -6,37 +6,35 @@ Method names that begin with `on_` are what arrives from the network.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sized
+from typing import TYPE_CHECKING, Any, Final
 
-from highwater.kafka.error_codes import ErrorCode
+from highwater.hop.append import OUTCOME_NOT_APPENDED, AppendGroup, Failure
 from highwater.model.cluster import PartitionState
+from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.partition.core import lineage, repair
 from highwater.partition.core import replica_effects as effect
 from highwater.partition.core import replica_events as on
 from highwater.partition.core.divergence import UNKNOWN_EPOCH
-from highwater.partition.core.producers import ACCEPT
-from highwater.partition.core.replica import ACKS_ALL
-from highwater.partition.core.succession import have_all, successors
+from highwater.partition.core.succession import successors
 from highwater.partition.core.transitions import Role
 from tests.sim.asked_hand_over import CATCH_UP_MS, AskedHandOver
-from tests.sim.commit_queue import CommitQueue
 from tests.sim.disk import SimLog
-from tests.sim.disk_writes import Client, DiskWrites, FollowerWrite, Produce
-from tests.sim.log_producers import Entry
+from tests.sim.disk_writes import DiskWrites, FollowerWrite
+from tests.sim.log_producers import Entry, SimBatch
+from tests.sim.log_view import FETCH_ENTRIES_MAX
 from tests.sim.network import CONTROLLER
+from tests.sim.role import TOPIC, SimRole
 
 if TYPE_CHECKING:
     from tests.sim.controller import Published
     from tests.sim.world import World
 
-FETCH_ENTRIES_MAX = 16
+READ_UNCOMMITTED: Final = 0
 FETCH_PATIENCE_MS = 150
 ALTER_PATIENCE_MS = 200
 REGISTER_EVERY_MS = 120
 ALIVE_PATIENCE_MS = 400
-
-Waiter = tuple[Client, int, int]
-"""Client, its request, and the offset of the entry."""
 
 
 class NodeProcess:
@@ -60,7 +58,6 @@ class NodeProcess:
         """The leader epoch in which the replica failed that is to be made anew."""
         self.found_damage: tuple[int, int] | None = None
         """The leader epoch in which others were asked whether they live and are whole, and when."""
-        self.commits: CommitQueue[Waiter] = CommitQueue()
         self.parked: dict[int, tuple[int, int, int]] = {}
         self.told: dict[int, tuple[int, int]] = {}
         """By follower, the high watermark and log start that it was told in this leader epoch."""
@@ -70,13 +67,13 @@ class NodeProcess:
             log.lineage, boot_id=self.boot_id, incarnation=str(incarnation)
         )
         log.reopen()
-        self.replica = self._open_replica(node_epoch=-1)
+        self._open_replica(node_epoch=-1)
         self.part = world.site.part(self)
 
-    def _open_replica(self, node_epoch: int) -> Any:
+    def _open_replica(self, node_epoch: int) -> None:
         log = self.log
         log.opened_end = log.end
-        return self.world.bug.replica(
+        self.replica: Any = self.world.bug.replica(
             node=self.node,
             node_epoch=node_epoch,
             lag_ms_max=self.world.options.lag_ms,
@@ -85,6 +82,12 @@ class NodeProcess:
             log_end_offset=log.end,
             high_watermark=log.high_watermark,
         )
+        self.role = SimRole(self, self.replica)
+
+    @property
+    def commits(self) -> Sized:
+        """Appends that wait for the high watermark."""
+        return self.role.waiters.commits
 
     def now_ms(self) -> int:
         return self.world.now + self.clock_offset_ms
@@ -131,11 +134,12 @@ class NodeProcess:
         """As `node.hand_over` of the partition service."""
         if self.stopping_since_ms is None or self.wants_shutdown:
             return
-        if self.replica.role is Role.LEADER and self.disk.idle:
-            # Otherwise later appends would overtake what waits for the disk.
-            self.handle(on.HandOverAsked())
+        if self.replica.role is Role.LEADER:
+            self.role.resign()
         if self.handed_over:
             self.world.observer.hands_over(self, self.successors)
+            if not self.commits:
+                self.part.run(self.role.answers.go_on)
         late = self.world.now - self.stopping_since_ms >= CATCH_UP_MS
         self.wants_shutdown = late or self.handed_over
 
@@ -150,11 +154,7 @@ class NodeProcess:
     @property
     def handed_over(self) -> bool:
         """Every possible successor has all of the log, or this node does not lead."""
-        if self.replica.role is not Role.LEADER or not self.replica.resigned:
-            return True
-        return not self.disk.flushing and have_all(
-            iter(self.successors), self.replica.followers, self.log.end
-        )
+        return self.role.handed_over
 
     @property
     def out_of_service(self) -> bool:
@@ -279,7 +279,7 @@ class NodeProcess:
         self.fetch_sent_ms = None
         if not keep_log:
             self.log = self.world.delete_log(self.node)
-        self.replica = self._open_replica(before.node_epoch)
+        self._open_replica(before.node_epoch)
         # Answers to the former replica find it, not this one, in the real node.
         self.replica.isr.attempts = before.isr.attempts
         self.replica.handle(on.IneligibleChanged(nodes=self.fenced_nodes))
@@ -353,25 +353,13 @@ class NodeProcess:
 
     def stop_leading(self) -> None:
         self.asked.end()
-        for client, request, _ in self.commits.abandon():
-            self.reply(client, "on_unknown", (request,))
-        self.disk.give_up()
+        self.role.stop()
         self.parked.clear()
         self.part.stops_leading()
 
     def high_watermark_moved(self) -> None:
-        self.world.observer.committed(self)
-        for client, request, offset in self.commits.reached(self.replica.high_watermark):
-            self.world.observer.acknowledges(self, offset)
-            self.reply(client, "on_appended", (request, offset))
-        self.answer_parked()
-        self.part.high_watermark_moved()
-
-    def reply(self, client: Client, name: str, args: tuple[Any, ...]) -> None:
-        if isinstance(client, int):
-            self.world.network.send(self.node, client, name, args)
-        else:
-            client(name, args)
+        """Of a leader."""
+        self.role.moved(self.replica.high_watermark)
 
     def on_part(self, name: str, args: tuple[Any, ...]) -> None:
         getattr(self.part, name)(*args)
@@ -407,7 +395,7 @@ class NodeProcess:
         if late or log.writing:
             return
         self.fetch_sent_ms = None
-        if entries and self._is_full():
+        if entries and self.is_full():
             return  # The next tick asks again.
         told = FollowerWrite(leader_epoch, high, start)
         if entries and log.stalled:
@@ -427,16 +415,17 @@ class NodeProcess:
     def take_offsets(self, told: FollowerWrite) -> None:
         """The log's end, and what the leader says of its own offsets."""
         replica = self.replica
-        moved = replica.replicated(self.log.end, self.disk.counted_end(), told.high_watermark)
+        moved = replica.replicated(self.log.end, self.role.counted_end(), told.high_watermark)
         if moved is not None:
             self.world.observer.follower_moved(self)
+            self.role.moved(moved)
         self.disk.deletions.follow(told.log_start)
 
     def on_fetch_refused(self, leader_epoch: int, event: on.Diverged | on.OutOfRange) -> None:
         if self.replica.may_fetch(leader_epoch) and not self.log.writing:
             self.handle(event)
 
-    def _is_full(self) -> bool:
+    def is_full(self) -> bool:
         """The disk is full: nothing can be appended. In some seeds the log fails with the attempt."""
         faults = self.world.faults
         if self.log.full and self.world.options.log_failures and faults.may_damage(self.node):
@@ -520,76 +509,61 @@ class NodeProcess:
     def on_produce(
         self, client: int, request: int, epoch: int, acks: int, value: int, pid: int, sequence: int
     ) -> None:
-        self.append(Produce(client, request, epoch, acks, value, pid, sequence))
+        batch = SimBatch(value, pid, sequence)
+        answer = _Answer(self, client, request)
+        group = AppendGroup(TOPIC, 0, epoch, acks, DEFAULT_INSTANCE, answer)
+        group.batches.append(batch)
+        group.nbytes = len(batch)
+        self.role.append(group)
 
-    def append(self, group: Produce, *, waited: bool = False) -> None:
-        """`waited`: it is the turn of an append that had to wait for the disk."""
-        replica, log = self.replica, self.log
-        code = replica.refuse_append(group.epoch, group.acks)
-        if not code and self._is_full():
-            code = ErrorCode.KAFKA_STORAGE_ERROR
-        if code and self.asked.holds and not waited:
-            self.disk.wait(group)
-            return
-        if code:
-            self.refuse(group, code)
-            return
-        if self.disk.busy and not waited:
-            self.disk.wait(group)
-            return
-        verdict = group.judge(log, group)
-        if verdict < ACCEPT:
-            self.refuse(group, -verdict)
-            return
-        if verdict > ACCEPT:
-            self.commit(group, verdict, new=False)
-            return
-        entry = (replica.leader_epoch, group.value, group.pid, group.sequence)
-        if waited and log.stalled:
-            self.disk.write_later([entry], group)
-            return
-        offset = log.end
-        log.append(entry)
-        self.world.observer.appended(self, entry)
-        self.disk.appended(group, offset)
-
-    def refuse(self, group: Produce, code: int = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
-        """Nothing of it is in the log."""
-        self.reply(group.client, "on_refused", (group.request, code))
-
-    def commit(self, group: Produce, offset: int, *, new: bool) -> None:
-        """What is in the log, and flushed if that was asked for, is acknowledged or waits."""
-        replica = self.replica
-        client, request = group.client, group.request
-        moved = new and replica.appended(self.log.end, self.disk.counted_end()) is not None
-        if group.acks != ACKS_ALL:
-            self.world.observer.acknowledges_alone(self, offset)
-            self.reply(client, "on_appended", (request, offset))
-        elif replica.high_watermark > offset and not moved:
-            self.world.observer.acknowledges(self, offset)
-            self.reply(client, "on_appended", (request, offset))
-        else:
-            self.commits.add(offset + 1, (client, request, offset))
-        if moved:
-            self.high_watermark_moved()
-        else:
-            self.answer_parked()
+    def reply(self, client: int, name: str, args: tuple[Any, ...]) -> None:
+        self.world.network.send(self.node, client, name, args)
 
     def on_consume(self, client: int, request: int, epoch: int, offset: int, last: int) -> None:
-        replica, log = self.replica, self.log
-        code: int = replica.refuse_fetch(epoch)
-        diverging = None
-        entries: list[Entry] = []
-        if not code:
-            diverging = self._compare(offset, last)
-            if diverging == UNKNOWN_EPOCH:
-                code, diverging = ErrorCode.OFFSET_OUT_OF_RANGE, None
-            elif diverging is None and offset < replica.high_watermark:
-                end = min(replica.high_watermark, offset + FETCH_ENTRIES_MAX)
-                entries = log.read(offset, end)
-                self.world.observer.serves(self, offset, entries)
+        found: Any = self.role.read(epoch, offset, last, READ_UNCOMMITTED)
+        entries = found.records or []
+        if entries:
+            self.world.observer.serves(self, offset, entries)
+        at = (found.diverging_epoch, found.diverging_end_offset)
         self.reply(
             client,
             "on_consumed",
-            (request, code, replica.leader_epoch, offset, entries, diverging, log.start),
+            (
+                request,
+                found.error_code,
+                self.replica.leader_epoch,
+                offset,
+                entries,
+                None if found.diverging_epoch < 0 else at,
+                self.log.start,
+            ),
         )
+
+
+class _Answer:
+    """Tells a client what has become of its batch."""
+
+    def __init__(self, process: NodeProcess, client: int, request: int) -> None:
+        self._process = process
+        self._client = client
+        self._request = request
+
+    def take_result(
+        self,
+        group: AppendGroup,
+        base_offsets: list[int],
+        failures: Mapping[int, Failure] | None,
+    ) -> bool:
+        """See `AppendOwner`."""
+        del group
+        failure = failures[0] if failures else None
+        if failure is None:
+            self._tell("on_appended", base_offsets[0])
+        elif failure.outcome == OUTCOME_NOT_APPENDED:
+            self._tell("on_refused", failure.error_code)
+        else:
+            self._tell("on_unknown")
+        return True
+
+    def _tell(self, name: str, *what: int) -> None:
+        self._process.reply(self._client, name, (self._request, *what))

@@ -133,10 +133,14 @@ class Observer:
             )
 
     def follower_log_changed(self, process: NodeProcess) -> None:
-        """R7: a follower knows the epochs of the records that it has, and no others."""
+        """R7: a follower knows the epochs of the records that it has, and no others.
+
+        Those of deleted records it may have forgotten before a crash took its log start back (seed 4).
+        """
         invariants.check_epochs(process.replica)
         log = process.log
-        if log.end > log.start and log.epochs.latest != log.entries[-1][0]:
+        begins = max(log.start, self.deleted_before)
+        if log.end > begins and log.epochs.latest != log.entries[-1][0]:
             raise ViolationError(
                 f"R7: node {process.node} has {log.entries[-1]} last and knows of epochs "
                 f"{log.epochs.entries()}"
@@ -379,6 +383,7 @@ class Observer:
             raise ViolationError(f"R16: node {process.node} has resigned and hands over to nobody")
         present = (process.incarnation, replica.leader_epoch, replica.high_watermark)
         before = self.high_watermarks.get(process.node)
+        self._sees_waits(process, moved=before is not None and before[:2] == present[:2])
         if before == present:
             return
         if before is not None and before[:2] == present[:2] and before[2] > present[2]:
@@ -387,6 +392,25 @@ class Observer:
                 f"{present[2]} in epoch {replica.leader_epoch}"
             )
         self.high_watermarks[process.node] = present
+
+    def _sees_waits(self, process: NodeProcess, *, moved: bool) -> None:
+        """R16: whoever waits for the high watermark of a leader hears when it has `moved`, but for the one
+        with which it begins.
+        """
+        high, role = process.replica.high_watermark, process.role
+        if not moved:
+            role.told_high_watermark = high
+        if role.told_high_watermark != high:
+            raise ViolationError(
+                f"R16: node {process.node} has told {role.told_high_watermark} for its high "
+                f"watermark, it is {high}"
+            )
+        waits = role.waiters.commits
+        if waits and waits[0].required_offset <= high:
+            raise ViolationError(
+                f"R16: node {process.node} has committed {high}, and does not answer what waits "
+                f"for {waits[0].required_offset}"
+            )
 
     def _sees_log(self, process: NodeProcess) -> None:
         """R5: a replica knows where its log ends. R1: it counts no more than flush.messages lets it."""

@@ -56,6 +56,10 @@ DELETING_SEED = 777
 TRANSACTIONAL_SHARE = 0.02
 """Seeds with a cluster of several partitions and transactions: each costs as much as several."""
 TRANSACTIONAL_SEED = 1
+NEVER_MS = 1 << 40
+EXPIRING_SHARE = 0.4
+"""Seeds with transactions in which producers expire. All messages may then be later than producers are
+known, so none of them has old clients: only the epochs of transaction.version 2 tell what is late."""
 NOT_WITH_TRANSACTIONS = frozenset({"change_min_isr", "retention", *MOVES, *LED_BY_ADDED})
 """Records may be lost with the first one, and go with the second one before consumers have read them.
 Moves often leave a single replica, which takes nothing as min.insync.replicas is 2."""
@@ -104,6 +108,8 @@ class Options:
     old_clients: int = 0
     """Of these, whose producers know transaction.version 0 only (before KIP-890)."""
     transaction_timeout_ms: int = 800
+    producer_expiration_ms: int = NEVER_MS
+    """producer.id.expiration.ms of the partitions."""
     lag_ms: int = 300
     tick_ms: int = 100
     produce_ms: int = 40
@@ -126,6 +132,15 @@ def draw(seed: int, *, transactions: bool = False) -> Options:
 
 def _with_transactions(options: Options, chance: random.Random) -> Options:
     """No record may be lost or deleted: then all can be judged to the end."""
+    made = _without_losses(options, chance)
+    expiring = random.Random(options.seed * 22_695_477 + 13)
+    if expiring.random() < EXPIRING_SHARE:
+        expiration_ms = expiring.choice((60, 200, 600))
+        return replace(made, old_clients=0, producer_expiration_ms=expiration_ms)
+    return made
+
+
+def _without_losses(options: Options, chance: random.Random) -> Options:
     return replace(
         options,
         transactions=True,

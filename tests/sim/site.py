@@ -6,6 +6,7 @@ transactions (`tests.sim.txn`) each process has a part that knows them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tests.sim.log_producers import LogProducers
@@ -24,8 +25,12 @@ class ProcessPart:
     def stops_leading(self) -> None:
         """It leads no longer; also if it did not."""
 
-    def high_watermark_moved(self) -> None:
-        """Of a leader."""
+    def log_changed(self) -> None:
+        """The log has grown, or the high watermark has moved."""
+
+    def run(self, function: Callable[..., object], *args: object) -> None:
+        """Calls a function that may answer whoever waits in this process."""
+        function(*args)
 
     def tick(self) -> None:
         """From time to time."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from highwater.kafka.primitives import Buffer
 from highwater.kafka.records.batch import (
     BATCH_HEADER,
     CONTROL_BIT,
@@ -24,14 +25,20 @@ class Batches:
 
     def __init__(self) -> None:
         self._batches: list[bytes] = []
+        self._numbers: dict[bytes, int] = {}
 
     def __getitem__(self, value: int) -> bytes:
         return self._batches[value]
 
-    def add(self, data: bytes) -> int:
-        """The number of a new batch."""
-        self._batches.append(bytes(data))
-        return len(self._batches) - 1
+    def add(self, data: Buffer) -> int:
+        """The number of a batch, wherever it is in a log; a new one if it was in none."""
+        unplaced = bytearray(data)
+        set_base_offset_and_epoch(unplaced, 0, 0, 0)
+        batch = bytes(unplaced)
+        number = self._numbers.setdefault(batch, len(self._batches))
+        if number == len(self._batches):
+            self._batches.append(batch)
+        return number
 
     def placed(self, value: int, offset: int, leader_epoch: int) -> bytearray:
         """The batch as it is in a log."""
@@ -41,7 +48,7 @@ class Batches:
 
 
 def transactional_batch(
-    producer_id: int, producer_epoch: int, sequence: int, content: bytes
+    producer_id: int, producer_epoch: int, sequence: int, content: bytes, timestamp_ms: int
 ) -> bytes:
     """A client's record in a transaction."""
     builder = RecordBatchBuilder(
@@ -50,7 +57,7 @@ def transactional_batch(
         base_sequence=sequence,
         transactional=True,
     )
-    builder.append(key=None, value=content, timestamp_ms=0)
+    builder.append(key=None, value=content, timestamp_ms=timestamp_ms)
     return bytes(builder.build())
 
 

@@ -11,7 +11,11 @@ from highwater.hop.append import AppendGroup
 from highwater.model.transactions import TransactionMarker
 from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.core.producers import ProducerStates
-from highwater.partition.core.transactions import AbortedTransaction, Transactions
+from highwater.partition.core.transactions import (
+    NO_PRODUCER,
+    AbortedTransaction,
+    Transactions,
+)
 from highwater.partition.data_plane.verified_appends import VerifiedAppends
 from highwater.partition.transactions.core.image import TransactionRecord
 from highwater.partition.transactions.core.shard import TransactionShard
@@ -86,6 +90,25 @@ class IgnoresUncommittedMarkers(Transactions):
     def last_stable_offset(self, high_watermark: int) -> int:
         self.committed = high_watermark
         return min(high_watermark, self._first_open())
+
+
+class ForgetsIndexes(Transactions):
+    """A start that finds no producers of transactions looks for no aborted ones."""
+
+    __slots__ = ()
+
+    def aborted_are_indexed(self) -> None:
+        """Notes nothing."""
+
+
+class ForgetsWhoTells(Transactions):
+    """The producer of the last marker goes although the marker is not committed."""
+
+    __slots__ = ()
+
+    @property
+    def teller(self) -> int:
+        return NO_PRODUCER
 
 
 def states_with(transactions: type[Transactions]) -> Callable[[], ProducerStates]:

@@ -20,6 +20,7 @@ from highwater.kafka.messages import (
 from highwater.model.ids import GROUP_METADATA_TOPIC
 from tests.sim.clients import Endpoint
 from tests.sim.log_producers import Entry
+from tests.sim.options import NEVER_MS
 from tests.sim.txn.batches import header_of, marker_of, transactional_batch
 from tests.sim.txn.leaders import Leaders
 from tests.sim.txn.observer import Transaction
@@ -77,6 +78,11 @@ _ABORTABLE = frozenset(
     }
 )
 """Of Produce."""
+
+
+SILENT_MS = 50
+AGAIN_SHARE = 0.1
+"""Of the reads that begin at the log's start."""
 
 
 class EndedError(Exception):
@@ -214,6 +220,8 @@ class TransactionalProducer(Endpoint):
             while not self.cluster.quiet:
                 yield from self._transaction()
                 yield Sleep(self._rng.randint(1, self.cluster.options.produce_ms))
+                while self.cluster.home.now < self.cluster.silent_until_ms:
+                    yield Sleep(SILENT_MS)
         except EndedError:
             return
 
@@ -275,7 +283,8 @@ class TransactionalProducer(Endpoint):
         self._sequences[topic] = sequence + 1
         batches = self.cluster.batches
         content = f"{self.number} {sequence}".encode()
-        value = batches.add(transactional_batch(self._id, self._epoch, sequence, content))
+        now_ms = self.world.now
+        value = batches.add(transactional_batch(self._id, self._epoch, sequence, content, now_ms))
         self.cluster.observer.sent(transaction, value)
         late_ms = 0 if waits else self._rng.randint(0, LATE_MS)
         ask = Ask(topic, "on_produce", (value, self.application.name, not self.old), True, late_ms)
@@ -400,10 +409,18 @@ class CommittedConsumer(Endpoint):
     def poll(self) -> None:
         leader = self._leaders.of(self.topic)
         self._request += 1
+        if self._begins_again():
+            self.offset = 0
         if leader is not None:
             args = (self.number, self._request, leader[1], self.offset)
             self.world.network.send(self.number, leader[0], "on_part", ("on_fetch", args))
         self.world.after(POLL_MS // 2 + self.cluster.rng.randint(0, POLL_MS), self.poll)
+
+    def _begins_again(self) -> bool:
+        """Where producers expire, what was aborted long ago is to be read, too."""
+        cluster = self.cluster
+        expire = cluster.options.producer_expiration_ms < NEVER_MS
+        return expire and not cluster.quiet and cluster.rng.random() < AGAIN_SHARE
 
     def on_fetched(
         self,

@@ -60,8 +60,13 @@ class PartitionSite(Site):
         return node
 
     def producers(self, world: World) -> LogProducers:
-        del world
-        return TransactionalProducers(self._cluster.batches, self._cluster.bug.producer_states())
+        cluster = self._cluster
+        return TransactionalProducers(
+            cluster.batches,
+            cluster.bug.producer_states,
+            lambda: world.now,
+            cluster.options.producer_expiration_ms,
+        )
 
     def checked(self, world: World) -> None:
         self._cluster.observer.follow(self._name, world)
@@ -107,6 +112,8 @@ class Cluster:
         self.faults = ClusterFaults(self)
         self.loops: list[SimLoop] = []
         """Of all processes that there have been: so no garbage collection has a part in a seed."""
+        self.silent_until_ms = 0
+        """Clients begin no transaction before."""
         self.quiet = False
         """No client begins a transaction any more."""
         self._clients = CLIENTS_FROM

@@ -16,7 +16,7 @@ from highwater.partition.transactions.core.config import TransactionConfig
 from highwater.partition.transactions.core.image import TopicPartition
 from highwater.partition.transactions.runtime import TransactionCoordinator
 from tests.sim.bug import Bug
-from tests.sim.txn.plane import SimClock
+from tests.sim.role import SimClock
 
 if TYPE_CHECKING:
     from tests.sim.site import ProcessPart

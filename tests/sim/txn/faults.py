@@ -5,12 +5,19 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+from tests.sim.options import NEVER_MS
+
 if TYPE_CHECKING:
     from tests.sim.node import NodeProcess
     from tests.sim.txn.cluster import Cluster
 
 HOST_DIES_MS = 900
 AWAY_MS = (30, 150, 600)
+SILENT_EVERY_MS = 2_000
+SNAPSHOTS_MS = 500
+"""After which nodes have probably written what is left of their producers."""
+RESTARTS_APART_MS = 150
+READS_MS = 800
 LATE_SHARE = 0.04
 LATE_MS = (100, 400, 1_200)
 
@@ -28,6 +35,27 @@ class ClusterFaults:
         """The first host dies after a while."""
         if self._kills:
             self._later()
+            if self._cluster.options.producer_expiration_ms < NEVER_MS:
+                self._cluster.home.after(SILENT_EVERY_MS, self._clients_fall_silent)
+
+    def _clients_fall_silent(self) -> None:
+        """For so long that their producers expire; then all hosts are restarted, one after another."""
+        if not self.active:
+            return
+        cluster, home = self._cluster, self._cluster.home
+        pause_ms = cluster.options.producer_expiration_ms + SNAPSHOTS_MS
+        for node in home.nodes:
+            home.after(pause_ms, self._host_restarts, node)
+            pause_ms += RESTARTS_APART_MS
+        cluster.silent_until_ms = home.now + pause_ms + READS_MS
+        home.after(pause_ms + READS_MS + SILENT_EVERY_MS, self._clients_fall_silent)
+
+    def _host_restarts(self, node: int) -> None:
+        if not self.active:
+            return
+        for world in self._cluster.worlds.values():
+            if world.processes.get(node) is not None:
+                world.restart(node)
 
     def _later(self) -> None:
         pause_ms = 1 + int(self._rng.expovariate(1 / HOST_DIES_MS))

@@ -18,13 +18,13 @@ TRANSACTIONAL_BUGS = (
     ),
     _bug(
         name="takes-late-markers",
-        seed=11,
+        seed=2,
         producer_states=bugs.TakesLateMarkers,
         source="R21, KIP-890",
     ),
     _bug(
         name="lets-any-batch-begin",
-        seed=1,
+        seed=3,
         producer_states=bugs.LetsAnyBatchBegin,
         verified_appends=bugs.AsksForNoOldClient,
         source="R22, KIP-890",
@@ -48,6 +48,18 @@ TRANSACTIONAL_BUGS = (
         source="R19",
     ),
     _bug(
+        name="forgets-indexes",
+        seed=19,
+        producer_states=bugs.states_with(bugs.ForgetsIndexes),
+        source="R9, R20, a start after producers have expired",
+    ),
+    _bug(
+        name="forgets-who-tells",
+        seed=102,
+        producer_states=bugs.states_with(bugs.ForgetsWhoTells),
+        source="R19, a start after producers have expired",
+    ),
+    _bug(
         name="tells-no-aborts",
         seed=0,
         producer_states=bugs.TellsNoAborts,
@@ -55,7 +67,7 @@ TRANSACTIONAL_BUGS = (
     ),
     _bug(
         name="answers-before-the-decision",
-        seed=0,
+        seed=2,
         coordinator=bugs.AnswersAtOnce,
         source="R10, R21: fencing that is lost with a leader",
     ),

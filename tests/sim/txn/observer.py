@@ -17,6 +17,7 @@ from highwater.partition.core.transitions import Role
 from highwater.partition.transactions.core.state import AT_REST, PREPARE_COMMIT, PREPARED
 from highwater.partition.transactions.records import decode
 from tests.sim.observer import ViolationError
+from tests.sim.options import NEVER_MS
 from tests.sim.txn.batches import header_of, marker_of, producer_of
 from tests.sim.txn.offsets import RECORD_BYTES_MAX, pending_offset
 
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from tests.sim.txn.cluster import Cluster
     from tests.sim.txn.parts import Node
     from tests.sim.world import World
+
+
+Ended = tuple[int, int, int, bool]
+"""Producer, first offset, the marker's offset, and whether it is committed."""
 
 
 @dataclass(eq=False, slots=True)
@@ -186,9 +191,8 @@ class TransactionObserver:
         log = process.log
         opened, ended = self._read(log)
         high = process.replica.high_watermark
-        unstable = [first for _, first, marker, _ in ended if marker >= high]
-        expected = min([high, *opened.values(), *unstable])
-        if stable != expected:
+        expected = _stable(high, opened, ended, high)
+        if stable != expected and not expected < stable <= self._was_stable(node, opened, ended):
             raise ViolationError(
                 f"R19: node {process.node} of {node.replica.topic_name} takes {stable} for the last "
                 f"stable offset, it is {expected}"
@@ -196,7 +200,7 @@ class TransactionObserver:
         overlapping = [
             (producer, first)
             for producer, first, marker, committed in ended
-            if not committed and first < end and marker >= offset
+            if not committed and first < end and marker >= offset and end > offset
         ]
         if sorted(aborted) != sorted(overlapping):
             raise ViolationError(
@@ -204,10 +208,23 @@ class TransactionObserver:
                 f"aborted, node {process.node} tells {aborted}"
             )
 
+    def _was_stable(self, node: Node, opened: dict[int, int], ended: Sequence[Ended]) -> int:
+        """Where producers expire, nobody knows of a marker that was committed before they did: a start
+        whose high watermark is an older one goes on from there with what was stable by then.
+        """
+        high = int(node.process.replica.high_watermark)
+        if self._cluster.options.producer_expiration_ms == NEVER_MS:
+            return -1
+        return _stable(high, opened, ended, node.process.world.observer.end)
+
     def looks_at(self, node: Node) -> None:
         """R19: a replica knows which transactions are open in its log."""
         process = node.process
-        if process.replica.role is Role.OFFLINE or process.log.writing or not process.disk.idle:
+        if (
+            process.replica.role is Role.OFFLINE
+            or process.log.writing
+            or process.role.answers.stalled
+        ):
             return
         opened, _ = self._read(process.log)
         known = process.log.producers.transactions.open
@@ -217,8 +234,8 @@ class TransactionObserver:
                 f"these are: {opened}"
             )
 
-    def _read(self, log: SimLog) -> tuple[dict[int, int], list[tuple[int, int, int, bool]]]:
-        """Open transactions, and ended ones as (producer, first offset, marker, committed)."""
+    def _read(self, log: SimLog) -> tuple[dict[int, int], list[Ended]]:
+        """Open transactions by their first offset, and ended ones."""
         opened: dict[int, int] = {}
         ended = []
         for offset, (_, value, _, _) in enumerate(log.entries, log.base):
@@ -305,6 +322,12 @@ class TransactionObserver:
                 yield _name(transaction.fate)
                 if transaction.commit_asked and not transaction.fate:
                     yield "aborted though a commit was asked for"
+
+
+def _stable(high: int, opened: dict[int, int], ended: Sequence[Ended], committed: int) -> int:
+    """The last stable offset, where markers before `committed` are."""
+    unstable = [first for _, first, marker, _ in ended if marker >= committed]
+    return min([high, *opened.values(), *unstable])
 
 
 def _name(committed: bool) -> str:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from highwater.hop.append import AppendGroup, Failure, TransactionalWrite
 from highwater.hop.coordinator import CoordinatorCall
+from highwater.hop.fetch import READ_COMMITTED
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterImage
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.partition.coordinator.coordinator_log import DataPlaneLog
 from highwater.partition.core.replica import ACKS_ALL
-from highwater.partition.data_plane.joined_groups import JoinedGroup
 from highwater.partition.data_plane.markers import Markers
 from highwater.partition.data_plane.verified_appends import AppendVerification
 from highwater.partition.node.marker_link import MarkerLink
@@ -26,7 +26,6 @@ from highwater.partition.node.verifier_link import VerifierLink
 from highwater.partition.transactions.partition_verifier import PartitionVerifier
 from highwater.partition.transactions.runtime import TransactionCoordinator
 from highwater.runtime.tasks import TaskOwner
-from tests.sim.node import FETCH_ENTRIES_MAX
 from tests.sim.site import ProcessPart
 from tests.sim.txn.calls import ServedCalls, SimCalls
 from tests.sim.txn.coordinators import Coordinator
@@ -79,7 +78,7 @@ class Node(ProcessPart):
         self.tasks = TaskOwner(self._task_failed)
         topic = cluster.topics[name]
         self.replica = SimReplica(process, topic.topic_id, name)
-        self.plane = SimPlane(process, self.replica, cluster.batches, self.loop)
+        self.plane = SimPlane(process, self.replica)
         self.markers = Markers(self.plane)  # type: ignore[arg-type]
         self.calls = SimCalls(process, cluster, name)
         self._served = ServedCalls(self)
@@ -122,20 +121,24 @@ class Node(ProcessPart):
         self.loop.run(self.verified.leader_gone)
         self.replica.tell_listeners()
 
-    def high_watermark_moved(self) -> None:
+    def log_changed(self) -> None:
         self.loop.run(self.replica.tell_listeners)
+
+    def run(self, function: Callable[..., object], *args: object) -> None:
+        self.loop.run(function, *args)
 
     def tick(self) -> None:
         process = self.process
         self._follow_image()
+        noted = process.log.noted
+        assert isinstance(noted, TransactionalProducers)
+        noted.expire()
         if (
             self.replica.states.transactions.seen
             and not process.log.writing
-            and process.disk.idle
+            and process.role.answers.stalled is None
             and process.world.disk_random.random() < SNAPSHOT_SHARE
         ):
-            noted = process.log.noted
-            assert isinstance(noted, TransactionalProducers)
             noted.take_snapshot(process.log.end)
         if not isinstance(self.coordinator, TransactionCoordinator):
             self.cluster.observer.looks_at(self)
@@ -202,7 +205,6 @@ class Node(ProcessPart):
         group.batches.append(bytearray(self.cluster.batches[value]))
         group.nbytes = len(group.batches[0])
         group.transaction = TransactionalWrite(name, adds)
-        owner.value = value
         if not self.loop.run(self.verified.takes, group):
             self._append(group)
 
@@ -213,37 +215,18 @@ class Node(ProcessPart):
         return self.loop.call_later(seconds, callback)
 
     def _append(self, group: AppendGroup) -> None:
-        """The members of a joined group are appends of their own here."""
-        for one in group.members if isinstance(group, JoinedGroup) else (group,):
-            owner = one.owner
-            assert isinstance(owner, ClientOwner)
-            self.plane.append_one(one, owner.value)
+        self.process.role.append(group)
 
     # ---- consumers ----
 
     def on_fetch(self, client: int, request: int, epoch: int, offset: int) -> None:
-        """read_committed, as `PartitionReplica.fetch`."""
-        replica, log = self.process.replica, self.process.log
-        code: int = replica.refuse_fetch(epoch)
-        transactions = log.producers.transactions
-        if not code and offset > log.end:
-            code = ErrorCode.OFFSET_OUT_OF_RANGE
-        high = replica.high_watermark
-        if not code and (
-            (offset >= high and high < replica.epoch_start_offset)
-            or not transactions.is_known(high)
-        ):
-            code = ErrorCode.OFFSET_NOT_AVAILABLE
-        entries, aborted = [], []
-        if not code:
-            stable = transactions.last_stable_offset(high)
-            end = max(offset, min(stable, offset + FETCH_ENTRIES_MAX))
-            entries = log.read(offset, end)
-            noted = log.noted
-            assert isinstance(noted, TransactionalProducers)
-            aborted = [(one.producer_id, one.first_offset) for one in noted.aborted_in(offset, end)]
-            self.cluster.observer.serves(self, stable, offset, end, aborted)
-        self._tell(client, "on_fetched", (request, code, offset, entries, aborted))
+        """read_committed."""
+        found: Any = self.process.role.read(epoch, offset, -1, READ_COMMITTED)
+        entries, aborted = found.records or [], found.aborted_transactions or []
+        if not found.error_code:
+            end = offset + len(entries)
+            self.cluster.observer.serves(self, found.last_stable_offset, offset, end, aborted)
+        self._tell(client, "on_fetched", (request, found.error_code, offset, entries, aborted))
 
 
 class ClientOwner:
@@ -252,7 +235,6 @@ class ClientOwner:
     def __init__(self, tell: Any, request: int) -> None:
         self._tell = tell
         self._request = request
-        self.value = -1
 
     def take_result(
         self,
