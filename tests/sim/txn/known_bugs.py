@@ -12,7 +12,7 @@ _bug = partial(Bug, transactional=True)
 TRANSACTIONAL_BUGS = (
     _bug(
         name="takes-former-coordinators",
-        seed=250,
+        seed=289,
         producer_states=bugs.TakesFormerCoordinators,
         source="R21, KIP-98",
     ),
