@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from highwater.hop.append import AppendGroup
 from highwater.hop.fetch import FetchedPartition, FetchPartition, FetchWork, ReplyMemory
-from highwater.model.ids import DEFAULT_INSTANCE, NodeId, TopicId
+from highwater.model.ids import DEFAULT_INSTANCE, InstanceId, NodeId, TopicId
+from highwater.model.time import CallLater
 from highwater.partition.data_plane.controller_session import ControllerSession
-from highwater.partition.data_plane.plane import DataPlane
+from highwater.partition.data_plane.plane import DataPlane, Meter
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.storage.config import LogConfig
@@ -39,15 +40,23 @@ class Timer:
 class Node:
     """One data plane; replicas lead in epoch 4 unless the test says otherwise."""
 
-    def __init__(self, directory: Path, *, rack_aware: bool = False) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        rack_aware: bool = False,
+        meters: Mapping[InstanceId, Meter] | None = None,
+        call_later: CallLater | None = None,
+    ) -> None:
         self.directory = directory
         self.clock = ManualClock()
         self.timers: list[Timer] = []
         self.bugs: list[Exception] = []
         self.log_failures: list[StorageError] = []
         self.plane = DataPlane(
-            self._call_later,
+            call_later or self._call_later,
             lambda _replica, error: self.bugs.append(error),
+            meters,
             rack_aware=rack_aware,
         )
 

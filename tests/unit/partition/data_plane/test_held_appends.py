@@ -2,12 +2,14 @@
 
 import pytest
 
-from highwater.hop.append import AppendGroup
+from highwater.hop.append import AppendGroup, Failure
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId, TopicId
 from highwater.partition.data_plane import held_appends
 from highwater.partition.data_plane.held_appends import HELD_MS_MAX, INSTANCE_BYTES_MAX, HeldAppends
+from highwater.partition.data_plane.refused_producers import REMEMBERED_MS
 from highwater.partition.quota.meter import PRODUCE_LEAD_MS, NodeMeters, ShareOfNode
+from tests.support.log_batches import make_batch
 from tests.support.timers import Timers
 from tests.unit.hop.sinks import Owner
 
@@ -32,9 +34,12 @@ class World:
         self.timers = Timers(1_000)
         self.meters = NodeMeters(lambda: self.timers.now_ms)
         self.share(RATE)
-        self.held = HeldAppends(self.timers.call_later, self._append, self._refuse)
+        self.held = HeldAppends(
+            self.timers.call_later, self._append, self._refuse, lambda _group: None
+        )
         self.appended = []
         self.refused = []
+        self.sequence = 0
 
     def share(self, rate, instances=(ONE, TWO)):
         self.meters.take(
@@ -43,9 +48,9 @@ class World:
 
     def send(self, name, nbytes, *, instance=ONE, deadline_ms=0, producer=None, partition=0):
         group = NamedGroup(name, instance, partition)
-        batch = bytearray(100)
-        batch[43:51] = (-1 if producer is None else producer).to_bytes(8, "big", signed=True)
-        group.batches.append(batch)
+        self.sequence += 1
+        of_producer = {"producer_id": producer, "producer_epoch": 0, "base_sequence": self.sequence}
+        group.batches.append(make_batch(**({} if producer is None else of_producer)))
         group.nbytes = nbytes
         group.deadline_ms = deadline_ms
         self.held.append(self.meters.by_instance[instance], group)
@@ -147,8 +152,9 @@ def test_a_producer_loses_all_or_nothing_of_what_it_sent(world):
     world.send("second", KB, producer=7)
     world.send("elsewhere", KB, producer=7, partition=1)
     world.timers.advance(700)
-    assert [name for _, name, _ in world.refused] == ["first", "second"]
+    assert [name for _, name, _ in world.refused] == ["first"]
     world.timers.advance(6_000)
+    assert [name for _, name, _ in world.refused] == ["first", "second"]
     assert [name for _, name in world.appended] == ["a", "of another", "elsewhere"]
 
 
@@ -200,3 +206,51 @@ def test_the_end_refuses_what_waits_and_holds_nothing_more(world):
     assert world.held_bytes == [0, 0]
     world.send("c", KB)
     assert world.appended[-1] == (0, "c")
+
+
+def test_a_leader_s_end_ends_what_waits_of_its_partition_only(world):
+    world.send("a", 60 * KB)
+    gone = [world.send(name, 20 * KB, partition=1) for name in "bc"]
+    world.send("d", KB)
+    for group in gone:
+        group.completed = False
+    world.held.leader_gone(ONE, (TOPIC, 1), Failure(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    world.held.leader_gone(ONE, (TOPIC, 1), Failure(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    world.held.leader_gone(TWO, (TOPIC, 0), Failure(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    assert [group.completed for group in gone] == [True, True]
+    assert world.held_bytes == [KB, 0]
+    world.timers.advance(600)
+    assert [name for _, name in world.appended] == ["a", "d"]
+    assert not world.timers.waiting
+
+
+def test_an_end_of_a_leader_while_its_groups_are_appended(world):
+    """As when the append finds that the disk has failed: all replicas there end."""
+    world.send("a", 60 * KB)
+    gone = [world.send(name, KB, partition=1) for name in "bcd"]
+    appended = world.held._append
+
+    def append(group):
+        appended(group)
+        failure = Failure(ErrorCode.KAFKA_STORAGE_ERROR)
+        world.held.leader_gone(ONE, (TOPIC, 1), failure)
+
+    world.held._append = append
+    world.share(None)
+    assert [name for _, name in world.appended] == ["a", "b"]
+    assert [group.completed for group in gone] == [False, True, True]
+    assert world.held._held_bytes == 0
+    assert not world.timers.waiting
+
+
+def test_what_is_remembered_of_refused_producers_is_forgotten(world):
+    world.send("a", 500 * KB)
+    world.send("first", KB, deadline_ms=world.timers.now_ms + 700, producer=7)
+    world.timers.advance(6_000)
+    world.send("second", KB, producer=7)
+    assert [name for _, name, _ in world.refused] == ["first", "second"]
+    world.timers.advance(REMEMBERED_MS)
+    assert not world.held._refused
+    assert not world.timers.waiting
+    world.send("third", KB, producer=7)
+    assert world.appended[-1][1] == "third"

@@ -62,6 +62,10 @@ class Replica:
     def __init__(self, available):
         self.available = available
         self.waiters = Waiters()
+        self.end_held = None
+
+    def may_take(self, leader_epoch):
+        return leader_epoch == 0
 
     def refuse_to_store(self, group, refusal):
         group.fail(refusal)

@@ -20,6 +20,7 @@ from highwater.model.ids import NO_NODE, InstanceId, TopicId
 from highwater.model.time import CallLater
 from highwater.model.transactions import MarkerTarget, TransactionVerifier
 from highwater.partition.core.preferred_replica import preferred_replica
+from highwater.partition.core.producers import ProducerStates
 from highwater.partition.data_plane.fetch_sets import ServedSet
 from highwater.partition.data_plane.full_directory import FullDirectory
 from highwater.partition.data_plane.held_appends import HeldAppends, ProduceMeter
@@ -93,7 +94,10 @@ class DataPlane:
         self._rack_aware = rack_aware
         self._meters: Mapping[InstanceId, Meter] = {} if meters is None else meters
         self.held: Final = HeldAppends(
-            call_later, lambda group: self._append_passed((group,)), self._refuse
+            call_later,
+            lambda group: self._append_passed((group,)),
+            self._refuse,
+            self._known_producers,
         )
         self.full_directories: dict[int, FullDirectory] = {}
         """By the directory's index; empty unless a disk is nearly full."""
@@ -113,8 +117,15 @@ class DataPlane:
             meter = self._meters.get(group.instance)
             if meter is None:
                 yield group
-            else:
-                self.held.append(meter, group)
+                continue
+            key = (group.topic_id, group.partition)
+            replica = self.replicas.get(key)
+            if replica is None or not replica.may_take(group.leader_epoch):
+                yield group  # It is refused, and costs nobody's share.
+                continue
+            if replica.end_held is None:
+                replica.end_held = partial(self.held.leader_gone, group.instance, key)
+            self.held.append(meter, group)
 
     def _append_passed(self, groups: Iterable[AppendGroup]) -> None:
         """Appends groups that no meter holds back."""
@@ -132,6 +143,10 @@ class DataPlane:
                         replica.append(group)
                 except Exception as error:  # noqa: BLE001 - one partition's bug, not the node's.
                     self._append_broke(replica, group, error)
+
+    def _known_producers(self, group: AppendGroup) -> ProducerStates | None:
+        replica = self.replicas.get((group.topic_id, group.partition))
+        return None if replica is None else replica.log.producers.states
 
     def _refuse(self, group: AppendGroup, failure: Failure) -> None:
         """Refuses a group that would not be appended even if it came to the right node."""

@@ -64,6 +64,7 @@ class PartitionReplica(ReplicaRole):
         "_verifications",
         "answers",
         "conversions",
+        "end_held",
         "policy",
         "port",
         "verified",
@@ -89,6 +90,8 @@ class PartitionReplica(ReplicaRole):
         """Set once the topic had a compression.type of its own."""
         self.verified: VerifiedAppends | None = None
         """Set once a transaction's group came: those that wait for the coordinator."""
+        self.end_held: Callable[[Failure], None] | None = None
+        """Set once a group of a limited instance came: fails those that wait for its share."""
 
     # ---- role ----
 
@@ -114,6 +117,8 @@ class PartitionReplica(ReplicaRole):
         self._verifications.clear()
         if self.verified is not None:
             self.verified.leader_gone()
+        if self.end_held is not None:
+            self.end_held(self.not_leader())
 
     def resign(self) -> bool:
         """See `ReplicaRole`. Not while groups wait for a stalled disk: others would overtake."""
@@ -145,6 +150,12 @@ class PartitionReplica(ReplicaRole):
         return not self.answers.unflushed and super().handed_over
 
     # ---- append ----
+
+    def may_take(self, leader_epoch: int) -> bool:
+        """Whether groups of that epoch are appended here, now or when a leader that has resigned
+        resumes; if not, they came to the wrong node, or at the wrong time.
+        """
+        return leader_epoch == self.core.append_epoch or (self.resigned and self.leading)
 
     def refuses(self, group: AppendGroup) -> bool:
         """Whether it would refuse the group now, whatever its batches are. Not if it has resigned:
