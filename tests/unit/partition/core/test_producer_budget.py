@@ -116,3 +116,25 @@ def test_a_partition_s_limit_is_kept_behind_any_number_of_open_transactions(
     assert states.looked < 900 + 3000, "each of those that stay is passed by once"
     for pid in range(900):
         assert pid in states
+
+
+def test_the_limit_is_kept_again_after_those_that_had_to_stay_have_gone_elsewhere() -> None:
+    """With their log, as when another node leads it; or because they have expired."""
+    budget = ProducerBudget(1000)
+    transactional, ended, idempotent = ProducerStates(), ProducerStates(), ProducerStates()
+    for states in (transactional, ended, idempotent):
+        budget.adopt(states)
+    begin(transactional, range(2000))
+    begin(ended, range(10_000, 12_000))
+    for pid in range(5000, 5500):
+        append(idempotent, 0, 0, 0, pid, pid=pid)
+    assert budget.count >= 4000, "all of these have to stay"
+    budget.dismiss(transactional)
+    for offset, pid in enumerate(range(10_000, 12_000)):
+        ended.record_marker(pid, 0, 0, 9000 + offset, 2000)
+    ended.transactions.commit_to(20_000)
+    list(ended.expire(1 << 40, 1))
+    assert len(ended) == 0
+    for pid in range(20_000, 23_000):
+        append(idempotent, 0, 0, 0, pid, pid=pid)
+        assert budget.count <= 1000 + 10, "a hundredth of the limit"

@@ -86,7 +86,7 @@ class ProducerBudget:
         """The log is not hosted any more."""
         producers.budget = None
         self._members.remove(producers)
-        self.count -= len(producers)
+        self.changed(-len(producers))
 
     def changed(self, difference: int, *, evicted: int = 0) -> None:
         """A member has more producers, or fewer, of which it evicted some. The limit may be passed
@@ -94,6 +94,9 @@ class ProducerBudget:
         """
         self.count += difference
         self.evicted += evicted
+        if difference < 0 and self._look_above > self.limit:
+            # Those who could not go are fewer now; who comes in their place may be one that can.
+            self._look_above = max(self.limit, min(self._look_above, self.count + self._room))
 
     def keep(self) -> None:
         """Evicts for a new producer, at a bounded cost, so that the limit is kept or only producers
@@ -110,9 +113,13 @@ class ProducerBudget:
                 self._look_above = self.limit
                 return
             if not self._evict_from_one():
-                room = min(EVICTED_AT_ONCE, self.limit // FRUITLESS_PART)
-                self._look_above = self.count + room
+                self._look_above = self.count + self._room
                 return
+
+    @property
+    def _room(self) -> int:
+        """New producers that do not look again, after nobody could go."""
+        return min(EVICTED_AT_ONCE, self.limit // FRUITLESS_PART)
 
     def _evict_from_one(self) -> bool:
         """Evicts from the member with most producers that may go. False if no one has any."""
