@@ -7,6 +7,7 @@ again when it is old, and when a token names a key that is not in it, but not mo
 
 import asyncio
 import json
+import time
 import urllib.request
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
@@ -20,19 +21,26 @@ from highwater.runtime.logging import Logger
 AGAIN_S_MIN: Final = 10.0
 SET_BYTES_MAX: Final = 1 << 20
 READ_S_MAX: Final = 10.0
+PART_BYTES: Final = 1 << 16
 Keys: TypeAlias = tuple[PublicKey, ...]
 """Those that have one id."""
 SCHEMES: Final = ("https://", "http://", "file:///")
 
 
 def read_url(url: str) -> bytes:
-    """What is there. Blocks; raises OSError, also if it is too large."""
+    """What is there. Blocks; raises OSError, also if it is too large, or comes too slowly."""
     assert url.startswith(SCHEMES), "the settings have been checked"
+    ends_s = time.monotonic() + READ_S_MAX
+    data = bytearray()
     with urllib.request.urlopen(url, timeout=READ_S_MAX) as reply:  # noqa: S310 - see the assertion.
-        data: bytes = reply.read(SET_BYTES_MAX + 1)
-    if len(data) > SET_BYTES_MAX:
-        raise OSError(f"more than {SET_BYTES_MAX} bytes")
-    return data
+        # In parts: the time limit above is that of each wait, however little comes.
+        while part := reply.read1(PART_BYTES):
+            data += part
+            if len(data) > SET_BYTES_MAX:
+                raise OSError(f"more than {SET_BYTES_MAX} bytes")
+            if time.monotonic() > ends_s:
+                raise TimeoutError(f"not complete within the time limit of {READ_S_MAX} s")
+    return bytes(data)
 
 
 class KeySet:
