@@ -294,6 +294,29 @@ async def test_who_is_not_allowed_gets_no_handshake(world, tls, connect):
     assert world.listener.failed_handshakes == 0
 
 
+async def test_handshakes_keep_places_of_an_instance_s_connections(world, tls, connect):
+    instance = InstanceId("a")
+    await world.listen(tls=tls)
+    state = InstanceState(instance=instance, connections_max=1)
+    world.listener.doors.follow({instance: state})
+    world.port = await world.listener.open_port(DEFAULT_LISTENER, instance, None, 0)
+    door = world.listener.doors.of(instance)
+    begun = await connect(shaken=False)
+    await until(lambda: door.handshakes)
+    above = await connect(shaken=False)
+    assert await closed(above.reader), "it is not let shake hands first"
+    assert door.refused[Reason.LIMIT] == 1
+    begun.write(b"GET / HTTP/1.1\r\n\r\n")
+    await until(lambda: world.listener.failed_handshakes == 1)
+    assert not door.handshakes
+    await connect()
+    await until(lambda: door.connections)
+    assert not door.handshakes
+    above = await connect(shaken=False)
+    assert await closed(above.reader)
+    assert door.refused[Reason.LIMIT] == 2
+
+
 async def test_keys_that_change_while_requests_and_replies_go_on(world, tls, connect):
     await world.listen(tls=tls)
     client = await connect()

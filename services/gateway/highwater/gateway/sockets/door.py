@@ -12,6 +12,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from highwater.gateway.sockets.connection import Connection
+from highwater.gateway.sockets.tls_stream import TlsStream
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.model.instances import InstanceState
 from highwater.model.networks import Networks
@@ -37,6 +38,7 @@ class Door:
         "_state",
         "connections",
         "failed_logins",
+        "handshakes",
         "instance",
         "is_shut",
         "refused",
@@ -60,6 +62,8 @@ class Door:
         self.takes_certificates = instance == DEFAULT_INSTANCE
         """Whether clients are called by their certificates."""
         self.connections: set[Connection] = set()
+        self.handshakes: set[TlsStream] = set()
+        """Those of TLS that are not complete: not inside, but each keeps a place."""
         self.is_shut = False
         self.refused = dict.fromkeys(Reason, 0)
         self.failed_logins = 0
@@ -79,7 +83,10 @@ class Door:
             reason = Reason.SHUT
         elif self._networks is not None and not self._networks.holds(host):
             reason = Reason.NETWORK
-        elif self._connections_max is not None and len(self.connections) >= self._connections_max:
+        elif (
+            self._connections_max is not None
+            and len(self.connections) + len(self.handshakes) >= self._connections_max
+        ):
             reason = Reason.LIMIT
         else:
             return True

@@ -289,7 +289,7 @@ class Listener:
                 pool=self._pool,
                 lets_in=door.lets_in,
                 on_shortage=self._descriptors_short,
-                begun=self._handshakes,
+                begun=(self._handshakes, door.handshakes),
                 on_failed=partial(self._handshake_failed, listener, instance),
             )
 

@@ -17,7 +17,7 @@ replies go on. Renegotiation of TLS 1.2 is refused, as in Kafka, so no write eve
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from ssl import SSLContext
 from typing import Any, Final, cast
@@ -47,11 +47,11 @@ class TlsStream(asyncio.BufferedProtocol):
         pool: SenderPool,
         lets_in: Callable[[str], bool],
         on_shortage: Callable[[OSError], None],
-        begun: "set[TlsStream]",
+        begun: Sequence["set[TlsStream]"],
         on_failed: Callable[[str, str], None],
     ) -> None:
-        """`lets_in` is asked before the handshake, with the client's address. `begun` are the streams whose
-        handshake is not complete; `on_failed` gets the client's address and what was wrong with one.
+        """`lets_in` is asked before the handshake, with the client's address. Each of `begun` has the streams
+        whose handshake is not complete; `on_failed` gets the client's address and what was wrong with one.
         """
         self._connection = connection
         self._shared = shared
@@ -89,12 +89,13 @@ class TlsStream(asyncio.BufferedProtocol):
         """Takes the socket."""
         # uvloop's transports do not derive from asyncio's classes.
         raw = self._raw = cast("asyncio.Transport", transport)
-        self._begun.add(self)
         name = raw.get_extra_info("peername")
         self._host = str(name[0]) if isinstance(name, tuple) else ""
         if not self._lets_in(self._host):
             self._give_up(None)
             return
+        for begun in self._begun:
+            begun.add(self)
         try:
             sock = duplicate(cast("socket.socket", raw.get_extra_info("socket")))
         except OSError as error:
@@ -323,6 +324,7 @@ class TlsStream(asyncio.BufferedProtocol):
         self._settled = True
         if self._timer is not None:
             self._timer.cancel()
-        self._begun.discard(self)
+        for begun in self._begun:
+            begun.discard(self)
         if failure is not None:
             self._on_failed(self._host, failure)
