@@ -62,7 +62,8 @@ class QuotaCluster:
             for number in range(quotas)
         ]
         self._processes += self.quotas
-        self._processes += [self._node(node, controllers) for node in range(1, nodes + 1)]
+        self.nodes = {node: self._node(node, controllers) for node in range(1, nodes + 1)}
+        self._processes += self.nodes.values()
 
     def __enter__(self) -> Self:
         try:
