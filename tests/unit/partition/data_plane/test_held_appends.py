@@ -250,7 +250,7 @@ def test_what_is_remembered_of_refused_producers_is_forgotten(world):
     world.send("second", KB, producer=7)
     assert [name for _, name, _ in world.refused] == ["first", "second"]
     world.timers.advance(REMEMBERED_MS)
-    assert not world.held._refused
+    assert not world.held.refused
     assert not world.timers.waiting
     world.send("third", KB, producer=7)
     assert world.appended[-1][1] == "third"

@@ -10,6 +10,7 @@ from highwater.kafka.records.batch import RecordBatchView
 from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.model.transactions import TransactionMarker
 from highwater.partition.data_plane import held_appends
+from highwater.partition.data_plane.controller_session import ControllerSession
 from highwater.partition.data_plane.held_appends import HELD_MS_MAX
 from highwater.partition.quota.meter import NodeMeters, ShareOfNode
 from tests.support.log_batches import make_batch, read_all
@@ -107,6 +108,17 @@ def test_what_waits_is_stored_in_the_order_in_which_it_came(world, acks):
     assert world.stored() == [(7, 0), (7, 1), (7, 2)]
 
 
+def test_what_a_broken_stream_sends_again_is_stored_once(world):
+    """Or what a client sends again by another gateway, while its first connection's batches wait."""
+    world.spend(300)
+    nobody_hears = [world.send(batch(number)) for number in range(2)]
+    again = [world.send(batch(number)) for number in range(3)]
+    world.advance(1_000)
+    assert world.stored() == [(7, 0), (7, 1), (7, 2)]
+    assert [sink.offsets for sink in again] == [{0: 0}, {0: 1}, {0: 2}]
+    assert [sink.offsets for sink in nobody_hears] == [{0: 0}, {0: 1}]
+
+
 # ---- what found no room, or waited too long ----
 
 
@@ -152,6 +164,17 @@ def test_others_of_the_same_group_are_stored(small):
     assert mixed.codes == {0: 0, 1: NOT_YET, 2: 0}
     assert small.stored() == [(8, 0), (8, 1)]
     assert small.meter.held_bytes == 0
+
+
+def test_what_was_lost_is_waited_for_when_there_is_no_limit_any_more(small):
+    lost = small.send(batch(0, 10 * KB))
+    small.meters.take([], 3_600_000)
+    assert not small.meters.by_instance
+    assert lost.codes == {0: NOT_YET}
+    assert small.send(batch(1)).codes == {0: NOT_YET}
+    assert small.send(batch(2), batch(0, producer=8)).codes == {0: NOT_YET, 1: 0}
+    assert [small.send(batch(number)).codes for number in range(3)] == [{0: 0}] * 3
+    assert small.stored() == [(8, 0), (7, 0), (7, 1), (7, 2)]
 
 
 def test_other_partitions_of_the_producer_go_on(small):
@@ -296,6 +319,19 @@ def test_what_waits_for_a_larger_isr_comes_after_what_waits_for_the_share(world)
     image_says(world.replicas[0], leader=1, epoch=EPOCH, replicas=(1,))
     world.advance(1_000)
     assert (first.codes, second.codes) == ({0: 0}, {0: 0})
+
+
+@pytest.mark.parametrize(("acks", "code"), [(0, ELSEWHERE), (1, ELSEWHERE), (-1, 0)])
+def test_a_leader_whose_session_ends_meanwhile(world, acks, code):
+    """It may have been replaced: only what its followers take is safe."""
+    session = ControllerSession(lambda: world.timers.now_ms)
+    session.timeout_ms = 500
+    session.vouched_for(world.timers.now_ms)
+    assert world.node.add(2, session=session).leading
+    world.spend(600)
+    sink = world.send(batch(0), partition=2, acks=acks)
+    world.advance(1_000)
+    assert sink.codes == {0: code}
 
 
 # ---- limits and transactions ----

@@ -19,9 +19,29 @@ def group(*sequences, producer=7, epoch=0, partition=0):
     )
 
 
+class AtTimes(RefusedProducers):
+    """The test says what time it is."""
+
+    def __init__(self):
+        self.now_ms = 0
+        super().__init__(lambda: self.now_ms)
+
+    def note(self, one, known, now_ms):
+        self.now_ms = now_ms
+        super().note(one, known)
+
+    def places(self, one, known, now_ms):
+        self.now_ms = now_ms
+        return super().places(one, known)
+
+    def forget(self, now_ms):
+        self.now_ms = now_ms
+        super().forget()
+
+
 @pytest.fixture
 def refused():
-    made = RefusedProducers()
+    made = AtTimes()
     made.note(group(5), None, 0)
     return made
 
@@ -41,7 +61,7 @@ def test_the_first_that_was_lost_counts(refused):
 
 
 def test_sequences_go_on_at_zero_after_the_largest():
-    refused = RefusedProducers()
+    refused = AtTimes()
     refused.note(group(0), None, 0)
     refused.note(group(SEQUENCE_MAX), None, 0)
     assert refused.places(group(0), None, 1) == [0]
@@ -59,7 +79,7 @@ def test_another_producer_partition_or_newer_epoch_may_come(refused):
 
 
 def test_an_older_epoch_is_not_noted_and_a_newer_one_is():
-    refused = RefusedProducers()
+    refused = AtTimes()
     refused.note(group(5, epoch=1), None, 0)
     refused.note(group(9, epoch=0), None, 0)
     assert refused.places(group(6, epoch=1), None, 1) == [0]
@@ -70,7 +90,7 @@ def test_an_older_epoch_is_not_noted_and_a_newer_one_is():
 def test_the_log_knows_better():
     known = ProducerStates()
     assert known.append(7, 0, 5, 0, 0, 0) == -1
-    refused = RefusedProducers()
+    refused = AtTimes()
     refused.note(group(5), known, 0)
     assert not refused, "it is in the log, and was refused to nobody"
     refused.note(group(6), known, 0)

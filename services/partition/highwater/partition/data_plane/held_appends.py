@@ -163,8 +163,8 @@ class HeldAppends:
         self._refuse = refuse
         self._known = known
         self._queues: dict[InstanceId, _Queue] = {}
-        self._refused: dict[InstanceId, RefusedProducers] = {}
-        """Not empty only for a while after a refusal."""
+        self.refused: dict[InstanceId, RefusedProducers] = {}
+        """Those that have lost a batch lately; nearly always empty."""
         self._held_bytes = 0
         self._ended = False
 
@@ -176,7 +176,7 @@ class HeldAppends:
         elif why := meter.refuses_produce():
             self._refuse(group, Failure(ErrorCode.POLICY_VIOLATION, why))
         elif queue is None and not meter.produce_hold_ms(group.nbytes):
-            if not self._refused or self._spare(meter, group):
+            if not self.refused or self.spares(group, meter):
                 self._pass(meter, group)
         elif queue is None:
             self._begin(meter, group)
@@ -257,7 +257,7 @@ class HeldAppends:
                 return
             else:
                 self._remove(queue, group)
-                if not self._refused or self._spare(meter, group):
+                if not self.refused or self.spares(group, meter):
                     self._pass(meter, group)
         del self._queues[queue.instance]
         self._end(queue)
@@ -275,27 +275,31 @@ class HeldAppends:
 
     def _refuse_for_now(self, meter: ProduceMeter, group: AppendGroup) -> None:
         group.throttle_ms = meter.refused(group.nbytes)
-        refused = self._refused.get(group.instance)
-        first = refused is None
-        refused = RefusedProducers() if refused is None else refused
-        refused.note(group, self._known(group), meter.now_ms())
-        if first and refused:
-            self._refused[group.instance] = refused
-            self._forget_later(meter, group.instance)
+        known, refused = self._known(group), self.refused.get(group.instance)
+        if refused is not None:
+            refused.note(group, known)
+        else:
+            refused = RefusedProducers(meter.now_ms)
+            refused.note(group, known)
+            if refused:
+                self.refused[group.instance] = refused
+                self._forget_later(group.instance)
         self._refuse(group, _TOO_MUCH)
 
-    def _spare(self, meter: ProduceMeter, group: AppendGroup) -> bool:
+    def spares(self, group: AppendGroup, meter: ProduceMeter | None = None) -> bool:
         """False if nothing of the group may be appended, which is refused. Otherwise what may not be is
-        refused in its place.
+        refused in its place. Ask right before the append, also when there is no limit (no meter) any more.
         """
-        refused = self._refused.get(group.instance)
+        refused = self.refused.get(group.instance)
         if refused is None:
             return True
-        places = refused.places(group, self._known(group), meter.now_ms())
+        places = refused.places(group, self._known(group))
         if not places:
             return True
         if len(places) == len(group.batches):
-            self._refuse_for_now(meter, group)
+            if meter is not None:
+                group.throttle_ms = meter.refused(group.nbytes)
+            self._refuse(group, _TOO_MUCH)
             return False
         # The list may be shared with the sender, who may have to send the batches as they came.
         group.batches = group.batches.copy()
@@ -305,13 +309,13 @@ class HeldAppends:
         group.whole = None
         return True
 
-    def _forget_later(self, meter: ProduceMeter, instance: InstanceId) -> None:
-        self._call_later(REMEMBERED_MS / 1000, lambda: self._forget(meter, instance))
+    def _forget_later(self, instance: InstanceId) -> None:
+        self._call_later(REMEMBERED_MS / 1000, lambda: self._forget(instance))
 
-    def _forget(self, meter: ProduceMeter, instance: InstanceId) -> None:
-        refused = self._refused[instance]
-        refused.forget(meter.now_ms())
+    def _forget(self, instance: InstanceId) -> None:
+        refused = self.refused[instance]
+        refused.forget()
         if refused:
-            self._forget_later(meter, instance)
+            self._forget_later(instance)
         else:
-            del self._refused[instance]
+            del self.refused[instance]

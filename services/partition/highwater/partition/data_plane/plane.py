@@ -110,13 +110,15 @@ class DataPlane:
 
         Those of limited instances wait if their meters say so (`HeldAppends`).
         """
-        self._append_passed(self._unmetered(groups) if self._meters else groups)
+        looks = self._meters or self.held.refused
+        self._append_passed(self._unmetered(groups) if looks else groups)
 
     def _unmetered(self, groups: Iterable[AppendGroup]) -> Iterator[AppendGroup]:
         for group in groups:
             meter = self._meters.get(group.instance)
             if meter is None:
-                yield group
+                if not self.held.refused or self.held.spares(group):
+                    yield group
                 continue
             key = (group.topic_id, group.partition)
             replica = self.replicas.get(key)

@@ -9,7 +9,7 @@ doubt about. So what would come without the lost batch is refused like that, unt
 Kafka has no such memory: it appends whatever it is sent, and lets the client wait afterwards.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, Protocol, TypeAlias
 
 from highwater.hop.append import AppendGroup
@@ -45,11 +45,12 @@ class KnownProducers(Protocol):
 
 
 class RefusedProducers:
-    """See the module. Of one instance at one node."""
+    """See the module. Of one instance at one node, from a refusal until nothing is remembered."""
 
-    __slots__ = ("_lost",)
+    __slots__ = ("_lost", "_now_ms")
 
-    def __init__(self) -> None:
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
         self._lost: dict[_Key, tuple[int, int, int]] = {}
         """The epoch and the sequence of the first batch that was lost, and until when (ms) that counts;
         those that were refused first come first."""
@@ -57,8 +58,9 @@ class RefusedProducers:
     def __len__(self) -> int:
         return len(self._lost)
 
-    def note(self, group: AppendGroup, known: KnownProducers | None, now_ms: int) -> None:
+    def note(self, group: AppendGroup, known: KnownProducers | None) -> None:
         """The group is about to be refused. What is in the log already is lost to nobody."""
+        until_ms = self._now_ms() + REMEMBERED_MS
         for _, producer_id, epoch, sequence, last in _idempotent(group):
             if known is not None and known.check(producer_id, epoch, sequence, last) >= 0:
                 continue
@@ -66,17 +68,18 @@ class RefusedProducers:
             lost = self._lost.get(key)
             if lost is None or lost[0] < epoch:
                 self._lost.pop(key, None)
-                self._lost[key] = epoch, sequence, now_ms + REMEMBERED_MS
+                self._lost[key] = epoch, sequence, until_ms
                 if len(self._lost) > PRODUCERS_MAX:
                     del self._lost[next(iter(self._lost))]
             elif lost[0] == epoch and _is_before(sequence, lost[1]):
                 self._lost[key] = epoch, sequence, lost[2]
 
-    def places(self, group: AppendGroup, known: KnownProducers | None, now_ms: int) -> list[int]:
+    def places(self, group: AppendGroup, known: KnownProducers | None) -> list[int]:
         """Which of the group's batches would come without one that was lost. Call it right before the
         append: who sends that one is forgotten here.
         """
         found: list[int] = []
+        now_ms = self._now_ms()
         for place, producer_id, epoch, sequence, last in _idempotent(group):
             key = (group.topic_id, group.partition, producer_id)
             lost = self._lost.get(key)
@@ -95,8 +98,9 @@ class RefusedProducers:
             del self._lost[key]
         return found
 
-    def forget(self, now_ms: int) -> None:
+    def forget(self) -> None:
         """Forgets those whose time is over."""
+        now_ms = self._now_ms()
         while self._lost:
             key, (_, _, until_ms) = next(iter(self._lost.items()))
             if now_ms < until_ms:
