@@ -198,3 +198,33 @@ async def test_waits_for_fenced_nodes_end_in_steps_after_all_were_fenced(links, 
     assert left == [[3, 2, 3], [3, 1, 3], [3, 0, 3], [2, 0, 3], [1, 0, 3], [0, 0, 3]]
     await asyncio.sleep(0)
     assert [link.closed for link in opened] == [0, 1, 0, 0]
+
+
+async def test_steps_that_are_given_up_are_taken_after_the_next_image(links, opened):
+    links.apply(image_of([node_state(1), node_state(2)]))
+    links.apply(image_of([node_state(2)]))
+    opened[0].waits = 2
+    steps = links.routes_following()
+    next(steps)
+    steps.close()
+    await asyncio.sleep(0)
+    assert (opened[0].fenced, opened[0].waits, opened[0].closed) == (True, 1, 0)
+    links.apply(image_of([node_state(2)]))
+    finish(links.routes_following())
+    await asyncio.sleep(0)
+    assert (opened[0].waits, opened[0].closed) == (0, 1)
+
+
+async def test_a_link_that_is_replaced_between_steps_waits_for_the_next_ones(links, opened):
+    links.apply(image_of([node_state(1), node_state(2)]))
+    links.apply(image_of([node_state(2)]))
+    opened[0].waits = 1
+    steps = links.routes_following()
+    next(steps)
+    links.apply(image_of([replace(node_state(2), incarnation="next")]))
+    finish(steps)
+    await asyncio.sleep(0)
+    assert [link.closed for link in opened] == [1, 0, 0], "routes may still name it"
+    finish(links.routes_following())
+    await asyncio.sleep(0)
+    assert [link.closed for link in opened] == [1, 1, 0]
