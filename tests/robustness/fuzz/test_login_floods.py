@@ -6,6 +6,7 @@ import contextlib
 import os
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,6 +26,7 @@ from tests.support.wire import request_frame
 
 _CONNECTIONS_MAX = 1_000
 _FLOOD = 400
+_SHAKERS = 4
 _LOGIN_S = 6.0
 _MEMORY_BYTES = 64 << 20
 _CLOSED_WITHIN_S = 60.0
@@ -157,6 +159,40 @@ def test_handshakes_that_never_end(guarded: Guarded) -> None:
         started = time.monotonic()
         _await_end([*silent, *begun])
         assert time.monotonic() - started > 5, "a handshake may take 10 s"
+    guarded.check_good_logins()
+
+
+@pytest.mark.parametrize("lasts_s", [3.0, pytest.param(None, marks=pytest.mark.full)])
+def test_a_flood_of_handshakes(guarded: Guarded, seconds: float, lasts_s: float | None) -> None:
+    """Complete ones, one behind another, beside others that only begin: each costs the broker a signature."""
+    over = threading.Event()
+    complete = [0] * _SHAKERS
+    hello = _client_hello()
+
+    def shake(number: int) -> None:
+        while not over.is_set():
+            # The broker may have as many connections as it takes.
+            with contextlib.suppress(OSError), guarded.connect(secure=True):
+                complete[number] += 1
+
+    def begin() -> None:
+        while not over.is_set():
+            with contextlib.suppress(OSError), connections(HOST, guarded.tls_port, 20) as opened:
+                for one in opened:
+                    one.sendall(hello)
+                over.wait(0.1)
+
+    threads = [threading.Thread(target=shake, args=(number,)) for number in range(_SHAKERS)]
+    threads.append(threading.Thread(target=begin))
+    with GoodLogins(guarded), MemoryWatch(guarded.cluster, budget_bytes=_MEMORY_BYTES):
+        for thread in threads:
+            thread.start()
+        time.sleep(lasts_s or seconds)
+        over.set()
+        for thread in threads:
+            thread.join()
+    assert min(complete) > 0
+    print(f"{sum(complete)} handshakes in {lasts_s or seconds} s")
     guarded.check_good_logins()
 
 
