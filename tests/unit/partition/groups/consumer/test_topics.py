@@ -54,13 +54,13 @@ def test_only_topics_that_exist_are_subscribed() -> None:
 
 
 def test_the_hash_tells_each_change() -> None:
-    racks = (frozenset({"r"}),)
+    racks = (("r",),)
     one = SubscribedTopic(topic_id("a"), "a", 1, racks)
     others = [
         replace(one, topic_id=topic_id("b")),
         replace(one, name="b"),
         replace(one, partitions=2),
-        replace(one, racks=(frozenset({"r", "s"}),)),
+        replace(one, racks=(("r", "s"),)),
     ]
     hashes = {metadata_hash([each]) for each in [one, *others]} | {metadata_hash([one, others[0]])}
     assert len(hashes) == 6

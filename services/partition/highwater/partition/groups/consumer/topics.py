@@ -5,8 +5,7 @@ read (KIP-1101) and begin a new epoch if it differs.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from hashlib import blake2b
-from typing import Final, Protocol
+from typing import Protocol
 
 from highwater.model.acl_operations import AclOperation
 from highwater.model.acls import AclTable
@@ -14,8 +13,7 @@ from highwater.model.authorization import Requester, Resource, ResourceType, Top
 from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.ids import InstanceId, NodeId, TopicId
 from highwater.partition.groups.consumer.assignors.types import SubscribedTopic
-
-_HASH_BYTES: Final = 8
+from highwater.partition.groups.consumer.topic_hash import group_hash
 
 MayDescribe = Callable[[str], bool]
 """Whether a member may describe the topic of a name."""
@@ -123,7 +121,7 @@ class ImageTopics:
             name=topic.name,
             partitions=len(topic.partitions),
             racks=tuple(
-                frozenset(rack for node in p.replicas if (rack := self._racks.get(node)))
+                tuple(rack for node in p.replicas if (rack := self._racks.get(node)))
                 for p in topic.partitions
             ),
         )
@@ -140,15 +138,5 @@ def subscribed(
 
 
 def metadata_hash(topics: Iterable[SubscribedTopic]) -> int:
-    """A number that changes when one of the topics comes, goes, grows or gets other racks.
-
-    0 for no topics. Kafka hashes the same facts with another function (`Utils.computeGroupHash`),
-    so a group that changes hands between both begins one more epoch.
-    """
-    ordered = sorted(topics, key=lambda topic: topic.name)
-    if not ordered:
-        return 0
-    digest = blake2b(digest_size=_HASH_BYTES)
-    for topic in ordered:
-        digest.update(topic.digest)
-    return int.from_bytes(digest.digest(), "big", signed=True)
+    """A number that changes when one of the topics comes, goes, grows or gets other racks; 0 for none."""
+    return group_hash((topic.name, topic.hash) for topic in topics)

@@ -13,8 +13,8 @@ def topic_id(name):
 
 def topic(name, partitions, *racks):
     """`racks`: those of each partition's replicas, "a b" for two."""
-    sets = tuple(frozenset(one.split()) for one in racks)
-    return SubscribedTopic(topic_id(name), name, partitions, sets)
+    of_each = tuple(tuple(one.split()) for one in racks)
+    return SubscribedTopic(topic_id(name), name, partitions, of_each)
 
 
 def topics(*found):

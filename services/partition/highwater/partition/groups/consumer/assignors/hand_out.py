@@ -7,13 +7,10 @@ partition that has an owner is not free). Kafka's assignors do not look at racks
 from collections import deque
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Final
 
 from highwater.model.steps import Steps
 from highwater.partition.groups.consumer.assignors.owners import Owners, Partition
 from highwater.partition.groups.consumer.assignors.pace import UNIT_MEMBERS
-
-_NO_RACKS: Final[frozenset[str]] = frozenset()
 
 
 def hand_out(
@@ -52,10 +49,10 @@ def _hand_out_locally(
     if not turns or not any(topic.racks for topic in owners.topics.values()):
         return partitions
     room = {rack: sum(left[number] for number in members) for rack, members in turns.items()}
-    by_choices: dict[int, list[tuple[Partition, frozenset[str]]]] = {}
+    by_choices: dict[int, list[tuple[Partition, set[str]]]] = {}
     """{count of racks to choose from: (partition, these racks)}"""
     for partition in partitions:
-        racks = _racks(owners, partition) & turns.keys()
+        racks = turns.keys() & _racks(owners, partition)
         by_choices.setdefault(len(racks), []).append((partition, racks))
         if owners.pace.is_full():
             yield
@@ -76,6 +73,6 @@ def _hand_out_locally(
     return rest
 
 
-def _racks(owners: Owners, partition: Partition) -> frozenset[str]:
+def _racks(owners: Owners, partition: Partition) -> tuple[str, ...]:
     racks = owners.topics[partition.topic_id].racks
-    return racks[partition.partition] if racks else _NO_RACKS
+    return racks[partition.partition] if racks else ()

@@ -2,17 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
-from typing import Final, Protocol
+from typing import Protocol
 
 from highwater.model.ids import TopicId
 from highwater.model.steps import Steps
 from highwater.partition.groups.consumer.assignors.pace import Pace
+from highwater.partition.groups.consumer.topic_hash import topic_hash
 
 MemberAssignment = Mapping[TopicId, tuple[int, ...]]
 """{topic: its partitions, ascending}; a topic of which the member has none is not in it."""
-
-_DIGEST_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +32,14 @@ class SubscribedTopic:
     topic_id: TopicId
     name: str
     partitions: int
-    racks: tuple[frozenset[str], ...]
-    """The racks of each partition's replicas; empty if they are not known."""
-    digest: bytes = field(init=False, repr=False, compare=False)
+    racks: tuple[tuple[str, ...], ...]
+    """The racks of each partition's replicas, one for each that has one; empty if they are not known."""
+    hash: int = field(init=False, repr=False, compare=False)
     """Of all the above. Made once: there may be thousands of partitions, and as many look-ups."""
 
     def __post_init__(self) -> None:
-        racks = ";".join([",".join(sorted(each)) for each in self.racks])
-        facts = f"{self.name} {self.partitions} {len(racks)} {racks}\n".encode()
-        digest = blake2b(self.topic_id + facts, digest_size=_DIGEST_BYTES).digest()
-        object.__setattr__(self, "digest", digest)
+        made = topic_hash(self.topic_id, self.name, self.partitions, self.racks)
+        object.__setattr__(self, "hash", made)
 
 
 class Assignor(Protocol):
