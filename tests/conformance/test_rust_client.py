@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-import re
-import shutil
-import subprocess
-
 import pytest
 
 from tests.conformance import scenarios
 from tests.conformance.client import CODECS
+from tests.conformance.clients.driver_client import DriverClient
+from tests.conformance.clients.rust_driver import BUILD_TIMEOUT_S, needs_cargo, rust_driver
 from tests.conformance.clients.rust_driver import RUST_RDKAFKA as CLIENT
 from tests.support.cluster import Cluster
-
-_BUILD_TIMEOUT_S = 1_000
-
-
-def _cargo() -> tuple[int, ...]:
-    """The version of cargo; () without one."""
-    if shutil.which("cargo") is None:
-        return ()
-    command = ["cargo", "--version"]
-    shown = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
-    return tuple(int(number) for number in re.findall(r"\d+", shown)[:2])
-
 
 pytestmark = [
     pytest.mark.clients,
     pytest.mark.full,
-    pytest.mark.timeout(_BUILD_TIMEOUT_S),
-    pytest.mark.skipif(_cargo() < (1, 85), reason="the rdkafka crate needs cargo 1.85"),
+    pytest.mark.timeout(BUILD_TIMEOUT_S),
+    needs_cargo,
 ]
 
 
@@ -44,3 +30,9 @@ def test_reads_from_a_timestamp(cluster: Cluster, topic: str) -> None:
 
 def test_group_of_two(cluster: Cluster, topic: str) -> None:
     scenarios.group_of_two(CLIENT, cluster, topic, producer=CLIENT)
+
+
+def test_group_of_two_of_the_consumer_protocol(cluster: Cluster, topic: str) -> None:
+    """KIP-848."""
+    client = DriverClient("rdkafka crate", rust_driver, protocol="consumer")
+    scenarios.group_of_two(client, cluster, topic, producer=CLIENT)

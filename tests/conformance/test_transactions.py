@@ -1,4 +1,4 @@
-"""Transactions of clients that others wrote: librdkafka (confluent-kafka), Kafka's Java tools, Go and Node."""
+"""Transactions of clients that others wrote: librdkafka, Kafka's Java tools, Go, Node and Rust."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.conformance.client import CLIENT_TIMEOUT_S
 from tests.conformance.clients.driver_client import DriverClient, Transaction
 from tests.conformance.clients.go_drivers import FRANZ_GO, SARAMA
 from tests.conformance.clients.node_drivers import KAFKAJS, PLATFORMATIC, needs_its_node
+from tests.conformance.clients.rust_driver import BUILD_TIMEOUT_S, RUST_RDKAFKA, needs_cargo
 from tests.conformance.messages import Message
 from tests.conformance.topics import committed_offsets, end_offsets, make_topic, unique_name
 from tests.support.cluster import Cluster
@@ -106,6 +107,11 @@ def test_committed_and_aborted(cluster: Cluster, topic: str) -> None:
         pytest.param(SARAMA, id="sarama"),
         pytest.param(KAFKAJS, id="kafkajs"),
         pytest.param(PLATFORMATIC, marks=needs_its_node, id="platformatic"),
+        pytest.param(
+            RUST_RDKAFKA,
+            marks=[pytest.mark.full, pytest.mark.timeout(BUILD_TIMEOUT_S), needs_cargo],
+            id="rdkafka-crate",
+        ),
     ],
 )
 def test_committed_and_aborted_by_clients_of_other_languages(

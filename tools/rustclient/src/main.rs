@@ -1,5 +1,5 @@
 //! rustclient COMMAND BOOTSTRAP REQUEST: drives the rdkafka crate for the conformance tests.
-//! Commands and JSON are those of tools/goclients/driver, without `transact`, `copy` and `version`.
+//! Commands and JSON are those of tools/goclients/driver, without `copy` and `version`.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -31,10 +31,17 @@ struct Request {
     topic: String,
     group: String,
     protocol: String,
+    transactional_id: String,
     codec: String,
     acks: i32,
     count: usize,
     start: i64,
+    messages: Vec<ToSend>,
+}
+
+#[derive(Deserialize)]
+struct Transaction {
+    abort: bool,
     messages: Vec<ToSend>,
 }
 
@@ -53,6 +60,11 @@ enum Event {
     Assigned { partitions: Vec<i32> },
     Record(Stored),
     Committed,
+}
+
+#[derive(Serialize)]
+struct Told {
+    outcome: &'static str,
 }
 
 #[derive(Serialize)]
@@ -82,6 +94,7 @@ fn main() -> Result<(), Failure> {
         "produce" => produce(config, request),
         "consume" => consume(config, request),
         "join" => join(config, request),
+        "transact" => transact(config, request),
         _ => Err(format!("unknown command {command:?}").into()),
     }
 }
@@ -136,13 +149,23 @@ fn produce(mut config: ClientConfig, request: Request) -> Result<(), Failure> {
         .set("linger.ms", "50");
     let (tell, told) = mpsc::channel();
     let producer: BaseProducer<Deliveries> = config.create_with_context(Deliveries(tell))?;
-    for one in &request.messages {
+    send(&producer, &told, &request.topic, &request.messages)
+}
+
+/// Returns when all messages are delivered.
+fn send(
+    producer: &BaseProducer<Deliveries>,
+    told: &mpsc::Receiver<Result<(), String>>,
+    topic: &str,
+    messages: &[ToSend],
+) -> Result<(), Failure> {
+    for one in messages {
         let (key, value) = (decode(&one.key)?, decode(&one.value)?);
         let mut headers = OwnedHeaders::new();
         for (name, value) in &one.headers {
             headers = headers.insert(Header { key: name, value: decode(value)?.as_ref() });
         }
-        let mut record: BaseRecord<Vec<u8>, Vec<u8>> = BaseRecord::to(&request.topic).headers(headers);
+        let mut record: BaseRecord<Vec<u8>, Vec<u8>> = BaseRecord::to(topic).headers(headers);
         record.key = key.as_ref();
         record.payload = value.as_ref();
         record.partition = one.partition;
@@ -150,8 +173,28 @@ fn produce(mut config: ClientConfig, request: Request) -> Result<(), Failure> {
         producer.send(record).map_err(|(error, _)| error)?;
     }
     producer.flush(TIMEOUT)?;
-    for _ in &request.messages {
+    for _ in messages {
         told.recv_timeout(TIMEOUT)??;
+    }
+    Ok(())
+}
+
+/// A transaction for each line of stdin, and a line with its outcome.
+fn transact(mut config: ClientConfig, request: Request) -> Result<(), Failure> {
+    config.set("transactional.id", &request.transactional_id);
+    let (tell, told) = mpsc::channel();
+    let producer: BaseProducer<Deliveries> = config.create_with_context(Deliveries(tell))?;
+    producer.init_transactions(TIMEOUT)?;
+    for line in std::io::stdin().lock().lines() {
+        let one: Transaction = serde_json::from_str(&line?)?;
+        producer.begin_transaction()?;
+        send(&producer, &told, &request.topic, &one.messages)?;
+        if one.abort {
+            producer.abort_transaction(TIMEOUT)?;
+        } else {
+            producer.commit_transaction(TIMEOUT)?;
+        }
+        print(&Told { outcome: if one.abort { "aborted" } else { "committed" } })?;
     }
     Ok(())
 }
