@@ -8,6 +8,7 @@ from highwater.kafka.messages.delete_topics import (
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import THE_CLUSTER, ResourceType
 from highwater.model.errors import UnreachableError
+from highwater.model.ids import NO_TOPIC_ID
 from tests.unit.gateway.handlers.fakes import (
     Client,
     FakeBackend,
@@ -24,6 +25,8 @@ from tests.unit.gateway.quota.fake_quota import Owing
 
 VERSIONS = range(1, 7)
 STATE = DeleteTopicsRequestDeleteTopicState
+DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+NOT_THE_CLUSTER = (AclOperation.DELETE, THE_CLUSTER)
 
 
 def ask(version, *names):
@@ -76,22 +79,62 @@ async def test_by_id():
     ]
 
 
-@pytest.mark.parametrize(
-    "states",
+ORDERS = topic_id("orders")
+CONTRADICTORY = pytest.mark.parametrize(
+    ("states", "told"),
     [
-        [STATE("orders", topic_id("orders"))],
-        [STATE(None)],
-        [STATE("orders"), STATE("orders")],
-        [STATE("orders"), STATE(None, topic_id("orders"))],
+        ([STATE("orders", ORDERS)], [("orders", ORDERS)]),
+        ([STATE(None)], [(None, NO_TOPIC_ID)]),
+        ([STATE("orders"), STATE("orders")], [("orders", NO_TOPIC_ID)]),
+        ([STATE("nothing"), STATE("nothing")], [("nothing", NO_TOPIC_ID)]),
+        ([STATE(None, ORDERS)] * 3, [(None, ORDERS)]),
+        ([STATE(None, b"x" * 16)] * 2, [(None, b"x" * 16)]),
     ],
-    ids=["both", "neither", "twice", "by name and by id"],
+    ids=["both", "neither", "name twice", "unknown name twice", "id thrice", "unknown id twice"],
 )
-async def test_contradictory_requests(states):
+
+
+@CONTRADICTORY
+@pytest.mark.parametrize("denied", [False, True])
+async def test_contradictory_requests_whoever_sends_them(states, told, denied):
     backend = backend_of()
+    if denied:
+        backend.deny(NOT_THE_CLUSTER, (AclOperation.DESCRIBE, ResourceType.TOPIC))
     response = await Client(backend).call(DeleteTopicsRequest(states), 6)
+    assert [(r.name, r.topic_id) for r in response.responses] == told
     assert {r.error_code for r in response.responses} == {ErrorCode.INVALID_REQUEST}
-    assert len(response.responses) == len(states)
     assert backend.controller.requests == []
+
+
+async def test_one_answer_for_a_topic_that_is_asked_for_by_name_and_by_id():
+    backend = backend_of()
+    states = [STATE(None, ORDERS), STATE("orders"), STATE("clicks")]
+    response = await Client(backend).call(DeleteTopicsRequest(states), 6)
+    assert [(r.name, r.topic_id, r.error_code) for r in response.responses] == [
+        ("orders", ORDERS, ErrorCode.INVALID_REQUEST),
+        ("clicks", topic_id("clicks"), 0),
+    ]
+    assert list(backend.controller.requests[0].topic_ids) == [topic_id("clicks")]
+
+
+async def test_a_name_beside_its_id_twice_is_a_duplicate_too():
+    states = [STATE(None, ORDERS), STATE("orders"), STATE(None, ORDERS)]
+    response = await Client(backend_of()).call(DeleteTopicsRequest(states), 6)
+    assert [(r.name, r.topic_id, r.error_code) for r in response.responses] == [
+        (None, ORDERS, ErrorCode.INVALID_REQUEST),
+        ("orders", ORDERS, ErrorCode.INVALID_REQUEST),
+    ]
+
+
+async def test_who_may_not_delete_a_topic_does_not_hear_that_name_and_id_are_the_same():
+    backend = backend_of()
+    backend.deny(NOT_THE_CLUSTER, (AclOperation.DELETE, a_topic("orders")))
+    states = [STATE(None, ORDERS), STATE("orders")]
+    response = await Client(backend).call(DeleteTopicsRequest(states), 6)
+    assert [(r.topic_id, r.error_code) for r in response.responses] == [
+        (ORDERS, DENIED),
+        (NO_TOPIC_ID, DENIED),
+    ]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -133,10 +176,6 @@ async def test_without_a_controller_clients_look_for_it_again(version):
     backend.controller.raises = UnreachableError("no controller")
     response = await Client(backend).call(ask(version, "orders"), version)
     assert codes(response) == [("orders", ErrorCode.NOT_CONTROLLER)]
-
-
-DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-NOT_THE_CLUSTER = (AclOperation.DELETE, THE_CLUSTER)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -1,10 +1,13 @@
 import pytest
 
+from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.errors import DecodeError
 from highwater.kafka.messages.sync_group import (
     SyncGroupRequest,
     SyncGroupRequestSyncGroupRequestAssignment,
     SyncGroupResponse,
+    encode_request,
 )
 from highwater.model.acl_operations import AclOperation
 from tests.unit.gateway.handlers.fakes import (
@@ -63,3 +66,23 @@ async def test_a_group_that_may_not_be_read_is_not_synchronised(version):
     response = await Client(backend).call(sync(version), version)
     assert response.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
     assert backend.coordinator_calls() == []
+
+
+@pytest.mark.parametrize("named", [(None, "range"), ("consumer", None), (None, None)])
+@pytest.mark.parametrize("denied", [False, True])
+async def test_a_request_without_its_protocol_is_refused_before_anybody_is_asked(named, denied):
+    backend = FakeBackend(image_of(group_topic()))
+    if denied:
+        backend.deny((AclOperation.READ, a_group("readers")))
+    request = SyncGroupRequest("readers", 4, "m-1", "instance", *named, [])
+    response = await Client(backend).call(request, 5)
+    assert response.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert backend.coordinator_calls() == []
+
+
+@pytest.mark.parametrize("size", range(1, 27))
+async def test_a_request_that_is_cut_off_is_malformed(size):
+    backend = FakeBackend(image_of(group_topic()))
+    body = encode_request(sync(5), 5)
+    with pytest.raises(DecodeError):
+        await Client(backend).send(ApiKey.SYNC_GROUP, 5, body[:size])

@@ -7,7 +7,9 @@ Behaviour
   DESCRIBE the topic gets that, too, if there is none of that name, and no name for an id.
 - While the client owes partitions to its controller_mutation_rate: THROTTLING_QUOTA_EXCEEDED (KIP-599); before v5
   the topic is deleted, and the client throttled.
-- A topic with both name and id, with neither, or named twice is INVALID_REQUEST.
+- A topic with both name and id, or with neither, is INVALID_REQUEST, and so is a name or an id that stands twice,
+  which gets one answer: whoever asks, as Kafka looks for these before it asks its authorizer. A name
+  and an id of the same topic are that only to those who may delete it, and get one answer, too.
 
 Version notes
 - v1: throttle time. v4: flexible. v5: error message. v6: ids (KIP-516).
@@ -18,7 +20,7 @@ Deviations
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
@@ -50,6 +52,23 @@ _Asked = DeleteTopicsRequestDeleteTopicState
 _Result = DeleteTopicsResponseDeletableTopicResult
 
 
+class _Key(NamedTuple):
+    """How a topic is asked for: by the one or by the other, or it is invalid."""
+
+    name: str | None
+    topic_id: TopicId
+
+
+class _Refusal(NamedTuple):
+    """Why there is nothing to delete."""
+
+    code: ErrorCode
+    message: str
+
+
+_Found = TopicState | _Refusal
+
+
 class _Denied(NamedTuple):
     """Names of topics that the client may not delete, and that it may not even know."""
 
@@ -59,59 +78,60 @@ class _Denied(NamedTuple):
 
 async def handle(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     """Resolves the topics and asks the controller."""
-    asked = _asked(request)
-    found = [_resolve(context, one) for one in asked]
-    denied = _denied(context, asked, found)
-    times = Counter(one.topic_id for one in found if isinstance(one, TopicState))
+    times = Counter(_Key(one.name, TopicId(one.topic_id)) for one in _asked(request))
+    found = {key: _find(context, key, count) for key, count in times.items()}
+    denied = _denied(context, found)
+    twice = _asked_for_twice(found, times)
     results: list[_Result] = []
-    doomed: dict[TopicId, _Result] = {}
-    for one, topic in zip(asked, found, strict=True):
-        denial = _denial(one, topic, denied)
+    doomed: dict[_Key, _Result] = {}
+    for key, topic in found.items():
+        denial = _denial(key, topic, denied)
         if denial is not None:
             results.append(denial)
-        elif not isinstance(topic, TopicState):
-            results.append(_refused(one, topic, topic.message))
-        elif times[topic.topic_id] > 1:
-            why = "the topic stands twice in the request"
-            results.append(_refused(one, ErrorCode.INVALID_REQUEST, why))
+        elif isinstance(topic, _Refusal):
+            results.append(_refused(key, *topic))
+        elif topic.topic_id in twice:
+            if key.name is not None:
+                code, why = ErrorCode.INVALID_REQUEST, "The topic is asked for by its id as well."
+                results.append(_Result(key.name, topic.topic_id, code, why))
         elif topic.internal:
             why = "internal topics cannot be deleted"
-            results.append(_refused(one, ErrorCode.INVALID_TOPIC_EXCEPTION, why))
+            results.append(_refused(key, ErrorCode.INVALID_TOPIC_EXCEPTION, why))
         elif not context.quota.may_change(
             len(topic.partitions), strict=context.api_version >= STRICT_FROM
         ):
             code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
-            results.append(_refused(one, code, code.message))
+            results.append(_refused(key, code, code.message))
         else:
             results.append(_Result(topic.name, topic.topic_id))
-            doomed[topic.topic_id] = results[-1]
+            doomed[key] = results[-1]
     if doomed:
         await _delete(context, doomed, request.timeout_ms)
-    for one, result in zip(asked, results, strict=True):
-        if one.name is not None:
-            result.error_code = code_by_name(result.error_code)
     return DeleteTopicsResponse(responses=results)
 
 
 def failure(request: DeleteTopicsRequest, _version: int, code: int) -> DeleteTopicsResponse:
     """The code for every topic."""
     message = ErrorCode(code).message
-    return DeleteTopicsResponse(responses=[_refused(one, code, message) for one in _asked(request)])
+    return DeleteTopicsResponse(
+        responses=[_Result(one.name, one.topic_id, code, message) for one in _asked(request)]
+    )
 
 
-async def _delete(context: RequestContext, doomed: dict[TopicId, _Result], timeout_ms: int) -> None:
+async def _delete(context: RequestContext, doomed: dict[_Key, _Result], timeout_ms: int) -> None:
     response = await context.backend.controller.delete_topics(
         pb.DeleteTopicsRequest(
             instance=context.peer.instance,
-            topic_ids=list(doomed),
+            topic_ids=[result.topic_id for result in doomed.values()],
             timeout_ms=propagation_ms(timeout_ms),
         ),
         timeout_s=call_timeout_s(context),
     )
-    for result, error in zip(doomed.values(), response.errors, strict=True):
+    for (key, result), error in zip(doomed.items(), response.errors, strict=True):
         if error.error_code:
-            result.error_code = error.error_code
-            result.error_message = error.message or ErrorCode(error.error_code).message
+            code = error.error_code if key.name is None else code_by_name(error.error_code)
+            result.error_code = code
+            result.error_message = error.message or ErrorCode(code).message
     await await_visible(context, response.revision)
 
 
@@ -120,28 +140,42 @@ def _asked(request: DeleteTopicsRequest) -> list[_Asked]:
     return list(request.topics) or [_Asked(name) for name in request.topic_names]
 
 
-def _resolve(context: RequestContext, asked: _Asked) -> TopicState | ErrorCode:
-    image = context.backend.image
-    by_id = asked.topic_id != NO_TOPIC_ID
-    if (asked.name is not None) == by_id:
-        return ErrorCode.INVALID_REQUEST
-    if asked.name is not None:
-        named = image.topic(asked.name, context.peer.instance)
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if named is None else named
-    topic = topic_by_id(context, asked.topic_id)
-    return ErrorCode.UNKNOWN_TOPIC_ID if topic is None else topic
+def _find(context: RequestContext, key: _Key, times: int) -> _Found:
+    name, topic_id = key
+    if name is not None and topic_id != NO_TOPIC_ID:
+        why = "You may not specify both topic name and topic id."
+        return _Refusal(ErrorCode.INVALID_REQUEST, why)
+    if name is None and topic_id == NO_TOPIC_ID:
+        why = "Neither topic name nor id were specified."
+        return _Refusal(ErrorCode.INVALID_REQUEST, why)
+    if times > 1:
+        why = "Duplicate topic id." if name is None else "Duplicate topic name."
+        return _Refusal(ErrorCode.INVALID_REQUEST, why)
+    if name is None:
+        topic, unknown = topic_by_id(context, topic_id), ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        topic = context.backend.image.topic(name, context.peer.instance)
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return _Refusal(unknown, unknown.message) if topic is None else topic
 
 
-def _denied(
-    context: RequestContext, asked: Sequence[_Asked], found: Sequence[TopicState | ErrorCode]
-) -> _Denied:
+def _asked_for_twice(found: Mapping[_Key, _Found], times: Mapping[_Key, int]) -> frozenset[TopicId]:
+    """The topics that are asked for by name, and by an id as well."""
+    ids = {key.topic_id for key in times if key.name is None}
+    named = {
+        t.topic_id for key, t in found.items() if isinstance(t, TopicState) and key.name is not None
+    }
+    return frozenset(ids & named)
+
+
+def _denied(context: RequestContext, found: Mapping[_Key, _Found]) -> _Denied:
     """Kafka: `ControllerApis.deleteTopics`."""
     if context.allows(AclOperation.DELETE, THE_CLUSTER):
         return _Denied()
     names = [
         name
-        for one, topic in zip(asked, found, strict=True)
-        if (name := topic.name if isinstance(topic, TopicState) else one.name) is not None
+        for key, topic in found.items()
+        if (name := topic.name if isinstance(topic, TopicState) else key.name) is not None
     ]
     return _Denied(
         denied_topics(context, AclOperation.DELETE, names),
@@ -149,17 +183,17 @@ def _denied(
     )
 
 
-def _denial(asked: _Asked, found: TopicState | ErrorCode, denied: _Denied) -> _Result | None:
+def _denial(key: _Key, found: _Found, denied: _Denied) -> _Result | None:
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if isinstance(found, TopicState):
         if found.name not in denied.delete | denied.describe:
             return None
-        if asked.name is None and found.name not in denied.describe:
-            return _Result(found.name, asked.topic_id, code, code.message)
-    elif found != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or asked.name not in denied.describe:
+        if key.name is None and found.name not in denied.describe:
+            return _Result(found.name, key.topic_id, code, code.message)
+    elif found.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or key.name not in denied.describe:
         return None
-    return _refused(asked, code, code.message)
+    return _refused(key, code, code.message)
 
 
-def _refused(asked: _Asked, code: int, message: str) -> _Result:
-    return _Result(asked.name, asked.topic_id, code, message)
+def _refused(key: _Key, code: int, message: str) -> _Result:
+    return _Result(key.name, key.topic_id, code, message)
