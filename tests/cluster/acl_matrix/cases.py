@@ -65,6 +65,8 @@ def cases(row: Row, names: Names) -> Iterator[Case]:
     for kind in (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID):
         yield from _sweep(row, kind, names, given)
     yield from _sweep(row, ResourceType.CLUSTER, names, given)
+    if any(need.kind is ResourceType.USER for need in row.needs):
+        yield from _sweep(row, ResourceType.USER, names, given)
 
 
 def _entry(need: Need, names: Names) -> Entry:

@@ -15,6 +15,7 @@ from highwater.kafka.messages import describe_configs as configs
 from highwater.kafka.messages import describe_quorum as quorum
 from highwater.kafka.messages import elect_leaders as electing
 from highwater.kafka.messages import incremental_alter_configs as changing
+from highwater.kafka.messages.create_delegation_token import CreateDelegationTokenRequest
 from highwater.kafka.messages.describe_client_quotas import DescribeClientQuotasRequest
 from highwater.kafka.messages.describe_log_dirs import DescribeLogDirsRequest
 from highwater.kafka.messages.describe_user_scram_credentials import (
@@ -30,6 +31,8 @@ from highwater.model.config_type import ConfigResourceType
 from tests.cluster.acl_matrix.rows import (
     CLUSTER_DENIED,
     GROUP_DENIED,
+    OWNER,
+    TOKEN_DENIED,
     TOPIC_DENIED,
     C,
     G,
@@ -38,6 +41,7 @@ from tests.cluster.acl_matrix.rows import (
     Op,
     Row,
     T,
+    U,
     first,
     top,
 )
@@ -294,5 +298,15 @@ CLUSTER_ROWS = (
         code=first("filter_results"),
         needs=_ALTER,
         denied=CLUSTER_DENIED,
+    ),
+    Row(
+        name="of-another-user",
+        request=lambda _names: CreateDelegationTokenRequest("User", OWNER, [], -1),
+        version=3,
+        code=top,
+        needs=(Need(Op.CREATE_TOKENS, U),),
+        denied=TOKEN_DENIED,
+        # Who may ask hears that there are none.
+        allowed=frozenset((ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED,)),
     ),
 )

@@ -24,6 +24,10 @@ TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 GROUP_DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 CLUSTER_DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 TRANSACTION_DENIED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+TOKEN_DENIED = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+
+OWNER = "erin"
+"""The user for whom a token is asked."""
 
 
 REACHED = frozenset(ErrorCode) - {
@@ -31,6 +35,7 @@ REACHED = frozenset(ErrorCode) - {
     GROUP_DENIED,
     CLUSTER_DENIED,
     TRANSACTION_DENIED,
+    TOKEN_DENIED,
     ErrorCode.UNKNOWN_SERVER_ERROR,
 }
 """For requests of a producer that has not begun: who is allowed gets as far as hearing that, in whatever words."""
@@ -62,6 +67,7 @@ class Names:
             ResourceType.GROUP: self.group,
             ResourceType.TRANSACTIONAL_ID: self.transactional_id,
             ResourceType.CLUSTER: THE_CLUSTER.name,
+            ResourceType.USER: f"User:{OWNER}",
         }
         return names[kind]
 
@@ -96,11 +102,12 @@ class Row:
         return f"{ApiKey(self.api_key).name.lower()}{self.name and '-'}{self.name}"
 
 
-T, G, C, X = (
+T, G, C, X, U = (
     ResourceType.TOPIC,
     ResourceType.GROUP,
     ResourceType.CLUSTER,
     ResourceType.TRANSACTIONAL_ID,
+    ResourceType.USER,
 )
 Op = AclOperation
 

@@ -14,7 +14,11 @@ import pytest
 from highwater.gateway.handling.apis import APIS
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.create_delegation_token import CreateDelegationTokenRequest
 from highwater.kafka.messages.describe_cluster import DescribeClusterRequest
+from highwater.kafka.messages.describe_delegation_token import DescribeDelegationTokenRequest
+from highwater.kafka.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from highwater.kafka.messages.renew_delegation_token import RenewDelegationTokenRequest
 from tests.cluster.acl_matrix.cases import Case, cases
 from tests.cluster.acl_matrix.cluster_rows import CLUSTER_ROWS
 from tests.cluster.acl_matrix.group_rows import GROUP_ROWS
@@ -28,14 +32,13 @@ NOTHING_NEEDED = frozenset(
         ApiKey.API_VERSIONS,
         ApiKey.SASL_HANDSHAKE,
         ApiKey.SASL_AUTHENTICATE,
-        ApiKey.CREATE_DELEGATION_TOKEN,
         ApiKey.RENEW_DELEGATION_TOKEN,
         ApiKey.EXPIRE_DELEGATION_TOKEN,
         ApiKey.DESCRIBE_DELEGATION_TOKEN,
         ApiKey.DESCRIBE_CLUSTER,
     )
 )
-"""What any client may send; see `test_what_needs_nothing` for the last."""
+"""What any client may send; see `test_what_needs_nothing` for the last four."""
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -66,6 +69,15 @@ def test_what_needs_nothing(world: World) -> None:
     answer = world.alice.ask(DescribeClusterRequest(True), 1)
     assert (answer.error_code, answer.cluster_authorized_operations) == (ErrorCode.NONE, 0)
     assert answer.brokers
+    # As for tokens, the answer is the same whoever asks: there are none.
+    for request, version in (
+        (CreateDelegationTokenRequest(max_lifetime_ms=-1), 3),
+        (RenewDelegationTokenRequest(b"hmac", 1), 2),
+        (ExpireDelegationTokenRequest(b"hmac", 1), 2),
+        (DescribeDelegationTokenRequest(None), 3),
+    ):
+        told = world.alice.ask(request, version).error_code
+        assert told == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
 
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.title) for row in ROWS])

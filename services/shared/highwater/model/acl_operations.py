@@ -21,6 +21,7 @@ class AclOperation(IntEnum):
     DESCRIBE_CONFIGS = 10
     ALTER_CONFIGS = 11
     IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
 
 
 def _bits(*operations: AclOperation) -> int:

@@ -37,8 +37,8 @@ ALL_OPERATIONS: Final = 2
 WILDCARD: Final = "*"
 """A literal name, a host, or the name in a principal, that means every one."""
 
-OPERATIONS: Final = frozenset((ALL_OPERATIONS, *AclOperation, 13, 14, 15))
-"""What entries may name: also CREATE_TOKENS, DESCRIBE_TOKENS and TWO_PHASE_COMMIT, which nothing asks for."""
+OPERATIONS: Final = frozenset((ALL_OPERATIONS, *AclOperation, 14, 15))
+"""What entries may name: also DESCRIBE_TOKENS and TWO_PHASE_COMMIT, which nothing asks for."""
 
 
 class Acl(NamedTuple):

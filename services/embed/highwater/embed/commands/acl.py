@@ -25,7 +25,11 @@ acl: Final = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="What
 
 ALL: Final = "all"
 _OPERATIONS: Final = {
-    **{operation.name.lower().replace("_", "-"): int(operation) for operation in AclOperation},
+    **{
+        operation.name.lower().replace("_", "-"): int(operation)
+        for operation in AclOperation
+        if operation != AclOperation.CREATE_TOKENS  # There are none.
+    },
     ALL: ALL_OPERATIONS,
 }
 _KINDS: Final = {
