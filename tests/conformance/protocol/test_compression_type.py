@@ -51,6 +51,20 @@ def test_batches_are_stored_in_the_topics_codec(
         offset += len(values)
 
 
+@pytest.mark.parametrize("config", ["zstd", "producer"])
+@pytest.mark.parametrize("version", [4, 9, 10])
+def test_clients_from_before_zstd_get_its_batches(
+    cluster: Cluster, connection: RawConnection, topic: str, version: int, config: str
+) -> None:
+    """Kafka 4 sends them; Kafka 2.1 to 3.9 refused such fetches from topics of the config "zstd"."""
+    make_topic(cluster.bootstrap, topic, configs={"compression.type": config})
+    sent = batch([b"value"] * 100, compression=Compression.ZSTD)
+    assert produce(connection, topic, sent).error_code == ErrorCode.NONE
+    part = fetch(connection, topic, 0, version=version)
+    assert part.error_code == ErrorCode.NONE
+    assert only(batches_of(part)).compression == Compression.ZSTD
+
+
 def test_the_size_counts_as_it_came_and_as_it_is_stored(
     cluster: Cluster, connection: RawConnection, topic: str
 ) -> None:
