@@ -166,6 +166,17 @@ def test_errors_of_a_member(members: Members, made_topic: str) -> None:
     assert member.commit(made_topic, 1) == ErrorCode.ILLEGAL_GENERATION
 
 
+def test_a_sync_that_does_not_name_its_protocol(members: Members) -> None:
+    member = members.new()
+    member.join()
+    for kind, name in ((None, "range"), ("consumer", None)):
+        request = member.sync_request({member.member_id: b"all"})
+        request.protocol_type, request.protocol_name = kind, name
+        answer = member.connection.ask(request, 5)
+        assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert member.sync({member.member_id: b"all"}).assignment == b"all"
+
+
 def test_errors_of_joining(members: Members, group: str) -> None:
     connection = members.new().connection
 

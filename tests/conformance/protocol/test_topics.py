@@ -31,6 +31,7 @@ from highwater.kafka.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
 from tests.conformance.client import CLIENT_TIMEOUT_S
+from tests.conformance.protocol.requests import topic_id
 from tests.support.cluster import Cluster
 from tests.support.process import wait_until
 from tests.support.wire import RawConnection, only
@@ -40,6 +41,7 @@ _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 _DYNAMIC_TOPIC_CONFIG, _DEFAULT_CONFIG = 1, 5
 _TIMEOUT_MS = 15_000
 _MISSING = 100  # Kafka's UNKNOWN_TOPIC_ID.
+_INVALID = ErrorCode.INVALID_REQUEST
 
 
 def _new(name: str, partitions: int = 1, replicas: int = 1, **fields: Any) -> Any:
@@ -147,6 +149,31 @@ def test_deleting_unknown_topics(connection: RawConnection, topic: str) -> None:
     request = DeleteTopicsRequest(topics=[by_name, by_id], timeout_ms=_TIMEOUT_MS)
     codes = sorted(result.error_code for result in connection.ask(request, 6).responses)
     assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _MISSING]
+
+
+def test_deleting_a_topic_twice_in_one_request(connection: RawConnection, made_topic: str) -> None:
+    """One answer for each name and id; the topic stays."""
+    asked, unknown, none = topic_id(connection, made_topic), b"0123456789abcdef", bytes(16)
+    named = [(made_topic, none)] * 2 + [("not-there", none)] * 3
+    identified = [(None, unknown)] * 2
+    told = [(made_topic, none), ("not-there", none), (None, unknown)]
+    assert _deleted(connection, *named, *identified) == {(*one, _INVALID) for one in told}
+    both = _deleted(connection, (made_topic, none), (None, asked))
+    assert both == {(made_topic, asked, _INVALID)}
+    contradictory = _deleted(connection, (made_topic, asked), (None, none))
+    assert contradictory == {(made_topic, asked, _INVALID), (None, none, _INVALID)}
+    assert topic_id(connection, made_topic) == asked
+
+
+def _deleted(
+    connection: RawConnection, *asked: tuple[str | None, bytes]
+) -> set[tuple[str | None, bytes, int]]:
+    """Kafka answers in any order."""
+    topics = [DeleteTopicsRequestDeleteTopicState(*one) for one in asked]
+    answer = connection.ask(DeleteTopicsRequest(topics=topics, timeout_ms=_TIMEOUT_MS), 6)
+    told = [(one.name, bytes(one.topic_id), one.error_code) for one in answer.responses]
+    assert len(set(told)) == len(told)
+    return set(told)
 
 
 @pytest.mark.core(version=3)
