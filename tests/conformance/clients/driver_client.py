@@ -88,10 +88,21 @@ class DriverClient:
         return [_stored(json.loads(line)) for line in lines]
 
     def transact(
-        self, bootstrap: str, topic: str, transactional_id: str, work: Sequence[Transaction]
+        self,
+        bootstrap: str,
+        topic: str,
+        transactional_id: str,
+        work: Sequence[Transaction],
+        *,
+        group: str | None = None,
     ) -> list[str]:
-        """Carries out the transactions in their order; the outcome of each."""
+        """Carries out the transactions in their order; the outcome of each.
+
+        With a group, drivers that can also commit an offset of it in each.
+        """
         request = {"topic": topic, "transactional_id": transactional_id, **self._common}
+        if group is not None:
+            request["group"] = group
         lines = [
             json.dumps(
                 {"abort": one.abort, "messages": [_to_json(m, one.partition) for m in one.messages]}
