@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, ThrottleEvent
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+)
 from kafka.admin import KafkaAdminClient
 from kafka.admin import NewTopic as KafkaPythonTopic
 
@@ -22,7 +28,7 @@ from highwater.kafka.messages.alter_client_quotas import (
 )
 from highwater.kafka.messages.api_versions import ApiVersionsRequest
 from highwater.kafka.messages.metadata import MetadataRequest
-from tests.cluster.runner import Up
+from tests.cluster.runner import HOST, Up
 from tests.conformance.topics import unique_name
 from tests.support.java_tools import CONFIGS, java_tool
 from tests.support.wire import ConnectionEnded, RawConnection, only
@@ -260,6 +266,79 @@ def test_an_address_may_open_so_many_connections(up: Up, operator: RawConnection
     connect()
     assert served[-1]
     assert len(served) + len(ended_after) == len(threads) + 1
+
+
+def set_broker(up: Up, operation: AlterConfigOpType, name: str, value: str) -> None:
+    """Changes a config of all brokers."""
+    entry = ConfigEntry(name, value, incremental_operation=operation)
+    wanted = ConfigResource(ConfigResource.Type.BROKER, "", incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": up.bootstrap})
+    admin.incremental_alter_configs([wanted])[wanted].result(PATIENCE_S)
+
+
+@pytest.mark.parametrize("prefix", ["", "listener.name.plaintext."])
+def test_connections_wait_for_the_rate_of_a_broker_or_a_listener(
+    up: Up, operator: RawConnection, prefix: str
+) -> None:
+    name = f"{prefix}max.connection.creation.rate"
+    served: list[float] = []
+
+    def connect() -> None:
+        begun = time.monotonic()
+        with RawConnection.to(up.bootstrap) as connection:
+            connection.ask(ApiVersionsRequest("test", "1"), 3)
+            served.append(time.monotonic() - begun)
+
+    set_broker(up, AlterConfigOpType.SET, name, "2")
+    threads = [threading.Thread(target=connect) for _ in range(8)]
+    try:
+        for thread in threads:
+            thread.start()
+        operator.ask(ApiVersionsRequest("test", "1"), 3)
+        for thread in threads:
+            thread.join(PATIENCE_S)
+        assert len(served) == len(threads), "none is refused"
+        assert max(served) > 1.0
+    finally:
+        set_broker(up, AlterConfigOpType.DELETE, name, "")
+    begun = time.monotonic()
+    for _ in range(8):
+        connect()
+    assert time.monotonic() - begun < 5.0
+
+
+def test_an_address_may_have_so_many_connections(up: Up, operator: RawConnection) -> None:
+    del operator  # It stays connected, and counts.
+    name = "max.connections.per.ip.overrides"
+    set_broker(up, AlterConfigOpType.SET, name, "127.0.0.9:1")
+    port = up.port
+    try:
+        with RawConnection(HOST, port, source="127.0.0.9") as one:
+            one.ask(ApiVersionsRequest("test", "1"), 3)
+            with (
+                pytest.raises(ConnectionEnded),
+                RawConnection(HOST, port, source="127.0.0.9") as two,
+            ):
+                two.ask(ApiVersionsRequest("test", "1"), 3)
+            with RawConnection(HOST, port, source="127.0.0.8") as other:
+                other.ask(ApiVersionsRequest("test", "1"), 3)
+    finally:
+        set_broker(up, AlterConfigOpType.DELETE, name, "")
+
+
+@pytest.mark.java
+def test_kafkas_tool_sets_and_shows_limits_of_listeners(up: Up) -> None:
+    name = "listener.name.plaintext.max.connections"
+    named: tuple[Any, ...] = ("--bootstrap-server", up.bootstrap, "--entity-type", "brokers")
+    java_tool(CONFIGS, *named, "--entity-default", "--alter", "--add-config", f"{name}=500")
+    try:
+        shown = java_tool(CONFIGS, *named, "--entity-default", "--describe").stdout
+        assert f"{name}=500" in shown
+        node = min(AdminClient({"bootstrap.servers": up.bootstrap}).list_topics(timeout=30).brokers)
+        shown = java_tool(CONFIGS, *named, "--entity-name", str(node), "--describe").stdout
+        assert f"{name}=500" in shown
+    finally:
+        java_tool(CONFIGS, *named, "--entity-default", "--alter", "--delete-config", name)
 
 
 @pytest.mark.java

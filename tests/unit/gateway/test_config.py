@@ -101,3 +101,8 @@ def test_headers_of_a_balancer_are_believed_from_somewhere():
             load(**settings)
     assert load(proxy_protocol=True, proxy_networks=("0.0.0.0/0", "::/0"))
     assert load(proxy_protocol=True, proxy_networks=())
+
+
+def test_a_handshake_may_follow_a_header():
+    tls = {"cert_file": "/a", "key_file": "/b"}
+    assert load(**PROXIED, tls=tls).all_listeners["default"].tls.cert_file == "/a"

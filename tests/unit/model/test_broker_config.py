@@ -34,13 +34,19 @@ def test_dynamic_configs_are_those_of_kafka():
     """DynamicBrokerConfig.AllDynamicConfigs: only the first name of a topic default is dynamic."""
     defaults = {names[0] for names in TOPIC_CONFIG_SYNONYMS.values()}
     dynamic = {name for name, config in BROKER_CONFIGS.items() if config.dynamic}
+    of_connections = {
+        "max.connection.creation.rate",
+        "max.connections",
+        "max.connections.per.ip",
+        "max.connections.per.ip.overrides",
+    }
     of_parts = {
         "log.cleaner.backoff.ms",
         "log.cleaner.dedupe.buffer.size",
         "log.cleaner.io.max.bytes.per.second",
         "producer.id.expiration.ms",
     }
-    assert dynamic == defaults | RATES | of_parts
+    assert dynamic == defaults | RATES | of_parts | of_connections
     assert dynamic >= CLUSTER_WIDE
 
 

@@ -157,9 +157,7 @@ class ListenerConfig(SettingsGroup):
     tls: TlsSettings = TlsSettings()
 
     @model_validator(mode="after")
-    def _check_tls(self) -> Self:
-        if self.tls.cert_file and self.proxy_protocol:
-            raise ValueError("a listener has TLS or proxy_protocol, not both")
+    def _check_balancer(self) -> Self:
         _check_proxies(self.proxy_protocol, self.proxy_networks)
         return self
 

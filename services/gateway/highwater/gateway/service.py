@@ -306,7 +306,8 @@ class GatewayService:
             listener, gate, self._budget, self._fetch_sessions, self.held, self.links
         )
         self._registry.register(GatewayCollector(self.meters, readings))
-        self._registry.register(QuotaCollector(self._quotas.rates, lambda: listener.held.refused))
+        arrivals = listener.newcomers.arrivals
+        self._registry.register(QuotaCollector(self._quotas.rates, lambda: arrivals.throttled))
         self._registry.register(InstanceCollector(listener.doors, self._missing_ports))
         self._inner.watch_certificates(
             self._stack, self._registry, "gateway", lambda: listener.certificates
@@ -436,6 +437,7 @@ class GatewayService:
     def _image_changed(self, image: ClusterImage, delta: ClusterDelta | None) -> Steps[None]:
         if self._listener is not None:
             self._listener.doors.follow(image.instances)
+            self._listener.newcomers.follow(image, self._node_id)
             # Before a new topic has a route, its lists are known.
             if self._topic_networks.follow(image, delta):
                 self._listener.forget_shapes()

@@ -2,14 +2,17 @@
 
 Dynamic configs may be changed while brokers run (IncrementalAlterConfigs on a broker, or on "" for
 all) and take effect at once: defaults of topic configs (TOPIC_CONFIG_SYNONYMS), rates of the nodes
-(RATES), and settings of the log cleaner and of producer state. The others are read-only.
+(RATES), limits of connections (`connection_configs`), and settings of the log cleaner and of producer
+state. The others are read-only.
 `broker_config_table` has the configs themselves.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from highwater.model.broker_config_table import DYNAMIC, READ_ONLY, BrokerConfig
+from highwater.model.connection_configs import listener_config_of
 
 TOPIC_CONFIG_SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
     "cleanup.policy": ("log.cleanup.policy",),
@@ -62,3 +65,19 @@ BROKER_CONFIG_SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
     name: names[names.index(name) :] for names in TOPIC_CONFIG_SYNONYMS.values() for name in names
 }
 """{broker config: itself and its fallbacks in order}, for the defaults of topic configs."""
+
+
+def broker_config_of(name: str) -> BrokerConfig | None:
+    """The config of that name, also one of a listener; None if there is none."""
+    of_listener = listener_config_of(name)
+    if of_listener is None:
+        return BROKER_CONFIGS.get(name)
+    return replace(BROKER_CONFIGS[of_listener[1]], name=name)
+
+
+def broker_config_names(name: str) -> tuple[str, ...]:
+    """The config and its fallbacks in order: of a listener's, the broker's."""
+    of_listener = listener_config_of(name)
+    if of_listener is not None:
+        return name, of_listener[1]
+    return BROKER_CONFIG_SYNONYMS.get(name, (name,))

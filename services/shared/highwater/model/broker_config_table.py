@@ -8,11 +8,13 @@ time. The texts say where a config does less here than in Kafka.
 from dataclasses import dataclass
 from typing import Final
 
+from highwater.model import connection_configs
 from highwater.model.config_type import ConfigType
 from highwater.model.group_broker_config_table import GROUP_COORDINATION
 
 LONG_MAX: Final = 2**63 - 1
 NO_LIMIT_LONG: Final = str(LONG_MAX)
+_NO_LIMIT_INT: Final = str(2**31 - 1)
 
 _DAY_MS: Final = 24 * 3600 * 1000
 
@@ -298,6 +300,33 @@ DYNAMIC: Final = (
         low=0,
     ),
     _dynamic(
+        connection_configs.RATE,
+        ConfigType.INT,
+        _NO_LIMIT_INT,
+        "Connections that a broker, or one of its listeners, takes a second; others wait.",
+        low=1,
+    ),
+    _dynamic(
+        connection_configs.CONNECTIONS,
+        ConfigType.INT,
+        _NO_LIMIT_INT,
+        "Connections that a broker, or one of its listeners, has at a time; others wait.",
+        low=1,
+    ),
+    _dynamic(
+        connection_configs.PER_ADDRESS,
+        ConfigType.INT,
+        _NO_LIMIT_INT,
+        "Connections that a broker has of one address at a time; others are closed.",
+        low=1,
+    ),
+    _dynamic(
+        connection_configs.PER_ADDRESS_OVERRIDES,
+        ConfigType.STRING,
+        "",
+        "max.connections.per.ip of some addresses: address:number, with commas between them.",
+    ),
+    _dynamic(
         "log.cleanup.policy",
         ConfigType.LIST,
         "delete",
@@ -451,4 +480,4 @@ DYNAMIC: Final = (
         low=1,
     ),
 )
-"""Dynamic configs: defaults of topic configs, rates, and settings of a node's parts."""
+"""Dynamic configs: defaults of topic configs, rates, limits, and settings of a node's parts."""

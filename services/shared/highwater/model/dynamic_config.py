@@ -1,16 +1,22 @@
 """Dynamic broker configs: which AlterConfigs and IncrementalAlterConfigs may set (KIP-226).
 
 The default of a topic config may have the values of that topic config; other dynamic configs are
-numbers with a limit. Unknown names are refused, unlike in Kafka. Stored configs that would be
+numbers with a limit, and one is a list of such numbers. Unknown names are refused, unlike in Kafka. Stored configs that would be
 refused now have no effect (`held`).
 """
 
 from collections.abc import Mapping
 from typing import Final
 
-from highwater.model.broker_config import BROKER_CONFIGS, CLUSTER_WIDE, TOPIC_CONFIG_SYNONYMS
+from highwater.model.broker_config import (
+    BROKER_CONFIGS,
+    CLUSTER_WIDE,
+    TOPIC_CONFIG_SYNONYMS,
+    broker_config_of,
+)
 from highwater.model.broker_config_table import BrokerConfig
 from highwater.model.cluster import ClusterImage
+from highwater.model.connection_configs import PER_ADDRESS_OVERRIDES, overrides_of
 from highwater.model.ids import NodeId
 from highwater.model.topic_config import (
     InvalidTopicConfigError,
@@ -28,7 +34,7 @@ _TOPIC_CONFIG_OF: Final[Mapping[str, str]] = {
 
 def dynamic_name_error(name: str, *, all_nodes: bool) -> str | None:
     """Why the config cannot be set while brokers run, or None."""
-    config = BROKER_CONFIGS.get(name)
+    config = broker_config_of(name)
     if config is None or not config.dynamic:
         return f"Cannot update these configs dynamically: {name}"
     if not all_nodes and name in CLUSTER_WIDE:
@@ -42,8 +48,12 @@ def dynamic_config_error(name: str, value: str, *, all_nodes: bool) -> str | Non
     if why is not None:
         return why
     topic_name = _TOPIC_CONFIG_OF.get(name)
+    if name == PER_ADDRESS_OVERRIDES:
+        return _overrides_error(value)
     if topic_name is None:
-        return _number_error(BROKER_CONFIGS[name], value.strip())
+        config = broker_config_of(name)
+        assert config is not None, name
+        return _number_error(config, value.strip())
     text = from_broker_config(name, value)
     if text is None:
         return f"Invalid value {value} for configuration {name}: Not a number"
@@ -86,6 +96,14 @@ def broker_number(name: str, values: Mapping[str, str]) -> int | float:
     text = values.get(name, config.default)
     assert text is not None, f"{name} has no default"
     return number_of(config.type, text)
+
+
+def _overrides_error(text: str) -> str | None:
+    try:
+        overrides_of(text)
+    except ValueError as error:
+        return f"Invalid value {text} for configuration {PER_ADDRESS_OVERRIDES}: {error}"
+    return None
 
 
 def _number_error(config: BrokerConfig, text: str) -> str | None:

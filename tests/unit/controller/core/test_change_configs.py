@@ -106,6 +106,21 @@ def test_a_node_s_bad_value_is_an_invalid_request() -> None:
     assert codes == [ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG]
 
 
+def test_configs_of_listeners_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(change_configs, "LISTENER_CONFIGS_MAX", 1)
+    one, two = (f"listener.name.{name}.max.connections" for name in "ab")
+    delta, codes = alter(
+        ConfigWish(node_id=NodeId(1), set={one: "5"}),
+        ConfigWish(node_id=NodeId(1), set={two: "5"}),
+        ConfigWish(node_id=NodeId(1), set={two: "5"}, deleted=(one,)),
+        ConfigWish(node_id=NO_NODE, set={one: "5", "y": "1"}),
+    )
+    assert codes == [0, ErrorCode.INVALID_REQUEST, 0, 0]
+    assert delta is not None
+    assert delta.node_configs == {1: {two: "5"}}
+    assert delta.cluster_configs == {"x": "1", one: "5", "y": "1"}
+
+
 def test_each_resource_is_refused_by_itself() -> None:
     delta, codes = alter(
         ConfigWish(topic_id=TopicId(bytes(16)), set={"a": "1"}),

@@ -179,6 +179,23 @@ def test_configs_of_a_broker():
     assert (unset.value, unset.source, unset.synonyms) == (None, ConfigSource.DEFAULT, ())
 
 
+def test_configs_of_listeners_are_there_if_they_are_set():
+    name = "listener.name.internal.max.connections"
+    image = image_of(
+        cluster_configs={name: "5", "max.connections": "7"}, node_configs={NodeId(2): {name: "6"}}
+    )
+    limit = entry(broker_entries(image, NodeId(2), {}), name)
+    assert (limit.value, limit.type, limit.read_only) == ("6", ConfigType.INT, False)
+    assert limit.synonyms == (
+        (name, "6", ConfigSource.DYNAMIC_BROKER),
+        (name, "5", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        ("max.connections", "7", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        ("max.connections", "2147483647", ConfigSource.DEFAULT),
+    )
+    assert [one.name for one in default_broker_entries(image)] == [name, "max.connections"]
+    assert broker_config_type(name) is ConfigType.INT
+
+
 def test_configs_of_all_brokers_are_those_that_are_set():
     assert default_broker_entries(image_of()) == []
     [one] = default_broker_entries(image_of(cluster_configs={"message.max.bytes": "5"}))

@@ -12,9 +12,9 @@ class Sessions(SimpleNamespace):
 
 
 def test_each_value_is_read_from_its_part_at_the_scrape():
-    listener = SimpleNamespace(
-        connections=set(), refused=2, descriptor_shortages=3, failed_handshakes=14
-    )
+    arrivals = SimpleNamespace(refused=1, delayed=15, waiting={1, 2})
+    newcomers = SimpleNamespace(refused=1, failed_handshakes=14, arrivals=arrivals)
+    listener = SimpleNamespace(connections=set(), descriptor_shortages=3, newcomers=newcomers)
     budget = MemoryBudget(1 << 20)
     readings = gateway_readings(
         listener=listener,
@@ -34,6 +34,8 @@ def test_each_value_is_read_from_its_part_at_the_scrape():
     assert values == {
         "connections": 1,
         "refused_connections_total": 2,
+        "delayed_connections_total": 15,
+        "waiting_connections": 2,
         "descriptor_shortages_total": 3,
         "failed_handshakes_total": 14,
         "logins_total": 4,

@@ -10,7 +10,8 @@ from highwater.gateway.core.reply import Reply
 from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.routing.table import RoutingTable
-from highwater.gateway.sockets.listener import ListenAddress, Listener
+from highwater.gateway.sockets.listener import Listener
+from highwater.gateway.sockets.newcomers import ListenAddress
 from highwater.gateway.sockets.tls_shared import READ_BYTES, SharedTls
 from highwater.gateway.sockets.tls_threads import TlsThreads
 from highwater.model.ids import DEFAULT_INSTANCE

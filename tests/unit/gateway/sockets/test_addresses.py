@@ -57,5 +57,3 @@ def test_settings_that_cannot_be_used(tls, why):
 def test_settings_that_do_not_go_together(tls, why):
     with pytest.raises(ValueError, match=why):
         TlsSettings(**tls)
-    with pytest.raises(ValueError, match="not both"):
-        ListenerConfig(port=1, proxy_protocol=True, tls=TlsSettings(cert_file="/a", key_file="/b"))

@@ -93,7 +93,7 @@ async def test_connections_above_the_limit_are_refused(world):
         await until(lambda: len(world.listener.connections) == 2)
         async with world.client() as (late, _):
             assert await closed(late)
-        assert world.listener.refused == 1
+        assert world.listener.newcomers.refused == 1
         writer.write(request(PRODUCE, 1))
         assert await one.readexactly(2) == b"1;"
     await until(lambda: not world.listener.connections)

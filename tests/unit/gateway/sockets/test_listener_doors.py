@@ -88,7 +88,7 @@ async def test_only_a_proxy_from_its_networks_is_believed(world, networks, trust
             assert await answered(reader, writer)
         else:
             assert await closed(reader)
-    assert world.listener.refused == (not trusted)
+    assert world.listener.newcomers.refused == (not trusted)
 
 
 async def test_only_so_many_connections_of_an_instance(world):

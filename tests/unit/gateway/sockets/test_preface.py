@@ -64,7 +64,7 @@ async def test_a_connection_with_a_bad_header_is_not_served(world, bad):
         writer.write(bad)
         assert await closed(reader)
     assert world.handler.peers == []
-    assert world.listener.refused == 1
+    assert world.listener.newcomers.refused == 1
     assert not world.listener.connections
 
 
@@ -73,30 +73,30 @@ async def test_a_connection_without_a_header_is_closed_after_a_while(world, monk
     async with world.client() as (reader, writer):
         writer.write(HEADER[:20])
         assert await closed(reader)
-    assert world.listener.refused == 1
+    assert world.listener.newcomers.refused == 1
 
 
 async def test_a_connection_that_ends_before_its_header_does_not_count_as_refused(world):
     async with world.client() as (_, writer):
         writer.write(HEADER[:5])
-        await until(lambda: len(world.listener._prefaces) == 1)
-    await until(lambda: not world.listener._prefaces)
-    assert world.listener.refused == 0
+        await until(lambda: len(world.listener.newcomers.prefaces) == 1)
+    await until(lambda: not world.listener.newcomers.prefaces)
+    assert world.listener.newcomers.refused == 0
 
 
 async def test_connections_without_a_header_count_for_the_limit():
     world = World()
     await world.listen(proxy_protocol=True, connections_max=2)
     async with world.client(), world.client() as (reader, writer):
-        await until(lambda: len(world.listener._prefaces) == 2)
+        await until(lambda: len(world.listener.newcomers.prefaces) == 2)
         async with world.client() as (late, _):
             assert await closed(late)
-        assert world.listener.refused == 1
+        assert world.listener.newcomers.refused == 1
         writer.write(HEADER + request(PRODUCE, 1))
         assert await reader.readexactly(2) == b"1;", "the limit holds those who came first"
         await world.listener.close(drain_s=0)
         assert await closed(reader)
-    assert not world.listener._prefaces
+    assert not world.listener.newcomers.prefaces
 
 
 def test_the_header_on_the_loop_that_gateways_use():

@@ -142,7 +142,7 @@ async def test_a_failed_handshake_is_told_with_the_client_s_address(world, certi
     _, writer = await asyncio.open_connection("127.0.0.1", world.port)
     writer.write(request(PRODUCE, 1))
     writer.close()
-    await until(lambda: world.listener.failed_handshakes == 1)
+    await until(lambda: world.listener.newcomers.failed_handshakes == 1)
     (values,) = [values for event, values in log.lines if event == "handshake_failed"]
     assert (values["host"], values["instance"]) == ("127.0.0.1", DEFAULT_INSTANCE)
 

@@ -260,7 +260,7 @@ async def test_handshakes_that_fail_are_counted_and_told(world, tls, connect):
     await world.listen(tls=tls, log=log, connections_max=1)
     client = await connect(shaken=False)
     client.write(b"GET / HTTP/1.1\r\n\r\n")
-    await until(lambda: world.listener.failed_handshakes == 1)
+    await until(lambda: world.listener.newcomers.failed_handshakes == 1)
     ((event, values),) = log.lines
     assert event == "handshake_failed"
     assert values["listener"] == DEFAULT_LISTENER
@@ -268,7 +268,7 @@ async def test_handshakes_that_fail_are_counted_and_told(world, tls, connect):
     silent = await connect(shaken=False)
     silent.writer.close()
     await asyncio.sleep(0.1)
-    assert world.listener.failed_handshakes == 1, "it wanted none"
+    assert world.listener.newcomers.failed_handshakes == 1, "it wanted none"
     assert await (await connect()).read(0) == b"", "its place is free again"
 
 
@@ -277,7 +277,7 @@ async def test_a_handshake_that_takes_too_long(world, tls, connect, monkeypatch)
     await world.listen(tls=tls)
     client = await connect(shaken=False)
     assert await closed(client.reader)
-    assert world.listener.failed_handshakes == 1
+    assert world.listener.newcomers.failed_handshakes == 1
 
 
 async def test_who_is_not_allowed_gets_no_handshake(world, tls, connect):
@@ -291,7 +291,7 @@ async def test_who_is_not_allowed_gets_no_handshake(world, tls, connect):
         client.writer.write(b"x")
     assert await closed(client.reader)
     assert world.listener.doors.of(instance).refused[Reason.NETWORK] == 1
-    assert world.listener.failed_handshakes == 0
+    assert world.listener.newcomers.failed_handshakes == 0
 
 
 async def test_handshakes_keep_places_of_an_instance_s_connections(world, tls, connect):

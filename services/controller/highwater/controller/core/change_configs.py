@@ -27,6 +27,7 @@ from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusa
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.cluster import ClusterDelta, ClusterImage, TopicState
+from highwater.model.connection_configs import LISTENER_CONFIGS_MAX, listener_config_of
 from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import NO_NODE, InstanceId, NodeId, TopicId
 from highwater.model.steps import Steps, finish
@@ -196,6 +197,9 @@ def _alter_node(
     after = _merged(before, resolved)
     if after == before:
         return None
+    if sum(listener_config_of(name) is not None for name in after) > LISTENER_CONFIGS_MAX:
+        why = f"There are no more than {LISTENER_CONFIGS_MAX} configs of listeners."
+        return Refusal(code=ErrorCode.INVALID_REQUEST, message=why)
     if node == NO_NODE:
         changed.cluster = after
     else:

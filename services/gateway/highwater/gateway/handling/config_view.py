@@ -9,14 +9,16 @@ from itertools import dropwhile
 from typing import Final, NamedTuple
 
 from highwater.model.broker_config import (
-    BROKER_CONFIG_SYNONYMS,
     BROKER_CONFIGS,
     TOPIC_CONFIG_SYNONYMS,
+    broker_config_names,
+    broker_config_of,
 )
 from highwater.model.broker_config_table import BrokerConfig
 from highwater.model.client_metrics import CLIENT_METRICS_CONFIGS, ClientMetricsKey
 from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.config_type import ConfigSource, ConfigType
+from highwater.model.connection_configs import listener_config_of
 from highwater.model.dynamic_config import held
 from highwater.model.group_config_table import GROUP_CONFIGS, GroupConfigKey
 from highwater.model.ids import NO_NODE, NodeId
@@ -63,16 +65,22 @@ def topic_entries(image: ClusterImage, topic: TopicState) -> list[ConfigEntry]:
 def broker_entries(
     image: ClusterImage, node_id: NodeId, static: Mapping[str, str]
 ) -> list[ConfigEntry]:
-    """All configs of a node by name; `static` has the settings of it and its gateway."""
+    """All configs of a node by name; `static` has the settings of it and its gateway.
+
+    Those of listeners are there if they are set.
+    """
     places = _places(image, node_id, static)
-    return [_broker_entry(config, places) for config in BROKER_CONFIGS.values()]
+    found = {name for _, values in places for name in values if listener_config_of(name)}
+    of_listeners = [config for name in sorted(found) if (config := broker_config_of(name))]
+    return [_broker_entry(config, places) for config in (*BROKER_CONFIGS.values(), *of_listeners)]
 
 
 def default_broker_entries(image: ClusterImage) -> list[ConfigEntry]:
     """The dynamic defaults of all brokers (resource name ""); like Kafka, without other sources."""
     entries: list[ConfigEntry] = []
     for name, value in sorted(held(image.cluster_configs, all_nodes=True).items()):
-        config = BROKER_CONFIGS[name]
+        config = broker_config_of(name)
+        assert config is not None, f"{name} was not held"
         synonym = ConfigSynonym(name, value, ConfigSource.DYNAMIC_DEFAULT_BROKER)
         entries.append(
             ConfigEntry(
@@ -168,7 +176,7 @@ def topic_config_type(name: str) -> ConfigType:
 
 def broker_config_type(name: str) -> ConfigType:
     """The type of a broker config, UNKNOWN if there is no such config."""
-    config = BROKER_CONFIGS.get(name)
+    config = broker_config_of(name)
     return ConfigType.UNKNOWN if config is None else config.type
 
 
@@ -242,7 +250,7 @@ def _in_topic_units(synonym: ConfigSynonym) -> str | None:
 def _broker_entry(
     config: BrokerConfig, places: Sequence[tuple[ConfigSource, Mapping[str, str]]]
 ) -> ConfigEntry:
-    names = BROKER_CONFIG_SYNONYMS.get(config.name, (config.name,))
+    names = broker_config_names(config.name)
     given = [one for source, values in places for one in _given(values, names, source)]
     # As in Kafka, skip sources that set only a fallback config of another name.
     synonyms = list(dropwhile(lambda one: one.name != config.name, given))

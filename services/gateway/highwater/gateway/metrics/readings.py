@@ -31,13 +31,23 @@ def _add_connections(readings: GatewayReadings, listener: Listener, gate: LoginG
     readings.gauge("connections", "Client connections.", lambda: len(listener.connections))
     readings.counter(
         "refused_connections",
-        "Connections refused at accept: too many, or without a PROXY header.",
-        lambda: listener.refused,
+        "Connections refused at accept: too many, also of an address, or without a PROXY header.",
+        lambda: listener.newcomers.refused + listener.newcomers.arrivals.refused,
+    )
+    readings.counter(
+        "delayed_connections",
+        "Connections that waited for a rate or a place (max.connection.creation.rate, max.connections).",
+        lambda: listener.newcomers.arrivals.delayed,
+    )
+    readings.gauge(
+        "waiting_connections",
+        "Connections that wait for a rate or a place.",
+        lambda: len(listener.newcomers.arrivals.waiting),
     )
     readings.counter(
         "failed_handshakes",
         "Connections that ended before their handshake of TLS.",
-        lambda: listener.failed_handshakes,
+        lambda: listener.newcomers.failed_handshakes,
     )
     readings.counter("logins", "Logins of clients.", lambda: gate.logins)
     readings.counter("failed_logins", "Logins that were refused.", lambda: gate.failed)

@@ -2,7 +2,7 @@
 
 from highwater.gateway.config import GatewayConfig, ListenerConfig
 from highwater.gateway.login.principal_rules import PrincipalRules
-from highwater.gateway.sockets.listener import ListenAddress
+from highwater.gateway.sockets.newcomers import ListenAddress
 from highwater.gateway.sockets.tls import ClientAuth, TlsContext, TlsFiles
 from highwater.model.errors import ConfigError
 from highwater.model.networks import Networks

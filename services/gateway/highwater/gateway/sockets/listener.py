@@ -3,34 +3,25 @@
 import asyncio
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 from highwater.gateway.config import share_ports
 from highwater.gateway.core.session_ports import RequestHandler
 from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.login.gate import LoginGate
-from highwater.gateway.login.principal_rules import PrincipalRules, distinguished_name
 from highwater.gateway.quota.client_quotas import ClientQuotas
-from highwater.gateway.routing.client import ClientInfo, ClientSession, Peer
+from highwater.gateway.routing.client import ClientSession
 from highwater.gateway.routing.table import RoutingTable
 from highwater.gateway.sockets.connection import SHORTAGES, Connection
 from highwater.gateway.sockets.doors import Doors
-from highwater.gateway.sockets.held_connections import HeldConnections
+from highwater.gateway.sockets.newcomers import ListenAddress, Newcomers, Way
 from highwater.gateway.sockets.outbox import SenderPool
-from highwater.gateway.sockets.preface import Preface
-from highwater.gateway.sockets.tls import TlsContext
 from highwater.gateway.sockets.tls_shared import SharedTls
-from highwater.gateway.sockets.tls_stream import TlsStream
-from highwater.model.authorization import ANONYMOUS, USER, Principal
 from highwater.model.errors import BindError, ConfigError, PortInUseError
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId, NodeId
-from highwater.model.networks import Networks
 from highwater.runtime.listening import start_listening
-from highwater.runtime.log_limit import LogLimit
 from highwater.runtime.logging import Logger
-from highwater.runtime.proxy_protocol import ProxiedClient
 
 BACKLOG: Final = 1024
 DRAIN_LOOK_S: Final = 0.01
@@ -46,23 +37,6 @@ SCARCE_SWEEPS_MAX: Final = 10
 
 PortKey: TypeAlias = tuple[str, InstanceId, NodeId | None]
 """What a port stands for: a listener's name, an instance, and a node or None for bootstrap."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListenAddress:
-    """Where the ports of one of the gateway's listeners are opened."""
-
-    host: str
-    proxy_protocol: bool = False
-    """Every connection begins with a PROXY protocol header (see `preface`)."""
-    proxies: Networks | None = None
-    """From where such connections may come; None: from anywhere."""
-    sasl_mechanisms: tuple[str, ...] = ()
-    """Clients have to log in by one of them; none if they need not."""
-    tls: TlsContext | None = None
-    """Every connection begins with a handshake of TLS."""
-    principal_rules: PrincipalRules = field(default_factory=lambda: PrincipalRules(()))
-    """What a client with a certificate is called."""
 
 
 class Listener:
@@ -91,34 +65,32 @@ class Listener:
         """
         self._addresses = addresses
         self._shared = shared
-        self._handler = handler
-        self._gate = gate
-        self._quotas = quotas
-        self._routing = routing
-        self._pool = pool
-        self._tls = tls
         self._log = log
-        self._connections_max = connections_max
         self._idle_sweeps_max = int(idle_s_max / SWEEP_S)
         self._frame_sweeps_max = int(frame_s_max / SWEEP_S)
         self._servers: dict[PortKey, asyncio.Server] = {}
         self._ports: dict[PortKey, int] = {}
-        self._prefaces: set[Preface] = set()
-        """Connections whose PROXY protocol header has not arrived yet."""
-        self._header_lines = LogLimit(_loop_ms)
-        self._handshake_lines = LogLimit(_loop_ms)
-        self._handshakes: set[TlsStream] = set()
-        """Connections whose handshake of TLS is not complete."""
-        self.failed_handshakes = 0
-        self.connections: set[Connection] = set()
+        self.newcomers = Newcomers(
+            shared=shared,
+            handler=handler,
+            gate=gate,
+            quotas=quotas,
+            routing=routing,
+            pool=pool,
+            tls=tls,
+            log=log,
+            now_ms=_loop_ms,
+            connections_max=connections_max,
+            on_shortage=self._descriptors_short,
+        )
+        """What becomes of those who connect, until they are connections."""
+        self.connections = self.newcomers.connections
         self.doors = Doors(self.connections, log=log, now_ms=_loop_ms)
         """What each instance asks of those who connect by its ports."""
-        self.refused = 0
         self.descriptor_shortages = 0
         """Connections closed, and sweeps passed, while no descriptor was free."""
         self._shortage_told = 0
         """Sweeps until the next log line about it."""
-        self.held = HeldConnections(lambda s, end: asyncio.get_running_loop().call_later(s, end))
         self._sweeper: asyncio.TimerHandle | None = None
         self._scarce_sweeps = 0
 
@@ -144,7 +116,7 @@ class Listener:
         self._check_apart(key, port)
         try:
             server = await loop.create_server(
-                self._factory(key, loop),
+                self._factory(key),
                 host,
                 port,
                 backlog=BACKLOG,
@@ -239,113 +211,11 @@ class Listener:
         for connection in self.connections:
             connection.tail = connection.fetch_shape = None
 
-    def _factory(
-        self, key: PortKey, loop: asyncio.AbstractEventLoop
-    ) -> Callable[[], asyncio.BaseProtocol]:
+    def _factory(self, key: PortKey) -> Callable[[], asyncio.BaseProtocol]:
         listener, instance, node = key
-        topics = self._routing.topics_of(instance)
         door = self.doors.of(instance)
-        address = self._addresses[listener]
-
-        def made(connection: Connection, transport: asyncio.BaseTransport) -> None:
-            hold_ms = self._quotas.connections.hold_ms(instance, connection.client.peer.host)
-            if hold_ms:
-                self.held.hold(connection, hold_ms)
-                return
-            if address.sasl_mechanisms:
-                self._gate.admit(connection, address.sasl_mechanisms)
-            elif address.tls is not None and door.takes_certificates:
-                self._name(connection, transport, address.principal_rules)
-            self._quotas.settle(connection)
-
-        def connect(client: ProxiedClient | None) -> Connection | None:
-            if self._is_full:
-                self.refused += 1
-                return None
-            host, port = client or ("", 0)
-            peer = Peer(instance=instance, node=node, host=host, port=port, listener=listener)
-            return Connection(
-                shared=self._shared,
-                handler=self._handler,
-                client=ClientInfo(peer, topics, self._routing.revision),
-                loop=loop,
-                pool=self._pool,
-                door=door,
-                on_shortage=self._descriptors_short,
-                on_made=made,
-            )
-
-        def accept() -> asyncio.BaseProtocol:
-            connection = connect(None)
-            if connection is None:
-                return _Refusal()
-            if address.tls is None:
-                return connection
-            return TlsStream(
-                connection,
-                address.tls.context,
-                shared=self._tls,
-                loop=loop,
-                pool=self._pool,
-                lets_in=door.lets_in,
-                on_shortage=self._descriptors_short,
-                begun=(self._handshakes, door.handshakes),
-                on_failed=partial(self._handshake_failed, listener, instance),
-            )
-
-        def accept_proxied() -> asyncio.BaseProtocol:
-            if self._is_full:
-                self.refused += 1
-                return _Refusal()
-            return Preface(
-                proxies=address.proxies,
-                accept=connect,
-                prefaces=self._prefaces,
-                on_refused=self._no_header,
-                loop=loop,
-            )
-
-        return accept_proxied if address.proxy_protocol else accept
-
-    @property
-    def _is_full(self) -> bool:
-        begun = len(self._prefaces) + len(self._handshakes)
-        return len(self.connections) + begun >= self._connections_max
-
-    def _name(
-        self, connection: Connection, transport: asyncio.BaseTransport, rules: PrincipalRules
-    ) -> None:
-        """Names a client by the certificate that it has shown, if it has."""
-        certificate = transport.get_extra_info("peercert")
-        if not certificate:
-            return
-        name = rules.name_of(distinguished_name(certificate["subject"]))
-        if name is None:
-            connection.close("no rule gives its certificate a name")
-            return
-        if name == ANONYMOUS.name:
-            connection.close("its name is that of clients without a certificate or login")
-            return
-        client = connection.client
-        client.requester = client.requester._replace(principal=Principal(USER, name))
-
-    def _handshake_failed(self, listener: str, instance: InstanceId, host: str, error: str) -> None:
-        """A client broke it off, or has no TLS."""
-        self.failed_handshakes += 1
-        self._handshake_lines.write(
-            self._log.info,
-            "handshake_failed",
-            kind=instance,
-            instance=instance,
-            listener=listener,
-            host=host,
-            error=error,
-        )
-
-    def _no_header(self, reason: str) -> None:
-        """A client bypassed the balancer, or the balancer sends no headers."""
-        self.refused += 1
-        self._header_lines.write(self._log.warning, "proxy_header_refused", error=reason)
+        way = Way(listener, instance, node, self._addresses[listener], door)
+        return partial(self.newcomers.accept, way)
 
     def _descriptors_short(self, error: OSError) -> None:
         """Counts, and logs once in a while, because clients can cause this."""
@@ -457,10 +327,7 @@ class Listener:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + drain_s
         await self.drain(list(self.connections), drain_s, "the gateway stops")
-        for preface in list(self._prefaces):
-            preface.close()
-        for stream in list(self._handshakes):
-            stream.abort()
+        self.newcomers.close()
         for connection in list(self.connections):
             connection.close("the gateway stops")
         while self.connections and loop.time() < deadline + 1:  # noqa: ASYNC110 - once per stop.
@@ -479,11 +346,3 @@ def _block(key: PortKey) -> str:
 
 def _meaning(key: PortKey) -> str:
     return "the bootstrap port" if key[2] is None else f"node {key[2]}"
-
-
-class _Refusal(asyncio.Protocol):
-    """A connection above the limit: closed before a byte is read."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Closes."""
-        cast("asyncio.Transport", transport).abort()

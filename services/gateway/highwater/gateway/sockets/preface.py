@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, cast
 
-from highwater.gateway.sockets.connection import Connection
 from highwater.model.networks import Networks
 from highwater.runtime.proxy_protocol import (
     PREFIX_BYTES,
@@ -19,7 +18,7 @@ HEADER_S_MAX: Final = 5.0
 
 
 class Preface(asyncio.BufferedProtocol):
-    """Reads exactly the header, then hands the socket to a connection, and ends.
+    """Reads exactly the header, then hands the socket to the next protocol, and ends.
 
     It reads nothing behind the header, since the buffer is never longer than the missing part.
     """
@@ -28,16 +27,15 @@ class Preface(asyncio.BufferedProtocol):
         self,
         *,
         proxies: Networks | None = None,
-        accept: Callable[[ProxiedClient | None], Connection | None],
+        accept: Callable[[ProxiedClient | None], asyncio.BaseProtocol],
         prefaces: "set[Preface]",
         on_refused: Callable[[str], None],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         """`proxies` are the addresses that a header is believed from; None: all.
 
-        `accept` makes the client's connection; the client is the socket's peer if none is named.
-
-        It gives None if there are too many. `on_refused` gets the reason for closing a connection.
+        `accept` makes the next protocol; the client is the socket's peer if none is named. `on_refused` gets
+        the reason for closing a connection.
         """
         self._proxies = proxies
         self._accept = accept
@@ -103,12 +101,9 @@ class Preface(asyncio.BufferedProtocol):
 
     def _hand_over(self, client: ProxiedClient | None) -> None:
         self._end()
-        connection = self._accept(client)
-        if connection is None:
-            self._transport.abort()
-            return
-        self._transport.set_protocol(connection)
-        connection.connection_made(self._transport)
+        protocol = self._accept(client)
+        self._transport.set_protocol(protocol)
+        protocol.connection_made(self._transport)
 
     def _end(self) -> None:
         self._prefaces.discard(self)

@@ -22,6 +22,7 @@ from functools import partial
 from ssl import SSLContext
 from typing import Any, Final, cast
 
+from highwater.gateway.routing.client import ClientInfo
 from highwater.gateway.sockets.connection import Connection
 from highwater.gateway.sockets.outbox import Outbox, SenderPool, duplicate
 from highwater.gateway.sockets.tls_engine import TlsEngine
@@ -83,6 +84,11 @@ class TlsStream(asyncio.BufferedProtocol):
         """The connection knows that its client sends no more."""
         self._closing = False
 
+    @property
+    def client(self) -> ClientInfo:
+        """The client of the connection."""
+        return self._connection.client
+
     # ---- asyncio.BufferedProtocol, of the socket ----
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -90,7 +96,9 @@ class TlsStream(asyncio.BufferedProtocol):
         # uvloop's transports do not derive from asyncio's classes.
         raw = self._raw = cast("asyncio.Transport", transport)
         name = raw.get_extra_info("peername")
-        self._host = str(name[0]) if isinstance(name, tuple) else ""
+        if isinstance(name, tuple) and not self.client.peer.host:  # Else it is known already.
+            self.client.came_from(name[0], name[1])
+        self._host = self.client.peer.host
         if not self._lets_in(self._host):
             self._give_up(None)
             return
