@@ -59,6 +59,11 @@ class BalancerConfig(ServiceSettings):
         description="send gateways the client's address by PROXY protocol v2; the gateways' "
         "setting of this name must be the same",
     )
+    gateway_tls: bool = Field(
+        default=False,
+        description="the gateways' listener has TLS, which is between clients and gateways: a gateway is "
+        "healthy if it takes the first step of a handshake",
+    )
     connections_max: int = Field(default=10_000, ge=1, description="client connections at a time")
     connect_s: float = Field(
         default=2.0, gt=0, le=60, description="seconds that a gateway gets to accept a connection"

@@ -80,6 +80,7 @@ class BalancerService:
             gateways=config.gateways,
             port=config.gateway_port_first,
             proxy_protocol=config.proxy_protocol,
+            tls=config.gateway_tls,
             every_s=config.check_s,
             timeout_s=config.connect_s,
             log=self._log,

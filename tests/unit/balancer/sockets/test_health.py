@@ -1,10 +1,14 @@
 import asyncio
+import contextlib
+import ssl
 
 import pytest
 
 from highwater.balancer.core.pool import Pool
 from highwater.balancer.sockets.health import QUESTION, HealthChecks
 from highwater.runtime.logging import silent_logger
+from highwater.runtime.proxy_protocol import LOCAL_HEADER
+from tests.support.certificates import make_certificate, tls_contexts
 from tests.unit.balancer.gateways import FakeGateway
 
 
@@ -98,3 +102,50 @@ async def test_checks_repeat(gateway):
     task.cancel()
     await asyncio.wait([task])
     assert task.cancelled()
+
+
+@pytest.fixture
+async def secured(tmp_path):
+    """The port of a listener with TLS behind a PROXY header, that takes only clients with a certificate."""
+    certificate = make_certificate(tmp_path)
+    context, _ = tls_contexts(certificate)
+    context.load_verify_locations(certificate[0])
+    context.verify_mode = ssl.CERT_REQUIRED
+
+    async def serve(reader, writer):
+        assert await reader.readexactly(len(LOCAL_HEADER)) == LOCAL_HEADER
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        engine = context.wrap_bio(incoming, outgoing, server_side=True)
+        with contextlib.suppress(OSError):
+            while data := await reader.read(1 << 14):
+                incoming.write(data)
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    engine.do_handshake()
+                writer.write(outgoing.read())
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    yield server.sockets[0].getsockname()[1]
+    server.close()
+
+
+async def test_with_tls_the_first_step_of_a_handshake_is_enough(secured):
+    pool = Pool()
+    await checks_of(pool, secured, tls=True).check_once()
+    assert pool.up == ["127.0.0.1"]
+
+
+@pytest.mark.parametrize("answer", [b"\x15\x03\x03\x00\x02\x02\x28", b"plain", b""])
+async def test_an_alert_or_anything_else_is_no_handshake(answer):
+    async def refuse(_reader, writer):
+        writer.write(answer)
+        with contextlib.suppress(OSError):
+            await writer.drain()
+        writer.close()
+
+    pool = Pool()
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    await checks_of(pool, server.sockets[0].getsockname()[1], tls=True).check_once()
+    assert pool.up == []
+    server.close()

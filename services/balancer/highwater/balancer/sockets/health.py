@@ -1,7 +1,9 @@
 """Looks up the gateways' addresses and checks the health of each, periodically."""
 
 import asyncio
+import contextlib
 import socket
+import ssl
 from collections.abc import Sequence
 from struct import Struct
 from typing import Final
@@ -21,6 +23,9 @@ QUESTION: Final = (
     _HEAD.pack(_HEAD.size - 4 + len(_CLIENT), 18, 0, _CORRELATION, len(_CLIENT)) + _CLIENT
 )
 """ApiVersions 0, which every gateway answers at once."""
+_SERVER_HELLO: Final = Struct(">B4sB")
+"""The type of a record of TLS, its version and length, and the type of its first message."""
+_HELLO: Final = 22, 2
 
 
 class HealthChecks:
@@ -33,15 +38,19 @@ class HealthChecks:
         gateways: Sequence[str],
         port: int,
         proxy_protocol: bool,
+        tls: bool = False,
         every_s: float,
         timeout_s: float,
         log: Logger,
     ) -> None:
-        """`port` is the gateways' bootstrap port."""
+        """`port` is the gateways' bootstrap port. With `tls` they are asked for a handshake, without an end:
+        no certificate is looked at, and none is shown.
+        """
         self._pool = pool
         self._gateways = gateways
         self._port = port
-        self._question = (LOCAL_HEADER if proxy_protocol else b"") + QUESTION
+        self._header = LOCAL_HEADER if proxy_protocol else b""
+        self._tls = tls
         self._every_s = every_s
         self._timeout_s = timeout_s
         self._log = log
@@ -99,9 +108,27 @@ class HealthChecks:
     async def _ask(self, address: str) -> None:
         reader, writer = await asyncio.open_connection(address, self._port)
         try:
-            writer.write(self._question)
+            if self._tls:
+                writer.write(self._header + _client_hello())
+                begin = await reader.readexactly(_SERVER_HELLO.size)
+                record, _, message = _SERVER_HELLO.unpack(begin)
+                if (record, message) != _HELLO:
+                    raise ValueError("no answer to a handshake of TLS")
+                return
+            writer.write(self._header + QUESTION)
             size, correlation = _ANSWER.unpack(await reader.readexactly(_ANSWER.size))
             if size < _ANSWER.size - 4 or correlation != _CORRELATION:
                 raise ValueError("not the answer of a gateway")
         finally:
             writer.transport.abort()
+
+
+def _client_hello() -> bytes:
+    """The first message of a handshake."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # The handshake ends before there is anything to check.
+    hello = ssl.MemoryBIO()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), hello).do_handshake()
+    return hello.read()
