@@ -100,6 +100,24 @@ def test_confluent(doors: Doors, mechanism: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_our_own_command(doors: Doors, mechanism: str, tmp_path: Path) -> None:
+    topic = unique_name("logins")
+    file = tmp_path / "client.properties"
+    options = ("--bootstrap", doors.secure, "--command-config", str(file))
+    for password, code in (("wrong", 1), (PASSWORD, 0)):
+        file.write_text(
+            f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={mechanism}\n"
+            f'sasl.jaas.config=Module required username="alice" password="{password}";\n'
+        )
+        done = run("topic", "create", topic, *options)
+        assert done.returncode == code, done.stderr
+        assert password not in done.stdout + done.stderr
+    assert topic in run("topic", "list", *options).stdout
+    without = run("topic", "list", "--bootstrap", doors.secure)
+    assert without.returncode == 1
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize(("user", "password"), [("alice", "wrong"), ("nobody", PASSWORD)])
 def test_confluent_is_refused(doors: Doors, mechanism: str, user: str, password: str) -> None:
     errors: list[KafkaError] = []

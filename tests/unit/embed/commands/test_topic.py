@@ -12,8 +12,9 @@ class Client:
         self.topics = []
         self.error = None
 
-    def __call__(self, bootstrap):
+    def __call__(self, bootstrap, *, access):
         self.calls.append(("connect", bootstrap))
+        self.access = access
         return self
 
     def __enter__(self):

@@ -3,12 +3,15 @@
 API versions are fixed, and old enough for any Kafka broker since 2.5.
 """
 
+import secrets
 import socket
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
+from highwater.embed.clients.client_properties import BrokerAccess, Login
+from highwater.embed.clients.scram_client import ScramClient
 from highwater.kafka.error_codes import error_code_of
 from highwater.kafka.errors import CodecError
 from highwater.kafka.framing import decode_response_header, encode_request_header, frame
@@ -20,9 +23,12 @@ from highwater.kafka.messages import (
     describe_configs,
     list_partition_reassignments,
     metadata,
+    sasl_authenticate,
+    sasl_handshake,
 )
 from highwater.kafka.registry import request_codec
 from highwater.model.errors import HighwaterError, UnreachableError, UsageError
+from highwater.model.scram import PLAIN, ScramMechanism
 
 TIMEOUT_S_DEFAULT: Final = 15.0
 RESPONSE_BYTES_MAX: Final = 64 << 20
@@ -37,6 +43,8 @@ _CREATE_TOPICS_VERSION: Final = 5
 _DELETE_TOPICS_VERSION: Final = 5
 _DESCRIBE_CONFIGS_VERSION: Final = 3
 _REASSIGNMENTS_VERSION: Final = 0
+_SASL_VERSION: Final = 1
+_NO_ACCESS: Final = BrokerAccess()
 
 
 class BrokerError(HighwaterError):
@@ -75,18 +83,32 @@ class KafkaClient:
     Calls raise BrokerError for error codes and UnreachableError for failures of the connection.
     """
 
-    def __init__(self, bootstrap: str, *, timeout_s: float = TIMEOUT_S_DEFAULT) -> None:
-        """Connects. Raises UsageError for an invalid address."""
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        timeout_s: float = TIMEOUT_S_DEFAULT,
+        access: BrokerAccess = _NO_ACCESS,
+    ) -> None:
+        """Connects, with TLS and a login if `access` has them. Raises UsageError for an invalid address."""
         host, port = parse_address(bootstrap)
         self._bootstrap = bootstrap
         self._timeout_s = timeout_s
         self._correlation_id = 0
         try:
             self._socket = socket.create_connection((host, port), timeout=timeout_s)
+            if access.tls is not None:
+                self._socket = access.tls.wrap_socket(self._socket, server_hostname=host)
         except OSError as error:
             raise UnreachableError(
                 f"cannot connect to {bootstrap}: {error.strerror or error}"
             ) from None
+        if access.login is not None:
+            try:
+                self._log_in(access.login)
+            except HighwaterError:
+                self._socket.close()
+                raise
 
     def __enter__(self) -> Self:
         """Itself."""
@@ -201,6 +223,24 @@ class KafkaClient:
             for topic in response.topics
             for one in topic.partitions
         }
+
+    def _log_in(self, login: Login) -> None:
+        request = sasl_handshake.SaslHandshakeRequest(mechanism=login.mechanism)
+        response = self._call(sasl_handshake.API_KEY, request, _SASL_VERSION)
+        offered = ", ".join(response.mechanisms)
+        _check(response.error_code, f"the broker offers {offered}", f"login by {login.mechanism}")
+        if login.mechanism == PLAIN:
+            self._say(login, f"\0{login.user}\0{login.password}".encode())
+            return
+        mechanism = next(one for one in ScramMechanism if one.mechanism_name == login.mechanism)
+        scram = ScramClient(mechanism, login.user, login.password, nonce=secrets.token_urlsafe(24))
+        scram.check(self._say(login, scram.final(self._say(login, scram.first()))))
+
+    def _say(self, login: Login, message: bytes) -> bytes:
+        request = sasl_authenticate.SaslAuthenticateRequest(auth_bytes=message)
+        response = self._call(sasl_authenticate.API_KEY, request, _SASL_VERSION)
+        _check(response.error_code, response.error_message, f"login of {login.user}")
+        return bytes(response.auth_bytes)
 
     def _call(self, api_key: int, request: Any, version: int) -> Any:
         codec = request_codec(api_key)

@@ -1,17 +1,28 @@
 """`highwater topic`: manages topics of any Kafka broker, by Kafka's protocol."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from highwater.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from highwater.embed.clients.kafka_client import KafkaClient
 
 topic: Final = typer.Typer(
     help="Create, list, describe and delete topics.", no_args_is_help=True, rich_markup_mode=None
 )
 
 Bootstrap = Annotated[str, typer.Option(help="HOST:PORT of a broker.")]
+CommandConfig = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        envvar="HIGHWATER_COMMAND_CONFIG",
+        help="Client properties for TLS and logins, as Kafka's tools take them.",
+    ),
+]
 _DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
 
 
@@ -19,6 +30,7 @@ _DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
 def create(
     name: Annotated[str, typer.Argument(help="The topic.")],
     bootstrap: Bootstrap = _DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     partitions: Annotated[
         int, typer.Option(help="Number of partitions; -1 is the broker's default.")
     ] = -1,
@@ -30,15 +42,13 @@ def create(
     ] = None,
 ) -> None:
     """Create a topic."""
-    from highwater.embed.clients.kafka_client import KafkaClient
-
     configs: dict[str, str] = {}
     for assignment in config or ():
         key, equals, value = assignment.partition("=")
         if not key or not equals:
             raise UsageError(f"--config: expected NAME=VALUE, got {assignment!r}")
         configs[key] = value
-    with KafkaClient(bootstrap) as client:
+    with _client(bootstrap, command_config) as client:
         created = client.create_topic(
             name, partitions=partitions, replication_factor=replication_factor, configs=configs
         )
@@ -48,15 +58,14 @@ def create(
 @topic.command("list")
 def list_topics(
     bootstrap: Bootstrap = _DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     internal: Annotated[bool, typer.Option(help="List internal topics, too.")] = False,
 ) -> None:
     """List topics."""
     from rich.console import Console
     from rich.table import Table
 
-    from highwater.embed.clients.kafka_client import KafkaClient
-
-    with KafkaClient(bootstrap) as client:
+    with _client(bootstrap, command_config) as client:
         topics = client.metadata().topics
     table = Table()
     table.add_column("topic", overflow="fold")
@@ -74,14 +83,15 @@ def list_topics(
 def describe(
     name: Annotated[str, typer.Argument(help="The topic.")],
     bootstrap: Bootstrap = _DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
 ) -> None:
     """Show a topic's partitions and the configs that are set on it."""
     from rich.console import Console
     from rich.table import Table
 
-    from highwater.embed.clients.kafka_client import BrokerError, KafkaClient
+    from highwater.embed.clients.kafka_client import BrokerError
 
-    with KafkaClient(bootstrap) as client:
+    with _client(bootstrap, command_config) as client:
         (found,) = client.metadata([name]).topics
         if found.error_code:
             raise BrokerError(found.error_code, None, f"topic {name}")
@@ -108,13 +118,20 @@ def describe(
 def delete(
     name: Annotated[str, typer.Argument(help="The topic.")],
     bootstrap: Bootstrap = _DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
 ) -> None:
     """Delete a topic with all its records."""
-    from highwater.embed.clients.kafka_client import KafkaClient
-
-    with KafkaClient(bootstrap) as client:
+    with _client(bootstrap, command_config) as client:
         client.delete_topic(name)
     typer.echo(f"deleted topic {name}")
+
+
+def _client(bootstrap: str, command_config: str | None) -> "KafkaClient":
+    from highwater.embed.clients.client_properties import BrokerAccess, read_properties
+    from highwater.embed.clients.kafka_client import KafkaClient
+
+    access = BrokerAccess() if command_config is None else read_properties(command_config)
+    return KafkaClient(bootstrap, access=access)
 
 
 def _ids(nodes: Sequence[int]) -> str:
