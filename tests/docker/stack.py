@@ -17,6 +17,7 @@ from tests.docker.engine import Engine, NoEngineError
 from tests.docker.images import ETCD, ROOT, SERVICES, SPARK
 
 PORTS = 17
+INSTANCE_PORTS = 34
 INTERNAL_PORT = 19092
 """Below the ports that `free_ports` gives, so that the two blocks are apart."""
 GATEWAYS = {"compose.yaml": "gateway", "compose.nodes.yaml": "node"}
@@ -66,13 +67,15 @@ class Stack:
         self.client = engine.client
         self.project = f"hwtest{uuid.uuid4().hex[:8]}"
         self.host = engine.address
-        self.port = free_ports("127.0.0.1", PORTS)
+        self.port = free_ports("127.0.0.1", PORTS + INSTANCE_PORTS)
+        self.instance_port = self.port + PORTS
         self.bootstrap = f"{self.host}:{self.port}"
         self.internal_bootstrap = f"{self.gateways}:{INTERNAL_PORT}"
         self.network = f"{self.project}_default"
         self.client_address = engine.client_address
         self._command = command
-        pages = free_ports("127.0.0.1", 2, apart=range(self.port, self.port + PORTS))
+        taken = range(self.port, self.instance_port + INSTANCE_PORTS)
+        pages = free_ports("127.0.0.1", 2, apart=taken)
         self.environment = engine.environment | {
             "HIGHWATER_IMAGE": SERVICES,
             "HIGHWATER_ETCD_IMAGE": ETCD,
@@ -80,6 +83,8 @@ class Stack:
             "HIGHWATER_BIND": "127.0.0.1" if self.host == "127.0.0.1" else "0.0.0.0",
             "HIGHWATER_PORT": str(self.port),
             "HIGHWATER_PORT_LAST": str(self.port + PORTS - 1),
+            "HIGHWATER_INSTANCE_PORT": str(self.instance_port),
+            "HIGHWATER_INSTANCE_PORT_LAST": str(self.instance_port + INSTANCE_PORTS - 1),
             "HIGHWATER_INTERNAL_PORT": str(INTERNAL_PORT),
             "HIGHWATER_SPARK_IMAGE": SPARK,
             "HIGHWATER_SPARK_PORT": str(pages),

@@ -22,6 +22,7 @@ from tests.docker.clients import (
 )
 from tests.docker.internal_listener import use_the_internal_listener
 from tests.docker.stack import wait_for
+from tests.docker.tenant import use_a_tenants_port
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -113,6 +114,10 @@ def test_topics_made_by_the_way_have_three_replicas_too(stack, topic):
 
 def test_a_container_of_the_network_uses_the_internal_listener(stack, topic):
     use_the_internal_listener(stack, topic)
+
+
+def test_a_tenant_is_reached_by_its_port(stack, topic):
+    use_a_tenants_port(stack, topic)
 
 
 def test_the_cluster_sees_clients_addresses_and_not_the_balancers(stack, topic):

@@ -19,6 +19,7 @@ from tests.docker.clients import (
 )
 from tests.docker.internal_listener import use_the_internal_listener
 from tests.docker.stack import wait_for
+from tests.docker.tenant import use_a_tenants_port
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -59,6 +60,10 @@ def test_a_container_of_the_network_meets_each_node_by_the_internal_listener(nod
     hosts = use_the_internal_listener(nodes_stack, topic)
     assert len(set(hosts.values())) == 3, "each node's own container"
     assert crossings(nodes_stack) == before
+
+
+def test_a_tenant_is_reached_by_its_port(nodes_stack, topic):
+    use_a_tenants_port(nodes_stack, topic)
 
 
 def test_killing_a_node_under_load_loses_nothing(nodes_stack, topic):

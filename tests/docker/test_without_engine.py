@@ -66,10 +66,22 @@ def test_where_no_engine_can_run_tests_fail_only_if_they_have_to_run(tmp_path, r
 def test_the_balancer_listens_on_the_ports_that_are_published(compose, file, chosen, block):
     told = config(compose, file, chosen)
     published = re.findall(r"(?:127\.0\.0\.1:|published: \D?)(\d+)", told)
-    assert sorted(map(int, published)) == list(block)
+    of_instances = range(19000, 19034)
+    assert sorted(map(int, published)) == sorted([*block, *of_instances])
     assert setting(told, "HIGHWATER_BALANCER_PORT") == str(block[0])
     assert setting(told, "HIGHWATER_BALANCER_PORT_LAST") == str(block[-1])
     assert setting(told, "HIGHWATER_GATEWAY_PORT") == str(block[0])
+
+
+@FILES
+def test_the_balancer_follows_instances_and_their_ports_can_be_chosen(compose, file):
+    chosen = {"HIGHWATER_INSTANCE_PORT": "20000", "HIGHWATER_INSTANCE_PORT_LAST": "20001"}
+    balancer = services(config(compose, file, chosen))["balancer"]
+    published = re.findall(r"(?:127\.0\.0\.1:|published: \D?)(\d+)", balancer)
+    assert sorted(map(int, published))[-2:] == [20000, 20001]
+    assert re.search(r"HIGHWATER_BALANCER_CONTROLLERS: .*controller-1:9300.*controller-2", balancer)
+    assert setting(balancer, "HIGHWATER_BALANCER_INNER__SECRET_FILE") == "secret"
+    assert "secret:/secret:ro" in balancer
 
 
 @FILES
