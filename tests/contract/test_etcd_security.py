@@ -112,6 +112,44 @@ async def test_everything_works_and_goes_on_after_tokens_are_forgotten(
         await store.close()
 
 
+async def test_certificates_are_changed_while_it_is_used(
+    secured: EtcdMemberProcess, security: EtcdSecurity
+) -> None:
+    """Those of the authority, of etcd and of the client at once, none of which trusts the former ones."""
+    assert security.cert_file is not None
+    store = _store(secured, security)
+    await store.start()
+    seen: list[str] = []
+    try:
+        start = (await store.range("")).revision + 1
+        lease = await store.grant(30_000)
+        async with asyncio.TaskGroup() as group:
+            watching = group.create_task(_watch_into(store, start, seen))
+            await store.txn((), [Put(key="w/d", value=b"1")])
+            await _until(seen, ["w/d"])
+            make_certificate(security.cert_file.parent)
+            await asyncio.to_thread(secured.kill)
+            secured.start()
+            await _put_soon(store, Put(key="w/e", value=b"2"))
+            await _until(seen, ["w/d", "w/e"])
+            assert await _keep_alive_soon(store, lease) > 0
+            watching.cancel()
+    finally:
+        await store.close()
+
+
+async def _put_soon(store: MetadataStore, put: Put) -> None:
+    """The first call meets the former connection; the controller retries as well."""
+    from highwater.controller.store.port import StoreUnavailableError
+
+    async with asyncio.timeout(20):
+        while True:
+            with contextlib.suppress(StoreUnavailableError):
+                await store.txn((), [put])
+                return
+            await asyncio.sleep(0.1)
+
+
 async def test_a_user_of_the_prefix_may_compact(
     secured: EtcdMemberProcess, security: EtcdSecurity
 ) -> None:

@@ -1,6 +1,10 @@
 """Chooses the etcd member to use next."""
 
+from pathlib import Path
+
 from highwater.controller.store.etcd_members import COOL_DOWN_MS, EtcdMembers
+from highwater.controller.store.etcd_security import EtcdSecurity
+from tests.support.certificates import make_certificate
 
 
 def test_a_failed_member_cools_down() -> None:
@@ -30,4 +34,36 @@ async def test_close_ends_watches_and_channels() -> None:
     members.pick().watch_stub()
     await members.close()
     assert members.closed
+    await members.close()
+
+
+async def test_after_a_failure_it_connects_by_certificates_that_have_changed(
+    tmp_path: Path,
+) -> None:
+    cert, key = make_certificate(tmp_path)
+    members = EtcdMembers(
+        ["127.0.0.1:1"],
+        call_timeout_s=1.0,
+        now_ms=lambda: 0,
+        security=EtcdSecurity(ca_file=cert, cert_file=cert, key_file=key),
+    )
+    member = members.pick()
+
+    async def connection() -> tuple[object, object]:
+        await member.stream_metadata()
+        member.watch_stub()
+        return member.client(), member._channel
+
+    first = await connection()
+    members.failed(member)
+    assert await connection() == first, "nothing has changed"
+    key.unlink()
+    members.failed(member)
+    assert await connection() == first, "a file is missing"
+    make_certificate(tmp_path)
+    members.failed(member)
+    second = await connection()
+    assert second[0] is not first[0]
+    assert second[1] is not first[1]
+    member.close_client()
     await members.close()

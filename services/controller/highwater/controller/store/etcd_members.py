@@ -27,7 +27,8 @@ class EtcdMember:
     """One member. Its blocking client belongs to the store's thread, its channel to the loop.
 
     With a user, client and channel each log in for a token. Members drop unused tokens, and all
-    tokens at a restart, so after any failure both log in again.
+    tokens at a restart, so after any failure both log in again. If files of certificates have changed by
+    then, both also connect anew: the connections that are open know the former ones.
     """
 
     def __init__(
@@ -36,6 +37,8 @@ class EtcdMember:
         self._security = security
         self._token: str | None = None
         self._client_is_stale = False
+        self._channel_is_stale = False
+        self._files = security.files
         self.endpoint = endpoint
         self._timeout_s = call_timeout_s
         self._client: Any = None
@@ -69,7 +72,12 @@ class EtcdMember:
         return self._client
 
     async def stream_metadata(self) -> tuple[tuple[str, str], ...]:
-        """The metadata that streams on the loop's channel must carry. Raises grpc.RpcError."""
+        """The metadata that streams on the loop's channel must carry; asked for before a stub. Raises
+        grpc.RpcError.
+        """
+        if self._channel_is_stale:
+            self._channel_is_stale = False
+            await self.close_channel()
         if self._security.user is None:
             return (_WITH_LEADER,)
         token = self._token
@@ -82,8 +90,12 @@ class EtcdMember:
             self._token = token
         return (_WITH_LEADER, ("token", token))
 
-    def forget_tokens(self) -> None:
-        """Makes the next call log in again; from any thread."""
+    def begin_anew(self) -> None:
+        """Makes the next call log in again, with the certificates of now; from any thread."""
+        files = self._security.files
+        if files != self._files and all(files):
+            self._files = files
+            self._client_is_stale = self._channel_is_stale = True
         if self._security.user is not None:
             self._token = None
             self._client_is_stale = True
@@ -162,7 +174,7 @@ class EtcdMembers:
 
     def failed(self, member: EtcdMember) -> None:
         """Leaves the member alone for a while."""
-        member.forget_tokens()
+        member.begin_anew()
         with self._lock:
             self._cool_until_ms[member.endpoint] = self._now_ms() + COOL_DOWN_MS
 

@@ -42,6 +42,12 @@ class EtcdSecurity:
         except OSError:
             return {}
 
+    @property
+    def files(self) -> tuple[bytes, ...]:
+        """What is in the files now; nothing of one that cannot be read."""
+        paths = [one for one in (self.ca_file, self.cert_file, self.key_file) if one is not None]
+        return tuple(one.read_bytes() if one.is_file() else b"" for one in paths)
+
     def channel_credentials(self) -> grpc.ChannelCredentials | None:
         """For channels of the loop, None without TLS. Raises UsageError."""
         if self.ca_file is None:

@@ -74,7 +74,8 @@ async def _one_stream(
     member: EtcdMember, readers: TaskOwner, key: str, from_revision: int
 ) -> AsyncGenerator[rpc_pb2.WatchResponse, None]:
     """The responses of one watch on one member, until it fails or falls silent."""
-    call = member.watch_stub().Watch(metadata=await member.stream_metadata())
+    metadata = await member.stream_metadata()
+    call = member.watch_stub().Watch(metadata=metadata)
     reading: asyncio.Task[Any] | None = None
     try:
         await _write(call, _create_request(key, from_revision))
