@@ -5,6 +5,7 @@ import contextlib
 import os
 import shutil
 import ssl
+from dataclasses import replace
 
 import pytest
 
@@ -134,6 +135,8 @@ async def test_a_certificate_names_users_of_an_instance_that_says_so(world, cert
         (connection,) = world.listener.connections
         named = Principal("User", "CN=localhost")
         assert connection.client.requester.principal == (named if takes else ANONYMOUS)
+        world.listener.doors.follow({shop.instance: replace(shop, certificates=False)})
+        assert connection.closed is takes, "who had a name by it comes in again without one"
 
 
 async def test_a_failed_handshake_is_told_with_the_client_s_address(world, certificates):

@@ -4,8 +4,8 @@
     open      an image without the instance, or it is deleted  shut: nobody comes in
     shut      an image with it                                 open
 
-Who is inside when the allow-list changes, and may not come in any more, is put out at once. A lower
-limit of connections puts nobody out.
+Who is inside when the allow-list changes, and may not come in any more, is put out at once, and so is who was
+named by a certificate when the instance takes none any more. A lower limit of connections puts nobody out.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,7 @@ from enum import Enum
 
 from highwater.gateway.sockets.connection import Connection
 from highwater.gateway.sockets.tls_stream import TlsStream
+from highwater.model.authorization import ANONYMOUS
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.model.instances import InstanceState
 from highwater.model.networks import Networks
@@ -112,8 +113,11 @@ class Door:
             return
         before, self._state = self._state, state
         self._connections_max = None if state is None else state.connections_max
+        took = self.takes_certificates
         certificates = state is not None and state.certificates
         self.takes_certificates = certificates or self.instance == DEFAULT_INSTANCE
+        if took and not self.takes_certificates:
+            self._put_out_by_certificate()
         allowed = None if state is None else state.allowed_networks
         if allowed == (None if before is None else before.allowed_networks):
             return
@@ -123,6 +127,13 @@ class Door:
         for connection in list(self.connections):
             if not self._networks.holds(connection.client.peer.host):
                 connection.close("its address is not allowed any more")
+
+    def _put_out_by_certificate(self) -> None:
+        """Closes connections of users that their certificates alone have named."""
+        for connection in list(self.connections):
+            client = connection.client
+            if client.login is None and client.requester.principal != ANONYMOUS:
+                connection.close("its instance takes no certificates any more")
 
     def _parsed(self, allowed: tuple[str, ...]) -> Networks:
         try:
