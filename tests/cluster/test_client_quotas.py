@@ -9,13 +9,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, ThrottleEvent
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewTopic,
-)
+from confluent_kafka.admin import AdminClient, NewTopic
 from kafka.admin import KafkaAdminClient
 from kafka.admin import NewTopic as KafkaPythonTopic
 
@@ -27,7 +21,13 @@ from highwater.kafka.messages.alter_client_quotas import (
     AlterClientQuotasRequestOpData,
 )
 from highwater.kafka.messages.api_versions import ApiVersionsRequest
+from highwater.kafka.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+)
 from highwater.kafka.messages.metadata import MetadataRequest
+from highwater.model.config_type import ConfigResourceType
 from tests.cluster.runner import HOST, Up
 from tests.conformance.topics import unique_name
 from tests.support.java_tools import CONFIGS, java_tool
@@ -268,12 +268,14 @@ def test_an_address_may_open_so_many_connections(up: Up, operator: RawConnection
     assert len(served) + len(ended_after) == len(threads) + 1
 
 
-def set_broker(up: Up, operation: AlterConfigOpType, name: str, value: str) -> None:
-    """Changes a config of all brokers."""
-    entry = ConfigEntry(name, value, incremental_operation=operation)
-    wanted = ConfigResource(ConfigResource.Type.BROKER, "", incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": up.bootstrap})
-    admin.incremental_alter_configs([wanted])[wanted].result(PATIENCE_S)
+def set_brokers(operator: RawConnection, name: str, value: str | None) -> None:
+    """Sets a config of all brokers, or removes it."""
+    config = IncrementalAlterConfigsRequestAlterableConfig(name, 0 if value else 1, value)
+    resource = IncrementalAlterConfigsRequestAlterConfigsResource(
+        ConfigResourceType.BROKER, "", [config]
+    )
+    answer = operator.ask(IncrementalAlterConfigsRequest([resource]), 1)
+    assert only(answer.responses).error_code == 0, only(answer.responses).error_message
 
 
 @pytest.mark.parametrize("prefix", ["", "listener.name.plaintext."])
@@ -289,7 +291,7 @@ def test_connections_wait_for_the_rate_of_a_broker_or_a_listener(
             connection.ask(ApiVersionsRequest("test", "1"), 3)
             served.append(time.monotonic() - begun)
 
-    set_broker(up, AlterConfigOpType.SET, name, "2")
+    set_brokers(operator, name, "2")
     threads = [threading.Thread(target=connect) for _ in range(8)]
     try:
         for thread in threads:
@@ -300,7 +302,7 @@ def test_connections_wait_for_the_rate_of_a_broker_or_a_listener(
         assert len(served) == len(threads), "none is refused"
         assert max(served) > 1.0
     finally:
-        set_broker(up, AlterConfigOpType.DELETE, name, "")
+        set_brokers(operator, name, None)
     begun = time.monotonic()
     for _ in range(8):
         connect()
@@ -308,9 +310,8 @@ def test_connections_wait_for_the_rate_of_a_broker_or_a_listener(
 
 
 def test_an_address_may_have_so_many_connections(up: Up, operator: RawConnection) -> None:
-    del operator  # It stays connected, and counts.
     name = "max.connections.per.ip.overrides"
-    set_broker(up, AlterConfigOpType.SET, name, "127.0.0.9:1")
+    set_brokers(operator, name, "127.0.0.9:1")
     port = up.port
     try:
         with RawConnection(HOST, port, source="127.0.0.9") as one:
@@ -323,7 +324,7 @@ def test_an_address_may_have_so_many_connections(up: Up, operator: RawConnection
             with RawConnection(HOST, port, source="127.0.0.8") as other:
                 other.ask(ApiVersionsRequest("test", "1"), 3)
     finally:
-        set_broker(up, AlterConfigOpType.DELETE, name, "")
+        set_brokers(operator, name, None)
 
 
 @pytest.mark.java
@@ -335,7 +336,7 @@ def test_kafkas_tool_sets_and_shows_limits_of_listeners(up: Up) -> None:
         shown = java_tool(CONFIGS, *named, "--entity-default", "--describe").stdout
         assert f"{name}=500" in shown
         node = min(AdminClient({"bootstrap.servers": up.bootstrap}).list_topics(timeout=30).brokers)
-        shown = java_tool(CONFIGS, *named, "--entity-name", str(node), "--describe").stdout
+        shown = java_tool(CONFIGS, *named, "--entity-name", str(node), "--describe", "--all").stdout
         assert f"{name}=500" in shown
     finally:
         java_tool(CONFIGS, *named, "--entity-default", "--alter", "--delete-config", name)

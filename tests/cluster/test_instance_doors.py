@@ -36,6 +36,7 @@ from highwater.model.instances import InstanceListener, InstanceState
 from tests.cluster.runner import HOST, Up
 from tests.conformance.topics import unique_name
 from tests.support import instances
+from tests.support.java_tools import CONSOLE_CONSUMER, CONSOLE_PRODUCER, java_tool
 from tests.support.process import free_port_block, wait_until
 from tests.support.wire import ConnectionEnded, RawConnection, only
 
@@ -159,11 +160,28 @@ def kafka_python_reads(bootstrap: str, topic: str) -> list[bytes]:
     return values
 
 
+def java_sends(bootstrap: str, topic: str, value: bytes) -> None:
+    java_tool(
+        *(CONSOLE_PRODUCER, "--bootstrap-server", bootstrap, "--topic", topic), stdin=value + b"\n"
+    )
+
+
+def java_reads(bootstrap: str, topic: str) -> list[bytes]:
+    # It ends with an error where nothing more comes.
+    found = java_tool(
+        *(CONSOLE_CONSUMER, "--bootstrap-server", bootstrap, "--topic", topic),
+        *("--from-beginning", "--timeout-ms", "8000", "--group", "equal"),
+        check=False,
+    )
+    return found.stdout.encode().splitlines()
+
+
 CLIENTS = pytest.mark.parametrize(
     ("sends", "reads"),
     [
         pytest.param(confluent_sends, confluent_reads, id="confluent"),
         pytest.param(kafka_python_sends, kafka_python_reads, id="kafka-python"),
+        pytest.param(java_sends, java_reads, id="java", marks=[pytest.mark.java, pytest.mark.full]),
     ],
 )
 Sends = Callable[[str, str, bytes], None]

@@ -116,6 +116,7 @@ class World:
                 "internal": ListenAddress(host="127.0.0.1"),
                 "elsewhere": ListenAddress(host="127.0.0.2"),
                 "everywhere": ListenAddress(host="0.0.0.0"),
+                "ipv6": ListenAddress(host="::1"),
             },
             shared=self.shared,
             handler=self.handler,
@@ -133,8 +134,8 @@ class World:
         self.port = await self.listener.open_port(DEFAULT_LISTENER, DEFAULT_INSTANCE, None, 0)
 
     @contextlib.asynccontextmanager
-    async def client(self):
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+    async def client(self, host="127.0.0.1"):
+        reader, writer = await asyncio.open_connection(host, self.port)
         try:
             yield reader, writer
         finally:

@@ -58,6 +58,17 @@ async def test_who_is_not_allowed_is_closed_before_a_byte_is_read(world):
         assert await answered(*client)
 
 
+async def test_networks_of_ipv6(world):
+    await listen(world, "ipv6")
+    allow(world, "::/16")
+    async with world.client("::1") as client:
+        assert await answered(*client)
+        allow(world, "127.0.0.0/8", "2001:db8::/32")
+        assert await closed(client[0])
+    async with world.client("::1") as (reader, _):
+        assert await closed(reader)
+
+
 async def test_a_new_list_closes_open_connections(world):
     await listen(world)
     async with world.client() as (reader, writer):
