@@ -147,6 +147,18 @@ async def test_a_nodes_own_settings_are_described():
     assert two["connections.max.idle.ms"].value == "7"
 
 
+@pytest.mark.parametrize("name", ["", "2"])
+async def test_addresses_of_clients_are_not_told_to_an_instance(name):
+    overrides = "max.connections.per.ip.overrides"
+    configs = {overrides: "10.0.0.1:5", "max.connections": "9"}
+    backend = FakeBackend(image_of(cluster_configs=configs))
+    for instance, told in ((DEFAULT_INSTANCE, True), (OTHER, False)):
+        response = await Client(backend, instance=instance).call(ask((BROKER, name)), 4)
+        found = by_name(response.results[0])
+        assert found["max.connections"].value == "9"
+        assert (overrides in found) is told
+
+
 async def test_configs_of_all_brokers():
     backend = FakeBackend(image_of(cluster_configs={"log.retention.ms": "60000"}))
     response = await Client(backend).call(ask((BROKER, "")), 4)

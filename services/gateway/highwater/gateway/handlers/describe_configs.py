@@ -6,6 +6,8 @@ Behaviour
 - A value's synonyms, if asked for, are its sources, the strongest first: topic, this broker, all
   brokers, the settings that services were started with, Kafka's default. A setting with its default
   value counts as default.
+- Configs of listeners (`listener.name.internal.max.connections`) are there if they are set.
+- To clients of an instance a broker's max.connections.per.ip.overrides is not there: it names others' addresses.
 - A broker's advertised.listeners has all of its listeners: PLAINTEXT is the default one, others have
   their names in upper case.
 - A client metrics subscription that does not exist has the defaults; its name is not empty
@@ -63,9 +65,11 @@ from highwater.model.broker_config import BROKER_CONFIGS
 from highwater.model.client_metrics import ClientMetricsKey
 from highwater.model.cluster import ClusterImage, NodeState
 from highwater.model.config_type import ConfigResourceType
+from highwater.model.connection_configs import PER_ADDRESS_OVERRIDES
 from highwater.model.coordinator_topics import coordinator_place
 from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import (
+    DEFAULT_INSTANCE,
     GROUP_METADATA_TOPIC,
     INTERNAL_REPLICAS_MAX,
     TRANSACTION_STATE_TOPIC,
@@ -132,10 +136,11 @@ def _entries(context: RequestContext, asked: _Asked) -> Sequence[ConfigEntry] | 
         return _refused(asked, unknown, unknown.message)
     if asked.resource_type == ConfigResourceType.BROKER:
         if not name:
-            return default_broker_entries(image)
+            return _told(context, default_broker_entries(image))
         node = image.nodes.get(NodeId(int(name))) if name.isdecimal() else None
         if node is not None:
-            return broker_entries(image, node.node_id, _static(context, node))
+            entries = broker_entries(image, node.node_id, _static(context, node))
+            return _told(context, entries)
         return _refused(asked, ErrorCode.INVALID_REQUEST, f"there is no broker '{name}'")
     if asked.resource_type == ConfigResourceType.CLIENT_METRICS:
         if name:
@@ -150,6 +155,13 @@ def _entries(context: RequestContext, asked: _Asked) -> Sequence[ConfigEntry] | 
         return _refused(asked, ErrorCode.INVALID_REQUEST, why)
     why = f"resource type {asked.resource_type} has no configs here"
     return _refused(asked, ErrorCode.INVALID_REQUEST, why)
+
+
+def _told(context: RequestContext, entries: Sequence[ConfigEntry]) -> Sequence[ConfigEntry]:
+    """A broker's configs as an instance may see them."""
+    if context.peer.instance == DEFAULT_INSTANCE:
+        return entries
+    return [entry for entry in entries if entry.name != PER_ADDRESS_OVERRIDES]
 
 
 def _of_coordinator(image: ClusterImage, key: GroupConfigKey) -> Mapping[str, str]:
