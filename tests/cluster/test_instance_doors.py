@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -36,7 +37,12 @@ from highwater.model.instances import InstanceListener, InstanceState
 from tests.cluster.runner import HOST, Up
 from tests.conformance.topics import unique_name
 from tests.support import instances
-from tests.support.java_tools import CONSOLE_CONSUMER, CONSOLE_PRODUCER, java_tool
+from tests.support.java_tools import (
+    CONSOLE_CONSUMER,
+    CONSOLE_PRODUCER,
+    PRODUCER_PERFORMANCE,
+    java_tool,
+)
 from tests.support.process import free_port_block, wait_until
 from tests.support.wire import ConnectionEnded, RawConnection, only
 
@@ -151,9 +157,9 @@ def kafka_python_reads(bootstrap: str, topic: str) -> list[bytes]:
     consumer = KafkaConsumer(
         topic,
         bootstrap_servers=bootstrap,
-        group_id=None,
+        group_id="equal",
         auto_offset_reset="earliest",
-        consumer_timeout_ms=3000,
+        consumer_timeout_ms=8000,
     )
     values = [message.value for message in consumer]
     consumer.close()
@@ -212,6 +218,30 @@ def test_instances_may_have_the_same_topics(doors: Doors, sends: Sends, reads: R
         if name != "default":
             assert set(seen.topics) == {topic}
             assert {broker.port for broker in seen.brokers.values()} == doors.ports(name)
+
+
+@pytest.mark.java
+@pytest.mark.full
+def test_java_producers_of_one_transactional_id_do_not_fence_those_of_another_instance(
+    doors: Doors,
+) -> None:
+    """Both are at work at once: in one instance the later one would end the other."""
+    topic = unique_name("transactions")
+    where = [doors.bootstrap(doors.make()) for _ in range(2)]
+
+    def work(bootstrap: str) -> str:
+        # Some ten seconds, in transactions of 50 ms.
+        return java_tool(
+            *(PRODUCER_PERFORMANCE, "--bootstrap-server", bootstrap, "--topic", topic),
+            *("--num-records", "2000", "--throughput", "200", "--record-size", "10"),
+            *("--transactional-id", "equal", "--transaction-duration-ms", "50"),
+        ).stdout
+
+    with ThreadPoolExecutor(max_workers=2) as both:
+        for told in both.map(work, where):
+            assert "2000 records sent" in told
+    for bootstrap in where:
+        assert len(kafka_python_reads(bootstrap, topic)) == 2000
 
 
 def test_ports_move_and_close_while_the_gateways_run(doors: Doors) -> None:
