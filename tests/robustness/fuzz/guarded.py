@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import re
 import ssl
 import threading
 import time
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -76,11 +78,17 @@ class Guarded:
                 self.log_in(connection, mechanism)
 
     def check_log(self) -> None:
-        """No secret, and no line that a client has made."""
+        """No secret, in the metrics neither, and no line that a client has made."""
         text = self.cluster.process.log_path.read_text(encoding="utf-8", errors="replace")
         assert "login_failed" in text, "there is something to look at"
+        page = re.search(r"http://127\.0\.0\.1:\d+/metrics", text)
+        assert page is not None
+        with urllib.request.urlopen(page[0], timeout=10) as response:
+            metrics = response.read().decode()
+        assert "highwater_gateway_failed_logins_total" in metrics
         for secret in _SECRETS:
             assert secret not in text, secret
+            assert secret not in metrics, secret
         # Whatever a program that reads logs may take for the end of a line.
         assert [line for line in text.splitlines() if line.lstrip().startswith(FORGED)] == []
         assert not any(ord(char) < 32 and char != "\n" for char in text)

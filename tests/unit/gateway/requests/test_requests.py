@@ -6,7 +6,7 @@ import pytest
 
 from highwater.gateway.data_plane.produce_path import ProducePath
 from highwater.gateway.requests.requests import Requests
-from highwater.model.authorization import AllowAll
+from highwater.model.authorization import ANONYMOUS, AllowAll, Principal
 from highwater.runtime.log_limit import REPEAT_MS
 from tests.unit.gateway.core.session_world import World
 from tests.unit.gateway.data_plane.fetch_world import fetch_path
@@ -47,7 +47,7 @@ def test_refusals_close_each_connection_and_are_logged_once_a_minute(frame):
     count = 50
     for _ in range(count):
         peer = world.connect()
-        peer.session.client = SimpleNamespace(peer=None, client_id="")
+        peer.session.client = SimpleNamespace(peer=None, client_id="", login=None)
         peer.session.handler = requests
         peer.feed(len(frame).to_bytes(4, "big") + frame)
         assert peer.wire.closed is not None
@@ -58,9 +58,46 @@ def test_refusals_close_each_connection_and_are_logged_once_a_minute(frame):
     backend.clock.now_ms += REPEAT_MS
     peer = world.connect()
     peer.session.handler = requests
-    peer.session.client = SimpleNamespace(peer=None, client_id="")
+    peer.session.client = SimpleNamespace(peer=None, client_id="", login=None)
     peer.feed(len(frame).to_bytes(4, "big") + frame)
     assert lines[1:] == [("request_refused", {**lines[0][1], "repeated": count - 1})]
+
+
+@pytest.mark.parametrize(
+    ("api_key", "logs_in", "principal", "shown"),
+    [
+        pytest.param(3, False, ANONYMOUS, True, id="no login is asked for"),
+        pytest.param(3, True, Principal("User", "alice"), True, id="after the login"),
+        pytest.param(3, True, ANONYMOUS, False, id="before the login"),
+        pytest.param(36, True, Principal("User", "alice"), False, id="a login again"),
+    ],
+)
+def test_what_may_be_a_secret_is_not_logged_as_the_client_s_id(api_key, logs_in, principal, shown):
+    """A frame with wrong lengths has a token where its client id should be."""
+    world = World()
+    lines = []
+    requests = Requests(
+        produce=ProducePath(AllowAll()),
+        fetch=fetch_path(world.shared.budget),
+        backend=FakeBackend(),
+        quotas=client_quotas(),
+        meters=world.shared.meters,
+        tasks=Tasks(),
+        log=SimpleNamespace(info=lambda _event, **values: lines.append(values)),
+    )
+    peer = world.connect()
+    peer.session.client = SimpleNamespace(
+        peer=None,
+        client_id="",
+        login=object() if logs_in else None,
+        requester=SimpleNamespace(principal=principal),
+    )
+    peer.session.handler = requests
+    token = b"auth=Bearer eyJhbGciOi"
+    frame = api_key.to_bytes(2, "big") + b"\x00\x01" + bytes(4) + b"\x00\x16" + token + b"\x7f"
+    peer.feed(len(frame).to_bytes(4, "big") + frame)
+    assert [line["client"] for line in lines] == [token.decode() if shown else ""]
+    peer.lose()
 
 
 def test_a_bug_in_an_answer_ends_its_connection_and_gives_back_its_memory(monkeypatch):
@@ -72,7 +109,7 @@ def test_a_bug_in_an_answer_ends_its_connection_and_gives_back_its_memory(monkey
     meters = world.shared.meters
     log = SimpleNamespace(error=lambda *_, **__: None)
     peer = world.connect()
-    peer.session.client = SimpleNamespace(peer=None, client_id="")
+    peer.session.client = SimpleNamespace(peer=None, client_id="", login=None)
     peer.session.handler = Requests(
         produce=ProducePath(AllowAll()),
         fetch=fetch_path(world.shared.budget),

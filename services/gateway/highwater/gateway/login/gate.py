@@ -11,6 +11,7 @@ after a while (connection.failed.authentication.delay.ms), and then the connecti
 """
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -35,7 +36,10 @@ from highwater.runtime.logging import Logger
 FRAME_BYTES_MAX: Final = 64 * 1024
 ANSWER_S: Final = 1.0
 """For the answer to a failed login to reach the client, before the connection is closed."""
-NAME_LOGGED_MAX: Final = 128
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{0,20}")
+"""What may be the name of a mechanism (RFC 4422), also in lower case. What a client sends in its place may be a part
+of a token or a password, and is not logged.
+"""
 
 _ALLOWED: Final = frozenset((ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
 _unpack_key = Struct(">h").unpack_from
@@ -228,7 +232,7 @@ class ConnectionLogin:
             instance=peer.instance,
             listener=peer.listener,
             host=peer.host,
-            mechanism=mechanism[:NAME_LOGGED_MAX],
+            mechanism=mechanism if _NAME.fullmatch(mechanism) else "no name of a mechanism",
             error=why,
         )
 

@@ -20,6 +20,7 @@ from highwater.gateway.routing.client import ClientSession
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.errors import DecodeError
 from highwater.kafka.framing import RequestHeader, decode_request_header
+from highwater.model.authorization import ANONYMOUS
 from highwater.runtime.logging import Logger
 from highwater.runtime.tasks import TaskOwner
 
@@ -117,7 +118,7 @@ class Requests:
                 self._log.info,
                 "request_refused",
                 api=header.api_key,
-                client=context.client_id,
+                client=_shown(session, header),
                 error=str(error),
             )
             if not session.closed:
@@ -142,3 +143,15 @@ class Requests:
     def _refuse(self, session: ClientSession, frame: bytearray, reason: str) -> None:
         self._backend.log_limit.write(self._log.info, "request_refused", error=reason)
         session.refuse(len(frame), reason)
+
+
+def _shown(session: ClientSession, header: RequestHeader) -> str:
+    """The client id of a malformed request, for the log; nothing of one that may be a part of a login.
+
+    Where lengths are wrong, a token or a password may stand in its place.
+    """
+    client = session.client
+    logs_in = client.login is not None and client.requester.principal == ANONYMOUS
+    if logs_in or header.api_key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
+        return ""
+    return header.client_id or ""
