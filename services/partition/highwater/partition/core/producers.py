@@ -44,11 +44,7 @@ from highwater.partition.core.producer_entry import (
     with_transaction,
 )
 from highwater.partition.core.producer_generations import ProducerGenerations
-from highwater.partition.core.transactions import (
-    NO_PRODUCER,
-    AbortedTransaction,
-    Transactions,
-)
+from highwater.partition.core.transactions import NO_PRODUCER, AbortedTransaction, Transactions
 from highwater.partition.core.verifications import Verifications
 
 ACCEPT: Final = -1
@@ -411,8 +407,7 @@ class ProducerStates:
             yield expired
 
     def _must_stay(self, producer_id: int) -> bool:
-        """Whether a producer may not be forgotten, neither evicted nor expired: its records wait for
-        a marker, and the last stable offset with them (as Kafka's
+        """Whether its records wait for a marker, and the last stable offset with them (as Kafka's
         `ProducerStateManager.removeExpiredProducers`).
         """
         return producer_id in self._open
@@ -426,8 +421,8 @@ class ProducerStates:
         self.verifications.clear()
 
     def packed(self) -> list[bytes]:
-        """Every producer's batches, oldest first, as entries one behind another: what a snapshot is
-        made of, on any thread. The list is the caller's.
+        """Every producer's batches, oldest first, as entries one behind another, for a snapshot that
+        any thread makes. The list is the caller's.
         """
         known, transactions = self._known, self.transactions
         if not transactions.seen:
@@ -462,10 +457,8 @@ class ProducerStates:
         return unpacked(b"".join(self.packed()))
 
     def load(self, entries: bytes, *, now_ms: int, expiration_ms: int) -> None:
-        """Adds a snapshot's producers, except those that have expired meanwhile.
-
-        A producer may have several entries, as `history` gives them. If all that tell of markers have
-        expired, one of them stays for as long as it is the `Transactions.teller`: `expire` removes it.
+        """Adds a snapshot's producers, which may have several entries each (`history`), except those
+        that have expired; but one of them stays if it is the `Transactions.teller`, until `expire`.
         """
         expired_teller = b""
         for start in range(0, len(entries), ENTRY_BYTES):
