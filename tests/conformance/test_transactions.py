@@ -10,7 +10,8 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tests.conformance.client import CLIENT_TIMEOUT_S
 from tests.conformance.clients.driver_client import DriverClient, Transaction
-from tests.conformance.clients.go_drivers import FRANZ_GO, SARAMA
+from tests.conformance.clients.go_drivers import BUILD_TIMEOUT_S as GO_BUILD_TIMEOUT_S
+from tests.conformance.clients.go_drivers import FRANZ_GO, LIBRDKAFKA_1_8, SARAMA, needs_x86_64
 from tests.conformance.clients.node_drivers import KAFKAJS, PLATFORMATIC, needs_its_node
 from tests.conformance.clients.rust_driver import BUILD_TIMEOUT_S, RUST_RDKAFKA, needs_cargo
 from tests.conformance.messages import Message
@@ -111,6 +112,11 @@ def test_committed_and_aborted(cluster: Cluster, topic: str) -> None:
             RUST_RDKAFKA,
             marks=[pytest.mark.full, pytest.mark.timeout(BUILD_TIMEOUT_S), needs_cargo],
             id="rdkafka-crate",
+        ),
+        pytest.param(
+            LIBRDKAFKA_1_8,
+            marks=[pytest.mark.full, pytest.mark.timeout(GO_BUILD_TIMEOUT_S), needs_x86_64],
+            id="librdkafka-1.8",
         ),
     ],
 )

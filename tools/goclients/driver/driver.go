@@ -1,6 +1,6 @@
 // Package driver is what the drivers of Go clients have in common: requests in JSON, answers in lines.
 //
-//	franz COMMAND BOOTSTRAP REQUEST, or sarama COMMAND BOOTSTRAP REQUEST
+//	franz COMMAND BOOTSTRAP REQUEST, and the same with sarama or confluent
 //
 // BOOTSTRAP is one address, or several with commas between them (franz).
 //
