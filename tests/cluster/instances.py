@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import sys
 import threading
-from collections.abc import Coroutine, Iterator, Mapping
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
+from types import CodeType, FrameType
 from typing import Any, Self, TypeVar
 
 from highwater.api.controller.v1 import cluster_pb2 as pb
@@ -32,6 +35,8 @@ T = TypeVar("T")
 
 HOST = "127.0.0.1"
 START_S = 60.0
+SETTLED_S = 0.1
+"""After that the end of a connection is known at the other side."""
 INSTANCES = ("red", "blue")
 
 
@@ -99,6 +104,29 @@ class InstanceCluster:
         """In order; what is stored stays."""
         stack, self._stack = self._stack, AsyncExitStack()
         self._run(stack.aclose())
+
+    def functions_called(self, work: Callable[[], object]) -> frozenset[str]:
+        """Runs `work` here; which functions of the product have begun on the cluster's loop meanwhile,
+        and until the connections of `work` are closed.
+        """
+        called: set[CodeType] = set()
+
+        def note(frame: FrameType, event: str, _: object) -> None:
+            if event == "call":
+                called.add(frame.f_code)
+
+        time.sleep(SETTLED_S)
+        self._run(_profile(note))
+        try:
+            work()
+            time.sleep(SETTLED_S)
+        finally:
+            self._run(_profile(None))
+        return frozenset(
+            f"{code.co_filename.partition('/highwater/')[2]}:{code.co_qualname}"
+            for code in called
+            if "/highwater/" in code.co_filename
+        )
 
     def _listens(self, instance: str) -> bool:
         first = self._ports[instance]
@@ -192,3 +220,8 @@ def _assignments(section: str, settings: Mapping[str, Any]) -> Iterator[str]:
 def until(what: str, holds: Any) -> None:
     """Waits until it does."""
     wait_until(holds, timeout_s=START_S, what=what)
+
+
+async def _profile(note: Callable[[FrameType, str, object], None] | None) -> None:
+    """Of the thread that this runs on."""
+    sys.setprofile(note)

@@ -80,6 +80,10 @@ class Border:
         every = everything()
         yield Probe(what="wildcards", form=Form.NAMED, theirs=every, nobodys=every)
 
+    def ask_about(self, served: Served, names: Names) -> None:
+        """One request with these names."""
+        self._ask(self._request(served, Form.NAMED, names), served.version)
+
     def mixed(self, served: Served, owned: Owned, own: Owner) -> Iterator[Probe]:
         """One name is the other instance's, and all else the client's own, made for each request."""
         for flavour, theirs in _flavours(served, owned).items():
