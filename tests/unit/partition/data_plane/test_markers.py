@@ -5,6 +5,8 @@ import pytest
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.data_plane.markers import Markers
+from highwater.rpc.errors import RpcError
+from highwater.rpc.status import StatusCode
 from tests.unit.hop.sinks import TOPIC
 from tests.unit.partition.data_plane.node import EPOCH, Node
 from tests.unit.partition.data_plane.roles import follow, follower_fetched, image_says
@@ -95,3 +97,15 @@ async def test_a_replica_that_goes_meanwhile(node):
     producer = Producer(node)
     node.plane.replicas.clear()
     assert producer.end(commit=True) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+@pytest.mark.parametrize("epoch", [1 << 15, -(1 << 15) - 1, (1 << 31) - 1])
+async def test_an_epoch_that_fits_into_no_batch_costs_no_replica(node, epoch):
+    replica = node.add()
+    with pytest.raises(RpcError) as refused:
+        await write(node, marker(0), marker(0, producer_epoch=epoch))
+    assert refused.value.code is StatusCode.INVALID_ARGUMENT
+    assert node.bugs == []
+    assert not replica.failed
+    assert replica.log.log_end_offset == 0, "nothing of the request was done"
+    assert await write(node, marker(0)) == [0]

@@ -9,6 +9,8 @@ import pytest
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.node.log_dirs import LogDirRequests, VolumeSpace, space_of
+from highwater.rpc.errors import RpcError
+from highwater.rpc.status import StatusCode
 from tests.support.log_batches import make_batch
 from tests.support.still_replicas import StillReplicas
 from tests.unit.hop.sinks import TOPIC
@@ -220,3 +222,11 @@ async def test_a_failed_replica_is_a_storage_error_wherever_it_is_to_be(node, tm
         queries(node, tmp_path), (TOPIC, 0, tmp_path / "a"), (TOPIC, 0, tmp_path / "b")
     )
     assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+
+
+async def test_a_change_to_a_path_that_the_request_does_not_have(node, tmp_path):
+    made = queries(node, tmp_path)
+    change = pb.LogDirChange(topic_id=TOPIC, partition=0, path=1)
+    with pytest.raises(RpcError) as refused:
+        await made.alter(pb.AlterLogDirsRequest(changes=[change], paths=["/a"]))
+    assert refused.value.code is StatusCode.INVALID_ARGUMENT

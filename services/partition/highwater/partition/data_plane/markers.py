@@ -20,7 +20,11 @@ from highwater.partition.core.leader_epochs import NO_EPOCH
 from highwater.partition.data_plane.node_group import MarkerGroup
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
+from highwater.rpc.errors import RpcError
+from highwater.rpc.status import StatusCode
 
+PRODUCER_EPOCH_MAX: Final = (1 << 15) - 1
+"""A batch has two bytes for it, as Kafka's request does, where the message has four."""
 WAIT_S_MAX: Final = 30.0
 """Then what is not committed is answered REQUEST_TIMED_OUT, as after Kafka's request.timeout.ms."""
 
@@ -102,7 +106,14 @@ class Markers:
     async def write(
         self, request: pb.WriteTxnMarkersRequest, timeout_s: float = WAIT_S_MAX
     ) -> pb.WriteTxnMarkersResponse:
-        """Answers in the order of the request, when all is committed or the time is over."""
+        """Answers in the order of the request, when all is committed or the time is over.
+
+        Raises RpcError for a marker that no batch can have: a replica that tried would go offline.
+        """
+        for wanted in request.markers:
+            if not -PRODUCER_EPOCH_MAX <= wanted.producer_epoch <= PRODUCER_EPOCH_MAX:
+                why = f"a producer epoch of {wanted.producer_epoch}"
+                raise RpcError(StatusCode.INVALID_ARGUMENT, why)
         places = [(wanted, where) for wanted in request.markers for where in wanted.partitions]
         wait = _Wait(len(places))
         gathered: dict[tuple[TopicId, int, int], list[AwaitedMarker]] = {}

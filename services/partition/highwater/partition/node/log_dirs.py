@@ -20,6 +20,8 @@ from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId, TopicId
 from highwater.partition.data_plane.replica import PartitionReplica
+from highwater.rpc.errors import RpcError
+from highwater.rpc.status import StatusCode
 
 DISK_TIMEOUT_S: Final = 2.0
 """Less than clients wait; a healthy disk answers at once."""
@@ -141,9 +143,12 @@ class LogDirRequests:
 
         Answered when a restart of the node would go on with the moves. A directory that does not
         take their copies is a KAFKA_STORAGE_ERROR; one that hangs REQUEST_TIMED_OUT, while the move
-        still waits for it.
+        still waits for it. Raises RpcError for a request whose paths do not fit its changes.
         """
-        asked = [self._altered(one, request.paths[one.path]) for one in request.changes]
+        paths = request.paths
+        if any(one.path >= len(paths) for one in request.changes):
+            raise RpcError(StatusCode.INVALID_ARGUMENT, f"a change to none of {len(paths)} paths")
+        asked = [self._altered(one, paths[one.path]) for one in request.changes]
         begun = [one for one in asked if not isinstance(one, ErrorCode)]
         if begun:
             await asyncio.wait(begun, timeout=self._disk_timeout_s)
