@@ -207,3 +207,30 @@ async def test_many_calls_to_a_fenced_node_end_in_steps(node, ready):
     assert [call.replies for call in others] == [[AWAY]] * 98
     there = node.coordinator  # The stream has gone on meanwhile, and may have sent some more.
     await until(lambda: len(there.cancelled) == len(there.calls) - 1)
+
+
+async def test_many_calls_of_a_stream_that_breaks_end_in_steps(node, ready):
+    calls = [Call() for _ in range(100)]
+    for call in calls[:60]:
+        ready.submit(call)
+    await until(lambda: len(node.coordinator.calls) == 60)
+    for call in calls[60:]:
+        ready.submit(call)
+
+    def answers():
+        return sum(len(call.replies) for call in calls)
+
+    ready._coordinate.stream.reset()
+    assert answers() == 16
+    ready.cancel(calls[98])
+    late = Call()
+    ready.submit(late)
+    assert late.replies == [AWAY], "it does not wait at all"
+    while answers() < 99:
+        before = answers()
+        await asyncio.sleep(0)
+        assert answers() - before <= 16
+    assert calls[98].replies == []
+    assert [call.replies for call in (*calls[:98], calls[99])] == [[AWAY]] * 99
+    await until(lambda: ready._coordinate.stream.is_open)
+    assert ready._coordinate._cancelled == []

@@ -5,11 +5,14 @@ import os
 
 import pytest
 
+from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.gateway.clients import fetch_stream
 from highwater.gateway.clients.fetch_stream import FetchStream
 from highwater.gateway.core.budget import MemoryBudget
+from highwater.hop import fetch_codec
 from highwater.hop.fetch import SMALL_RANGE
 from highwater.hop.fetch_codec import ResponseWriter, decode_request, works_of
-from highwater.hop.framing import HopFramingError
+from highwater.hop.framing import PLACEHOLDER, HopFramingError, frame, joined
 from highwater.hop.segment_files import SegmentFiles
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.steps import finish
@@ -189,6 +192,32 @@ async def test_many_fetches_of_a_fenced_node_end_in_steps(node, ready):
     await until(lambda: node.plane.waiting_fetches == 0)
 
 
+async def test_many_fetches_of_a_stream_that_breaks_end_in_steps(node, ready):
+    sent = [Fetched((ask(0),), max_wait_ms=30_000) for _ in range(100)]
+    for fetched in sent:
+        ready.fetch(fetched.work)
+    await until(lambda: node.plane.waiting_fetches == 100)
+
+    def answers():
+        return sum(fetched.answers for fetched in sent)
+
+    ready._fetch.stream.reset()
+    assert answers() == 16
+    ready.cancel_fetch(sent[99].work)
+    new = Fetched((ask(0),))
+    ready.fetch(new.work)
+    assert new.codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER], "it does not wait at all"
+    while answers() < 99:
+        before = answers()
+        await asyncio.sleep(0)
+        assert answers() - before <= 16
+    assert sent[99].answers == 0
+    assert [f.codes for f in sent[:99]] == [[ErrorCode.NOT_LEADER_OR_FOLLOWER]] * 99
+    await until(lambda: ready._fetch.stream.is_open)
+    assert ready._fetch._cancelled == [], "the node has never heard of it on this connection"
+    assert (await answered(ready, ask(0), max_wait_ms=0)).codes == [0]
+
+
 async def test_small_records_come_as_bytes_and_large_ones_as_references(node, by_reference):
     await until(lambda: by_reference._fetch.stream.is_open)
     node.append(make_batch(value=b"small"))
@@ -335,3 +364,21 @@ async def test_more_messages_begun_than_sent_are_refused(unconnected):
     (begun,) = ResponseWriter(references=False).take(2)
     with pytest.raises(HopFramingError):
         unconnected._received(begun)
+
+
+def piece(call_id):
+    """One byte of an answer that is not done, as `ResponseWriter` cuts them."""
+    row = fetch_codec._ANSWER.pack(call_id, 0, 0, 1, False)
+    header = pb.FetchResponse(header_bytes=PLACEHOLDER, answers=row)
+    return joined(frame(header.SerializeToString(), [b"x"], 1))
+
+
+@pytest.mark.parametrize("limit", ["PIECES_BYTES_MAX", "PIECES_MAX"])
+def test_an_answer_in_pieces_has_an_end(unconnected, monkeypatch, limit):
+    monkeypatch.setattr(fetch_stream, limit, 3)
+    unconnected.fetch(Fetched([ask(0)]).work)
+    unconnected._next_message()
+    for _ in range(3):
+        unconnected._received(piece(1))
+    with pytest.raises(HopFramingError, match="without an end"):
+        unconnected._received(piece(1))

@@ -195,6 +195,11 @@ class AppendStream:
         self._unacknowledged.clear()
         self._ready[:0] = again
 
+    def end(self, reason: str) -> None:
+        """Ends the stream for good; all groups are failed before this returns."""
+        self.stream.end(reason)
+        self.fail_all(reason)
+
     def expire(self, now_ms: int) -> None:
         """Answers batches whose deadline has passed; called a few times a second."""
         expiry = AppendExpiry(now_ms, "the partition node did not answer in time")

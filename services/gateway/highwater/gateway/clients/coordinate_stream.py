@@ -7,6 +7,7 @@ from typing import Final
 from google.protobuf.message import DecodeError
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.gateway.clients.lost_waits import LostWaits
 from highwater.hop.coordinator import BODY_BYTES_MAX, MESSAGE_BYTES_MAX, CoordinatorCall
 from highwater.hop.framing import HopFramingError
 from highwater.hop.ports import ENDED_IN_STEP
@@ -23,8 +24,8 @@ DEADLINE_MS_MAX: Final = 0x7FFF_FFFF
 class CoordinateStream:
     """See the module.
 
-    When the stream breaks or the node is fenced, all calls are answered COORDINATOR_NOT_AVAILABLE;
-    clients then look the coordinator up and retry.
+    When the stream breaks or the node is fenced, all calls are answered COORDINATOR_NOT_AVAILABLE,
+    some in each turn of the loop; clients then look the coordinator up and retry.
     """
 
     def __init__(self, channel: StreamChannel, *, on_bug: Callable[[Exception], None]) -> None:
@@ -38,6 +39,7 @@ class CoordinateStream:
             broken=self._broken,
             on_bug=on_bug,
         )
+        self._lost: LostWaits[CoordinatorCall] = LostWaits(_answer_lost, on_bug)
         self._queue: deque[CoordinatorCall] = deque()
         self._cancelled: list[int] = []
         self._waiting: dict[int, CoordinatorCall] = {}
@@ -146,9 +148,17 @@ class CoordinateStream:
         self._waiting.clear()
         self._ids.clear()
         self._queue.clear()
-        for call in waiting:
-            if not call.cancelled:
-                call.reply(ErrorCode.COORDINATOR_NOT_AVAILABLE, b"")
+        self._lost.add(waiting)
+
+    def end(self, reason: str) -> None:
+        """Ends the stream for good; all calls are answered before this returns."""
+        self.stream.end(reason)
+        self._lost.end_all()
+
+
+def _answer_lost(call: CoordinatorCall) -> None:
+    if not call.cancelled:
+        call.reply(ErrorCode.COORDINATOR_NOT_AVAILABLE, b"")
 
 
 def _decode(message: Message) -> pb.CoordinateResponse:

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from highwater.gateway.clients.lost_waits import LostWaits
 from highwater.gateway.core.budget import MemoryBudget
 from highwater.hop.fetch import SMALL_RANGE, FetchSet, FetchWork, answer_away
 from highwater.hop.fetch_codec import Answer, encode_request, parse_response
@@ -16,7 +17,7 @@ from highwater.hop.framing import HopFramingError, Parts
 from highwater.hop.ports import ENDED_IN_STEP
 from highwater.hop.segment_files import SegmentFiles, StaleReferenceError
 from highwater.hop.stream import Stream
-from highwater.hop.transport import path_of
+from highwater.hop.transport import MESSAGE_BYTES_MAX, path_of
 from highwater.model.steps import Steps
 from highwater.rpc.ports import Message, StreamChannel
 
@@ -29,13 +30,17 @@ and more, a reference and a read here cost less than two more copies by the sock
 processor time of both ends)."""
 RESPONSE_BYTES_MAX: Final = 8 << 20
 """Limit of an answer that carries its bytes, which both ends hold in memory (decision 18)."""
+PIECES_MAX: Final = 1_000
+"""Of one answer. A node fills each of them, with 1 MiB."""
+PIECES_BYTES_MAX: Final = RESPONSE_BYTES_MAX + MESSAGE_BYTES_MAX
+"""Of an answer that comes in pieces: the first batch may be longer than what was asked for."""
 
 
 class FetchStream:
     """See the module.
 
     When the stream breaks or the node is fenced, all fetches are answered NOT_LEADER_OR_FOLLOWER,
-    so that clients refresh their metadata and fetch again.
+    some in each turn of the loop, so that clients refresh their metadata and fetch again.
     """
 
     def __init__(
@@ -59,6 +64,7 @@ class FetchStream:
             broken=self._broken,
             on_bug=on_bug,
         )
+        self._lost: LostWaits[FetchWork] = LostWaits(self._answer_lost, on_bug)
         self._budget = budget
         self._files = files
         self._queue: deque[FetchWork] = deque()
@@ -192,6 +198,8 @@ class FetchStream:
             if begun is not None or not answer.done:
                 first, pieces = begun or (answer, [])
                 pieces.append(payload)
+                if sum(map(len, pieces)) > PIECES_BYTES_MAX or len(pieces) > PIECES_MAX:
+                    raise HopFramingError("an answer without an end")
                 if not answer.done:
                     self._pieces[answer.call_id] = (first, pieces)
                     continue
@@ -252,5 +260,14 @@ class FetchStream:
         self._incarnation = object()
         self._outstanding = 0
         for work in waiting:
-            if not work.cancelled:
-                self._answer_away(work)
+            work.call_id = 0  # The next connection has never heard of it.
+        self._lost.add(waiting)
+
+    def _answer_lost(self, work: FetchWork) -> None:
+        if not work.cancelled:
+            self._answer_away(work)
+
+    def end(self, reason: str) -> None:
+        """Ends the stream for good; all fetches are answered before this returns."""
+        self.stream.end(reason)
+        self._lost.end_all()

@@ -147,8 +147,7 @@ class GrpcNodeLink:
     async def close(self) -> None:
         """Ends the streams; all requests that wait are answered."""
         for part in (self._append, self._fetch, self._coordinate):
-            part.stream.end("the partition node is gone")
-        self._append.fail_all("the partition node is gone")
+            part.end("the partition node is gone")
         self._files.close()
         await self._channels.close(self._channel)
 
