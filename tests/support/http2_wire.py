@@ -90,6 +90,9 @@ class Heard:
     def on_writable(self) -> None:
         self.writable += 1
 
+    def memory(self) -> int:
+        return len(self.payload)
+
 
 @dataclass
 class End:

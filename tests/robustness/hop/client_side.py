@@ -10,6 +10,7 @@ from highwater.http2.headers import Fields
 from highwater.http2.settings import LocalSettings
 from highwater.rpc.client_call import ClientCall
 from highwater.rpc.client_connection import ClientConnection
+from highwater.rpc.peer_memory import PeerMemory
 from highwater.rpc.ports import Message
 from highwater.rpc.status import Status, StatusCode
 from highwater.rpc.transport import Keepalive
@@ -123,6 +124,7 @@ class _Sequence:
             limits=limits,
             keepalive=Keepalive(),
             assembly_bytes_max=ASSEMBLY_BYTES_MAX,
+            memory=PeerMemory(),
             on_failure=self._host.on_failure,
             room=self._room,
             drained=lambda _connection: None,

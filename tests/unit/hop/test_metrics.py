@@ -22,6 +22,7 @@ TOLD = Statistics(
         goaways_received=11,
         goaways_sent=12,
         stalls=13,
+        given_up=15,
     ),
 )
 
@@ -49,4 +50,5 @@ def test_every_number_has_a_name_and_an_end():
         ("goaways_received_total", "client"): 11,
         ("goaways_sent_total", "client"): 12,
         ("stalls_total", "client"): 13,
+        ("given_up_total", "client"): 15,
     }

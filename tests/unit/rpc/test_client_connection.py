@@ -6,6 +6,7 @@ from highwater.http2.frames import GOAWAY, goaway_frame, settings_frame
 from highwater.http2.settings import LocalSettings
 from highwater.rpc.addresses import TcpAddress
 from highwater.rpc.client_connection import ClientConnection
+from highwater.rpc.peer_memory import PeerMemory
 from highwater.rpc.transport import Keepalive
 from tests.support.http2_wire import frames_of
 from tests.support.rpc_demo import eventually
@@ -39,6 +40,7 @@ async def connected(server):
         limits=AbuseLimits(),
         keepalive=Keepalive(),
         assembly_bytes_max=1 << 20,
+        memory=PeerMemory(),
         on_failure=lambda name, error: events.append((name, error)),
         room=lambda: events.append("room"),
         drained=lambda _connection: events.append("drained"),
@@ -73,6 +75,7 @@ async def test_closing_before_there_is_a_socket_says_no_goodbye():
         limits=AbuseLimits(),
         keepalive=Keepalive(),
         assembly_bytes_max=1 << 20,
+        memory=PeerMemory(),
         on_failure=lambda _name, _error: None,
         room=lambda: None,
         drained=lambda _connection: None,

@@ -1,6 +1,6 @@
 import pytest
 
-from highwater.rpc.message_memory import AssemblyBudget
+from highwater.rpc.message_memory import INBOX_MESSAGE_BYTES, AssemblyBudget
 from highwater.rpc.messages import IN_PLACE_BYTES_MIN, PREFIX, MessageReader, send_message
 from highwater.rpc.status import StatusCode
 
@@ -155,6 +155,32 @@ def test_a_pause_holds_messages_and_the_peers_window(reading):
     assert reading.stream.held == 0
     reading.feed(b"c")
     assert reading.messages == [b"a", b"b", b"cc"]
+
+
+def test_messages_that_wait_have_a_budget_also_if_they_are_empty():
+    reading = Reading(budget=10 * INBOX_MESSAGE_BYTES)
+    reading.reader.pause()
+    reading.feed(wire(*[b""] * 10))
+    assert reading.assembly.taken == 10 * INBOX_MESSAGE_BYTES
+    reading.reader.resume()
+    assert reading.messages == [b""] * 10
+    assert (reading.assembly.taken, reading.stream.held) == (0, 0)
+    reading.reader.pause()
+    reading.feed(wire(*[b""] * 11))
+    assert reading.refusals == [StatusCode.RESOURCE_EXHAUSTED]
+    assert (reading.assembly.taken, reading.stream.held) == (0, 0)
+
+
+def test_a_message_that_waits_counts_also_if_its_window_was_given_back():
+    reading = Reading()
+    data = wire(bytes(100_000))
+    reading.feed(data[:90_000])
+    reading.reader.pause()
+    reading.feed(data[90_000:])
+    assert reading.stream.held == 10_000 + 5
+    assert reading.assembly.taken == 100_000 + INBOX_MESSAGE_BYTES
+    reading.reader.close()
+    assert (reading.assembly.taken, reading.stream.held) == (0, 0)
 
 
 def test_payload_received_in_place_is_held_too(reading):

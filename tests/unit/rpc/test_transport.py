@@ -8,6 +8,7 @@ import pytest
 from highwater.http2.abuse import AbuseLimits
 from highwater.http2.frames import PREFACE, SETTINGS_ACK, frame, ping_frame, settings_frame
 from highwater.http2.settings import LocalSettings
+from highwater.rpc.peer_memory import PeerMemory
 from highwater.rpc.transport import CONTROL_BYTES_MAX, JOIN_BYTES_MAX, Keepalive, Transport
 from tests.support.http2_wire import REQUEST, Heard, frames_of
 
@@ -87,6 +88,7 @@ async def make(failures):
             settings=LocalSettings(),
             limits=AbuseLimits(),
             keepalive=keepalive or Keepalive(),
+            memory=PeerMemory(),
             on_failure=lambda name, error: failures.append((name, error)),
         )
         transport.connection_made(fake)

@@ -222,6 +222,24 @@ class AppendGroup:
             self.batches = [NO_BATCH] * len(self.batches)
             self.whole = None
 
+    def leave_buffer(self, nbytes_max: int) -> None:
+        """Copies the batches if they are views of a buffer of more than `nbytes_max` bytes.
+
+        Only of a group that came over a stream: a gateway's batches belong to its own requests.
+        """
+        if self.sinks or not self.batches:
+            return
+        first = self.batches[0]
+        buffer = first.obj if isinstance(first, memoryview) else first
+        if not isinstance(buffer, bytes | bytearray) or len(buffer) <= nbytes_max:
+            return
+        copied = memoryview(bytearray().join(self.batches))
+        at = 0
+        for place, batch in enumerate(self.batches):
+            self.batches[place] = copied[at : at + len(batch)]
+            at += len(batch)
+        self.whole, self.writable = copied, True
+
     def complete(
         self, base_offsets: list[int], failures: Mapping[int, Failure] | None = None
     ) -> None:

@@ -14,6 +14,9 @@ from highwater.rpc.ports import Message
 
 MESSAGE_BYTES_MAX: Final = 1 << 20
 MESSAGE_BATCHES_MAX: Final = 256
+ROWS_MAX: Final = 16 * MESSAGE_BATCHES_MAX
+"""Groups, or batches, of a message that is read. One costs a few bytes there and up to a kilobyte here,
+where a message may have 128 MiB; other versions of gateways may gather more than this one does."""
 DEADLINE_MS_MAX: Final = (1 << 31) - 1
 COPY_BYTES_MAX: Final = 256 * 1024
 """Up to this size, groups of a message that is read-only are copied once, patched in place and
@@ -107,6 +110,8 @@ def decode_request(
 def _groups_of(
     header: pb.AppendRequest, payload: memoryview, now_ms: int, owner: AppendOwner | None
 ) -> list[AppendGroup]:
+    if len(header.group_batches) > ROWS_MAX or len(header.batch_bytes) > ROWS_MAX:
+        raise HopFramingError(f"more than {ROWS_MAX} groups or batches in a message")
     message_id = header.message_id
     deadline_ms = now_ms + (header.deadline_ms or 1)  # 0 is none.
     topic_ids = [TopicId(t) for t in header.topic_ids]

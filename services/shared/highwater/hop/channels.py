@@ -6,6 +6,7 @@ from highwater.hop.unix_socket import is_private
 from highwater.http2.counters import ConnectionCounters
 from highwater.rpc.addresses import UnixAddress
 from highwater.rpc.inner import Inner
+from highwater.rpc.peer_memory import PeerMemory
 from highwater.rpc.reports import OnFailure
 from highwater.rpc.statistics import Statistics
 
@@ -63,6 +64,7 @@ def hop_channels(
     `inner` says what nodes are shown and have to show; nothing without it.
     """
     shows = inner or Inner()
+    memory = PeerMemory(settings.memory_bytes)
 
     def make(address: str, nearby: UnixAddress | None) -> HopChannel:
         if not settings.unix_sockets:
@@ -76,6 +78,7 @@ def hop_channels(
             tls=shows.client_tls,
             proof=lambda: shows.proof,
             nearby=nearby,
+            memory=memory,
         )
 
     return HopChannels(make)

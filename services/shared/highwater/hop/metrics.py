@@ -38,6 +38,11 @@ _COUNTERS: Final[tuple[tuple[str, str, Callable[[Statistics], float]], ...]] = (
         "Times that a call had more to send than its peer had room for.",
         lambda told: told.totals.stalls,
     ),
+    (
+        "given_up",
+        "Connections that were closed because all together kept too much memory.",
+        lambda told: told.totals.given_up,
+    ),
 )
 _LABELS: Final = ("end",)
 

@@ -4,6 +4,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from highwater.rpc.peer_memory import MEMORY_BYTES_MAX
 from highwater.runtime.settings import SettingsGroup
 
 
@@ -26,4 +27,11 @@ class HopSettings(SettingsGroup):
         default=True,
         description="a partition node also listens on a unix socket in its first log directory, "
         "and gateways and nodes of its host and user take that instead of TCP; not with grpcio",
+    )
+    memory_bytes: int = Field(
+        default=MEMORY_BYTES_MAX,
+        ge=64 << 20,
+        description="what all connections of the hop that a process accepts, and all that it opens, "
+        "may each keep for their peers; beyond it the connections with the most are closed; not "
+        "with grpcio",
     )

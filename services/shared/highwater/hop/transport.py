@@ -16,6 +16,7 @@ from highwater.rpc.grpcio_server import GrpcioServer
 from highwater.rpc.guard import Guard
 from highwater.rpc.metadata import Metadata, no_metadata
 from highwater.rpc.methods import Methods
+from highwater.rpc.peer_memory import PeerMemory
 from highwater.rpc.ports import RpcChannel
 from highwater.rpc.reports import OnFailure
 from highwater.rpc.server import RpcServer
@@ -99,11 +100,13 @@ def open_channel(
     tls: ClientTls | None = None,
     proof: Callable[[], Metadata] = no_metadata,
     nearby: UnixAddress | None = None,
+    memory: PeerMemory | None = None,
 ) -> HopChannel:
     """A channel to host:port, which connects when there is a call to make; plain without `tls`.
 
     `proof` gives what calls show; `on_failure` takes the bugs of callbacks. If `address` is none,
     nobody is reached there. `nearby` is tried before `address` each time, plain, but not by grpcio.
+    `memory` bounds what all channels that share it keep for their peers, also not over grpcio.
     """
     if transport is HopTransport.GRPCIO:
         return GrpcioChannel(
@@ -122,6 +125,7 @@ def open_channel(
             proof=proof,
             on_failure=on_failure,
             nearby=nearby,
+            memory=memory,
         )
     except ValueError as error:
         return UnreachableChannel(str(error))
@@ -135,10 +139,12 @@ def make_server(
     *,
     tls: ServerTls | None = None,
     guard: Guard | None = None,
+    memory: PeerMemory | None = None,
 ) -> HopServer:
     """A server that is not started; plain without `tls`, for all without `guard`.
 
-    `on_failure` takes the bugs of handlers, by path.
+    `on_failure` takes the bugs of handlers, by path. `memory` bounds what is kept for all peers, but
+    not over grpcio.
     """
     if transport is HopTransport.GRPCIO:
         return GrpcioServer(
@@ -154,5 +160,6 @@ def make_server(
         message_bytes_max=MESSAGE_BYTES_MAX,
         tls=None if tls is None else lambda: tls.context,
         guard=guard,
+        memory=memory,
         on_failure=on_failure,
     )

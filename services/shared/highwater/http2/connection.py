@@ -31,6 +31,8 @@ from highwater.http2.stream_table import StreamTable
 
 DRAIN_PING: Final = b"draining"
 """Its ACK says that the peer has seen our first GOAWAY (RFC 9113, section 6.8)."""
+STREAM_BYTES: Final = 2_048
+"""Memory of an open stream without payload: itself, its owner and the sink of its payload."""
 _SETTINGS_DEFAULT: Final = LocalSettings()
 _LIMITS_DEFAULT: Final = AbuseLimits()
 
@@ -94,10 +96,19 @@ class Connection:
 
     def _violated(self, error: ConnectionViolationError) -> None:
         words = f"{error.code.name}: {error}"
-        self.goaway(error.code, str(error))
+        self._end(error.code, str(error), f"the peer violates HTTP/2: {words}")
+
+    def give_up(self, words: str) -> None:
+        """Ends all streams: the peer is too much for us, though it keeps to the protocol."""
+        if not self._table.closed:
+            self.counters.given_up += 1
+            self._end(ErrorCode.ENHANCE_YOUR_CALM, words, f"the connection was given up: {words}")
+
+    def _end(self, code: ErrorCode, told: str, words: str) -> None:
+        self.goaway(code, told)
         self._table.closed = True
-        self._table.lose_all(f"the peer violates HTTP/2: {words}")
-        self._owner.on_closing(words)
+        self._table.lose_all(words)
+        self._owner.on_closing(f"{code.name}: {told}")
 
     def lost(self, words: str) -> None:
         """The socket is gone: all streams end."""
@@ -131,6 +142,14 @@ class Connection:
     def held_bytes(self) -> int:
         """Payload that waits for paused readers."""
         return self._table.receive_window.held
+
+    def memory(self) -> int:
+        """About what the peer's streams make us keep, without payload that we have received."""
+        output = self.output
+        nbytes = output.kept_bytes + output.nbytes
+        for stream in self._table.open.values():
+            nbytes += STREAM_BYTES + stream.owner.memory()
+        return nbytes
 
     def open_stream(self, owner: StreamOwner, fields: Fields) -> Stream:
         """A client's new stream, its HEADERS written; set its payload sink before returning.

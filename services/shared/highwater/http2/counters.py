@@ -18,6 +18,8 @@ class ConnectionCounters:
     goaways_sent: int = 0
     stalls: int = 0
     """Times that a stream had more to send than the windows allowed."""
+    given_up: int = 0
+    """1 if we ended the connection because it kept too much memory here."""
 
     def add(self, other: "ConnectionCounters") -> None:
         """Adds the totals of another one."""

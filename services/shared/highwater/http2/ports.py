@@ -58,3 +58,10 @@ class StreamOwner(Protocol):
     def on_writable(self) -> None:
         """What had to wait has been sent; see `Stream.can_send`."""
         ...
+
+    def memory(self) -> int:
+        """About how many bytes it keeps for the peer, beside what the stream itself does.
+
+        Asked for at times, never on the way of a message.
+        """
+        ...

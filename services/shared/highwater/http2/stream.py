@@ -54,6 +54,10 @@ class Nobody:
     def on_writable(self) -> None:
         """Ignored."""
 
+    def memory(self) -> int:
+        """Nothing is kept."""
+        return 0
+
 
 NOBODY: Final = Nobody()
 

@@ -20,6 +20,7 @@ from highwater.rpc.client_call import ClientCall
 from highwater.rpc.client_connection import ClientConnection
 from highwater.rpc.errors import RpcError
 from highwater.rpc.metadata import Metadata, encode_proof, no_metadata
+from highwater.rpc.peer_memory import PeerMemory
 from highwater.rpc.ports import Message, nothing
 from highwater.rpc.reports import OnFailure
 from highwater.rpc.statistics import ClosedConnections, Statistics
@@ -58,6 +59,7 @@ class Channel:
         keepalive: Keepalive = KEEPALIVE_DEFAULT,
         on_failure: OnFailure | None = None,
         nearby: UnixAddress | None = None,
+        memory: PeerMemory | None = None,
         random_number: Callable[[], float] = random.random,
     ) -> None:
         """`address`: host:port or unix:/path. Plain without `tls`, which must trust the peer.
@@ -65,12 +67,13 @@ class Channel:
         `proof` gives what every call carries, to show who calls.
         `on_failure` takes the bugs of callbacks; the loop's exception handler by default. `nearby`
         is a socket of the same peer, which each attempt tries first: always plain, so nobody else may
-        be able to listen there. Raises ValueError.
+        be able to listen there. `memory` is that of all channels which share one. Raises ValueError.
         """
         self._address = parse_address(address)
         self._authority = "localhost" if address.startswith("unix:") else address
         self.message_bytes_max = message_bytes_max
         self._nearby = nearby
+        self._memory = PeerMemory() if memory is None else memory
         self._tls = None if tls is None else as_source(tls)
         self._proof = proof
         self._settings = settings
@@ -270,6 +273,7 @@ class Channel:
             limits=self._limits,
             keepalive=self._keepalive,
             assembly_bytes_max=2 * self.message_bytes_max,
+            memory=self._memory,
             on_failure=self.on_failure,
             room=self._begin_waiting,
             drained=self._connection_drained,

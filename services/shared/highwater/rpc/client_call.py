@@ -292,3 +292,7 @@ class ClientCall:
     def on_writable(self) -> None:
         """What had to wait has been sent."""
         guarded(self._host.on_failure, self.path, self._on_writable)
+
+    def memory(self) -> int:
+        """What the caller keeps is its own affair: it asked for it."""
+        return 0

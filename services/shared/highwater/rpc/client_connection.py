@@ -12,6 +12,7 @@ from highwater.http2.stream import Stream
 from highwater.rpc.addresses import Address, TcpAddress
 from highwater.rpc.client_call import ClientCall
 from highwater.rpc.message_memory import AssemblyBudget
+from highwater.rpc.peer_memory import PeerMemory
 from highwater.rpc.reports import OnFailure
 from highwater.rpc.transport import Keepalive, Transport
 
@@ -27,6 +28,7 @@ class ClientConnection:
         limits: AbuseLimits,
         keepalive: Keepalive,
         assembly_bytes_max: int,
+        memory: PeerMemory,
         on_failure: OnFailure,
         room: Callable[[], None],
         drained: Callable[["ClientConnection"], None],
@@ -38,6 +40,7 @@ class ClientConnection:
         self._drained = drained
         self._lost = lost
         self._assembly = AssemblyBudget(assembly_bytes_max)
+        self._memory = memory
         self._ready: asyncio.Future[None] = loop.create_future()
         self._draining = False
         self.transport = Transport(
@@ -47,6 +50,7 @@ class ClientConnection:
             settings=settings,
             limits=limits,
             keepalive=keepalive,
+            memory=memory,
             on_failure=on_failure,
         )
         self.http2 = self.transport.http2
@@ -97,10 +101,21 @@ class ClientConnection:
             self.http2.goaway(ErrorCode.NO_ERROR, words)
         self.transport.close(words)
 
+    # ---- MemoryHolder ----
+
+    def memory(self) -> int:
+        """See `MemoryHolder`."""
+        return self.transport.memory() + self._assembly.taken
+
+    def give_up(self, words: str) -> None:
+        """See `MemoryHolder`."""
+        self.transport.turn_out(words)
+
     # ---- TransportOwner ----
 
     def on_connected(self) -> None:
         """The peer's SETTINGS are still to come."""
+        self._memory.join(self)
 
     def on_settings(self) -> None:
         """They are here, or allow more streams than before."""
@@ -141,6 +156,7 @@ class ClientConnection:
     def on_lost(self, words: str) -> None:
         """The socket is gone."""
         self._draining = True
+        self._memory.leave(self)
         if not self._ready.done():
             self._ready.set_exception(ConnectionError(words))
             # Nobody may be waiting any more, if the attempt was given up.

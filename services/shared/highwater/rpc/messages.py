@@ -13,7 +13,7 @@ from typing import Final
 from highwater.http2.ports import Buffer
 from highwater.http2.stream import NOBODY, Stream
 from highwater.model.uncleared_memory import uncleared
-from highwater.rpc.message_memory import AssemblyBudget
+from highwater.rpc.message_memory import INBOX_MESSAGE_BYTES, AssemblyBudget
 from highwater.rpc.status import StatusCode
 
 PREFIX: Final = Struct(">BI")
@@ -86,6 +86,7 @@ class MessageReader:
         "_filled",
         "_held",
         "_inbox",
+        "_inbox_bytes",
         "_message",
         "_message_bytes_max",
         "_prefix",
@@ -124,6 +125,8 @@ class MessageReader:
         self._size = 0
         self._filled = 0
         self._inbox: deque[bytearray] = deque()
+        self._inbox_bytes = 0
+        """Of it, as they are taken from the assembly's budget."""
         self._held = 0
         """Bytes that the peer's window lacks because of a pause."""
         self._delivering = False
@@ -218,7 +221,7 @@ class MessageReader:
 
     def _deliver(self, message: bytearray) -> None:
         if self.paused or self._inbox:
-            self._inbox.append(message)
+            self._wait(message)
         elif not self._closed:
             try:
                 self.on_message(message)
@@ -226,6 +229,20 @@ class MessageReader:
                 self._bug(error)
 
     # ---- pauses and ends ----
+
+    def _wait(self, message: bytearray) -> None:
+        nbytes = len(message) + INBOX_MESSAGE_BYTES
+        if self._assembly.take(nbytes):
+            self._inbox_bytes += nbytes
+            self._inbox.append(message)
+        else:
+            self._refuse(StatusCode.RESOURCE_EXHAUSTED, "too many messages wait to be read")
+
+    def _took(self, message: bytearray) -> None:
+        """A message has left the inbox."""
+        nbytes = len(message) + INBOX_MESSAGE_BYTES
+        self._inbox_bytes -= nbytes
+        self._assembly.give(nbytes)
 
     def _hold(self, nbytes: int) -> None:
         self._held += nbytes
@@ -249,6 +266,7 @@ class MessageReader:
         self._delivering = True
         while self._inbox and not self.paused and not self._closed:
             message = self._inbox.popleft()
+            self._took(message)
             try:
                 self.on_message(message)
             except Exception as error:  # noqa: BLE001 - the owner's bug ends its call only.
@@ -280,6 +298,8 @@ class MessageReader:
         self._closed = True
         self._stream.payload = NOBODY
         self._inbox.clear()
+        self._assembly.give(self._inbox_bytes)
+        self._inbox_bytes = 0
         if self._message is not None:
             self._message = None
             self._assembly.give(self._size)

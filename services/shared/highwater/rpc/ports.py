@@ -27,6 +27,11 @@ def no_end(_status: Status) -> None:
     """As `nothing`, for `on_end`."""
 
 
+def no_memory() -> int:
+    """Of a call for which nothing is kept."""
+    return 0
+
+
 class StreamCall(Protocol):
     """One call, at either end."""
 
@@ -104,6 +109,10 @@ class ServerCallbacks:
     keeps_messages: bool = False
     """Messages stay in memory until the call ends. What the calls of one connection keep and receive
     has a limit, beyond which a call ends with RESOURCE_EXHAUSTED. Over grpc.aio neither has one."""
+    memory: Callable[[], int] = no_memory
+    """About how many bytes the call's owner keeps for the client beside that. If the calls of all
+    clients keep too much, the connections with the most are closed, see `rpc.peer_memory`. Over
+    grpc.aio nobody asks."""
 
 
 StreamHandler = Callable[[ServerStreamCall], ServerCallbacks]

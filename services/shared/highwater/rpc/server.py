@@ -12,6 +12,7 @@ from highwater.rpc.addresses import Address, TcpAddress, UnixAddress
 from highwater.rpc.guard import Guard
 from highwater.rpc.listener import bind, unbind
 from highwater.rpc.methods import Methods
+from highwater.rpc.peer_memory import PeerMemory
 from highwater.rpc.reports import OnFailure
 from highwater.rpc.server_call import ServerCall
 from highwater.rpc.server_connection import ServerConnection
@@ -26,7 +27,8 @@ from highwater.runtime.tasks import TaskOwner
 CONNECTIONS_MAX: Final = 4_096
 """One per gateway and node; a leak of connections ends here and not with the descriptors."""
 CALLS_MAX: Final = 16_384
-"""Each may wait with a stream window's bytes; `connection_window` bounds them per connection."""
+"""Each may wait with a stream window's bytes; `connection_window` bounds them per connection, and
+`rpc.peer_memory` over all."""
 GOAWAY_PATIENCE_S: Final = 1.0
 """For the ACK of the PING between the two GOAWAYs (RFC 9113, section 6.8)."""
 CLOSE_TIMEOUT_S: Final = 2.5
@@ -54,11 +56,12 @@ class RpcServer:
         settings: LocalSettings = _SETTINGS,
         limits: AbuseLimits = _LIMITS,
         keepalive: Keepalive = KEEPALIVE_DEFAULT,
+        memory: PeerMemory | None = None,
         on_failure: OnFailure | None = None,
     ) -> None:
         """Port 0 lets the system choose. Plain without `tls`, which has the certificate.
 
-        `guard` says whom it serves; everybody without one.
+        `guard` says whom it serves; everybody without one. `memory` bounds what all peers keep.
         `on_failure` takes the bugs of handlers, by path; the loop's exception handler by default.
         """
         self.message_bytes_max = message_bytes_max
@@ -66,6 +69,7 @@ class RpcServer:
         self.limits = limits
         self.keepalive = keepalive
         self.guard = guard
+        self.memory = PeerMemory() if memory is None else memory
         self.stopping = False
         self._wanted = address
         self._bound: Address | None = None

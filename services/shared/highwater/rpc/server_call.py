@@ -16,6 +16,8 @@ from highwater.rpc.ports import Message, ServerCallbacks, StreamHandler, nothing
 from highwater.rpc.reports import OnFailure, guarded
 from highwater.rpc.status import Status, StatusCode, code_of_reset, encode_details
 
+METADATA_FIELD_BYTES: Final = 200
+"""Memory of one field of metadata beside its characters."""
 RESPONSE: Final = ((":status", "200"), ("content-type", "application/grpc"))
 """A response's first fields."""
 
@@ -291,6 +293,13 @@ class ServerCall:
     def on_writable(self) -> None:
         """What had to wait has been sent."""
         self._guarded(self._callbacks.on_writable)
+
+    def memory(self) -> int:
+        """Of metadata, and of what the handler keeps; messages count in the assembly's budget."""
+        nbytes = self._callbacks.memory()
+        for key, value in self._metadata:
+            nbytes += len(key) + len(value) + METADATA_FIELD_BYTES
+        return nbytes
 
 
 _NO_CALLBACKS: Final = ServerCallbacks(on_message=lambda _message: nothing())

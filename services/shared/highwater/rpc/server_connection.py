@@ -13,6 +13,7 @@ from highwater.rpc.guard import PROOF_S, REFUSALS_MAX, Guard
 from highwater.rpc.message_memory import AssemblyBudget
 from highwater.rpc.metadata import is_grpc
 from highwater.rpc.methods import Methods
+from highwater.rpc.peer_memory import PeerMemory
 from highwater.rpc.server_call import RESPONSE, CallServer, ServerCall
 from highwater.rpc.status import StatusCode, encode_details
 from highwater.rpc.transport import Keepalive, Transport
@@ -36,6 +37,11 @@ class ConnectionServer(CallServer, Protocol):
     @property
     def keepalive(self) -> Keepalive:
         """Of all connections."""
+        ...
+
+    @property
+    def memory(self) -> PeerMemory:
+        """Of all connections together."""
         ...
 
     @property
@@ -101,6 +107,7 @@ class ServerConnection:
             settings=server.settings,
             limits=server.limits,
             keepalive=server.keepalive,
+            memory=server.memory,
             on_failure=server.on_failure,
         )
         self.http2 = self.transport.http2
@@ -120,6 +127,16 @@ class ServerConnection:
         if not self.http2.streams:
             self.transport.close("drained")
 
+    # ---- MemoryHolder ----
+
+    def memory(self) -> int:
+        """See `MemoryHolder`."""
+        return self.transport.memory() + self._assembly.taken
+
+    def give_up(self, words: str) -> None:
+        """See `MemoryHolder`."""
+        self.transport.turn_out(words)
+
     # ---- TransportOwner ----
 
     def on_connected(self) -> None:
@@ -127,6 +144,7 @@ class ServerConnection:
         if not self._server.connection_opened(self):
             self.transport.abort("too many connections")
             return
+        self._server.memory.join(self)
         guard = self._server.guard
         if guard is None:
             return
@@ -212,4 +230,5 @@ class ServerConnection:
     def on_lost(self, words: str) -> None:  # noqa: ARG002 - the calls have heard.
         """The socket is gone."""
         self._proved()
+        self._server.memory.leave(self)
         self._server.connection_lost(self)

@@ -16,6 +16,7 @@ from highwater.http2.connection import Connection
 from highwater.http2.connection_owner import ConnectionOwner
 from highwater.http2.settings import LocalSettings
 from highwater.rpc.guard import names_of
+from highwater.rpc.peer_memory import PeerMemory
 from highwater.rpc.reports import OnFailure
 from highwater.rpc.tls import ALPN
 from highwater.runtime.grpc_options import KEEPALIVE_MS, KEEPALIVE_TIMEOUT_MS
@@ -76,15 +77,17 @@ class Transport(asyncio.BufferedProtocol):
         settings: LocalSettings,
         limits: AbuseLimits,
         keepalive: Keepalive,
+        memory: PeerMemory,
         on_failure: OnFailure,
     ) -> None:
-        """`on_failure` takes bugs of ours that cost the connection."""
+        """`memory` is that of all connections; `on_failure` takes bugs that cost this one."""
         self.http2 = Connection(
             owner, client=client, wake=self._wake, settings=settings, limits=limits
         )
         self._owner = owner
         self._loop = loop
         self._now_s = loop.time
+        self._memory = memory
         self._keepalive = keepalive
         self._on_failure = on_failure
         self._output = self.http2.output
@@ -147,6 +150,8 @@ class Transport(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Handles what was received, and sends what came of it."""
         self._heard = True
+        if not self._memory.due:
+            self._memory.look_soon()
         self._counters.bytes_received += nbytes
         output = self._output
         output.corked = True
@@ -168,6 +173,8 @@ class Transport(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         """The loop's buffer is full."""
         self._full = True
+        if not self._memory.due:
+            self._memory.look_soon()
 
     def resume_writing(self) -> None:
         """It has room again."""
@@ -245,6 +252,19 @@ class Transport(asyncio.BufferedProtocol):
         self.abort(words)
         self._why = self._why or words
         self.connection_lost(None)
+
+    def memory(self) -> int:
+        """About what waits for the peer, here and in the loop's own buffer."""
+        transport = self._transport
+        if transport is None or self._lost:
+            return 0
+        return self.http2.memory() + transport.get_write_buffer_size()
+
+    def turn_out(self, words: str) -> None:
+        """Ends all streams and closes, at once if the peer does not read."""
+        self.http2.give_up(words)
+        if self._full:
+            self.abort(words)
 
     # ---- keepalive ----
 

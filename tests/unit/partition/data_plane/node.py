@@ -186,7 +186,7 @@ class Fetched:
         return [result.nbytes for result in self.results]
 
 
-def ask(offset: int, partition: int = 0, **spec: int) -> FetchPartition:
+def ask(offset: int, partition: int = 0, **spec: Any) -> FetchPartition:
     return FetchPartition(
         spec.get("topic_id", TOPIC),
         partition,

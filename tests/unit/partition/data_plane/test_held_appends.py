@@ -254,3 +254,30 @@ def test_what_is_remembered_of_refused_producers_is_forgotten(world):
     assert not world.timers.waiting
     world.send("third", KB, producer=7)
     assert world.appended[-1][1] == "third"
+
+
+def test_a_group_that_waits_does_not_keep_the_message_that_it_came_in(world):
+    world.send("first", 1_000 * KB)
+    message = bytearray(100_000)
+    message[:200] = bytes(range(200))
+    group = AppendGroup(TOPIC, 0, 0, 1, ONE, Owner())
+    group.whole = memoryview(message)[:200]
+    group.batches = [group.whole[:120], group.whole[120:]]
+    group.nbytes = 200
+    world.held.append(world.meters.by_instance[ONE], group)
+    assert [bytes(batch) for batch in group.batches] == [bytes(range(120)), bytes(range(120, 200))]
+    assert bytes(group.whole) == bytes(range(200))
+    assert len(group.whole.obj) == 200
+    assert group.writable
+    message.clear()  # Raises BufferError while anybody looks at it.
+
+
+def test_a_group_that_is_most_of_its_message_stays_where_it_is(world):
+    world.send("first", 1_000 * KB)
+    message = bytearray(300)
+    group = AppendGroup(TOPIC, 0, 0, 1, ONE, Owner())
+    group.whole = memoryview(message)[:100]
+    group.batches = [group.whole]
+    group.nbytes = 100
+    world.held.append(world.meters.by_instance[ONE], group)
+    assert group.batches[0].obj is message

@@ -53,6 +53,9 @@ class Echo:
     def closed(self):
         self.ends += 1
 
+    def memory(self):
+        return 7 * self.pending
+
 
 class Served:
     """One stream, and the node's drain."""

@@ -44,6 +44,9 @@ NODE_BYTES_MAX: Final = 128 << 20
 """Of all instances. One group of an instance may always wait."""
 GROUPS_MAX: Final = 4096
 """Of one instance, each of one batch at least."""
+SHARED_BYTES_MAX: Final = 4
+"""A group may lie in a buffer of so many times its bytes while it waits; from a longer one it is copied,
+as otherwise all of that buffer would stay for it: its message, which may be as long as a frame."""
 PAUSE_MS_MIN: Final = 10
 """Between two looks at a queue; a bucket holds ten times as much."""
 
@@ -227,6 +230,7 @@ class HeldAppends:
             queue.timer.cancel()
 
     def _add(self, queue: _Queue, group: AppendGroup) -> None:
+        group.leave_buffer(SHARED_BYTES_MAX * group.nbytes)
         queue.add(group)
         self._count(queue.meter, group.nbytes)
 

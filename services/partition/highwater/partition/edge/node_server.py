@@ -17,6 +17,7 @@ from highwater.partition.node.loggers import LoggerQueries
 from highwater.partition.node.node_replication import NodeReplication
 from highwater.rpc.health import RpcHealth
 from highwater.rpc.inner import Inner
+from highwater.rpc.peer_memory import PeerMemory
 from highwater.rpc.reports import OnFailure
 from highwater.rpc.statistics import Statistics
 from highwater.runtime.logging import Logger
@@ -47,6 +48,7 @@ class NodeServer:
             on_failure,
             tls=self._inner.server_tls,
             guard=self._inner.guard(),
+            memory=PeerMemory(config.hop.memory_bytes, tell=self._tell_given_up),
         )
         self._on_failure = on_failure
         self._health = RpcHealth((SERVICE,))
@@ -102,6 +104,9 @@ class NodeServer:
         """An address for others: the machine's host name if the server listens on all addresses."""
         host, _, port = self.address.rpartition(":")
         return f"{socket.gethostname()}:{port}" if host in ALL_ADDRESSES else self.address
+
+    def _tell_given_up(self, words: str) -> None:
+        self._log.warning("peer_closed_for_memory", reason=words)
 
     async def set_serving(self, *, serving: bool) -> None:
         """What grpc.health.v1 says."""

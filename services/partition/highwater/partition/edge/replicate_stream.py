@@ -21,6 +21,8 @@ from highwater.rpc.ports import Message, StreamHandler
 from highwater.rpc.reports import OnFailure
 from highwater.runtime.clock import SystemClock
 
+ROW_BYTES: Final = 700
+"""About the memory of a follower's partition: its row, and its places in queues."""
 SYSTEM_CLOCK: Final = SystemClock()
 
 
@@ -77,6 +79,10 @@ class ServedReplication:
     def say_goodbye(self) -> bool:
         """No: what is not answered here, the follower asks the next leader."""
         return False
+
+    def memory(self) -> int:
+        """Of the session."""
+        return ROW_BYTES * len(self._session)
 
     def closed(self) -> None:
         """The leader forgets the follower's session."""

@@ -18,6 +18,9 @@ from highwater.rpc.status import Status, StatusCode
 
 OUT_BYTES_MAX: Final = 16 << 20
 """Of answers that wait; with more, nothing is read."""
+AWAITED_MAX: Final = 100_000
+"""Answers that are `awaited`; with more, nothing is read. A gateway has far fewer groups under way: its
+budget for requests is 256 MiB, and each of a group's batches has a request of its own."""
 TURN_BYTES: Final = 2 << 20
 """Sent in one turn of the loop; others want it, too."""
 
@@ -45,6 +48,10 @@ class Served(Protocol):
         """The stream is over: nobody waits for its answers, and nothing else is called."""
         ...
 
+    def memory(self) -> int:
+        """About how many bytes are kept for the peer, without answers that are counted elsewhere."""
+        ...
+
 
 class _Nothing:
     """What a stream serves that is over: it and its method's object would keep one another."""
@@ -65,6 +72,10 @@ class _Nothing:
 
     def closed(self) -> None:
         """Called already, of what was served."""
+
+    def memory(self) -> int:
+        """Nothing is kept."""
+        return 0
 
 
 _NOTHING: Final = _Nothing()
@@ -122,7 +133,11 @@ class ServedStream:
             on_half_close=self._on_half_close,
             on_end=self._on_end,
             on_writable=self._on_writable,
+            memory=self._memory,
         )
+
+    def _memory(self) -> int:
+        return self._nbytes + self.gathered_bytes + self._served.memory()
 
     # ---- for what it serves ----
 
@@ -138,7 +153,9 @@ class ServedStream:
 
     def wake(self) -> None:
         """There are answers: they leave at the end of this turn, if the peer takes them."""
-        if not self._paused and self._nbytes + self.gathered_bytes > OUT_BYTES_MAX:
+        if not self._paused and (
+            self._nbytes + self.gathered_bytes > OUT_BYTES_MAX or self.awaited > AWAITED_MAX
+        ):
             self._paused = True
             self._call.pause_reading()
         if not self._scheduled and not self._blocked:
@@ -162,7 +179,11 @@ class ServedStream:
             return
         if written and self._may_end():
             self._finish()
-        elif self._paused and self._nbytes + self.gathered_bytes <= OUT_BYTES_MAX:
+        elif (
+            self._paused
+            and self._nbytes + self.gathered_bytes <= OUT_BYTES_MAX
+            and self.awaited <= AWAITED_MAX
+        ):
             self._paused = False
             self._call.resume_reading()
 

@@ -19,7 +19,7 @@ from highwater.hop.coordinator import (
     CoordinatorPort,
 )
 from highwater.hop.fetch import BUFFERS, FetchSet, FetchWork
-from highwater.hop.fetch_codec import ResponseWriter, works_of
+from highwater.hop.fetch_codec import ResponseWriter, calls_in, works_of
 from highwater.hop.fetch_codec import decode_request as decode_fetch
 from highwater.hop.framing import HopFramingError
 from highwater.kafka.error_codes import ErrorCode
@@ -38,6 +38,15 @@ FETCH_SETS_MAX: Final = 100_000
 """Fetch sets of one gateway; its fetch sessions are bounded by their memory."""
 RESULT_BYTES: Final = 128
 """About the memory of a group's result that waits to be sent."""
+GROUP_BYTES: Final = 1_000
+"""About the memory of a group without its bytes, while its result is awaited. Bytes are freed when they are
+in the log, and those of groups that a meter holds back have limits (`data_plane.held_appends`)."""
+FETCH_BYTES: Final = 700
+"""About that of a fetch without its partitions."""
+ASKED_BYTES: Final = 250
+"""About that of a partition in a fetch or in a fetch set."""
+CALL_BYTES: Final = 700
+"""About that of a coordinator call without its body."""
 
 
 class ServedAppends:
@@ -85,6 +94,10 @@ class ServedAppends:
 
     def closed(self) -> None:
         """Nothing: the plane completes the groups, and their results go nowhere."""
+
+    def memory(self) -> int:
+        """Of groups whose results are awaited."""
+        return GROUP_BYTES * self._stream.awaited
 
     def take_result(
         self,
@@ -134,13 +147,15 @@ class ServedFetches:
             ended = self._sets.pop(set_id, None)
             if ended is not None:
                 self._plane.end_fetch_set(ended)
+        if len(waiting) + len(self._works) + calls_in(request) > WAITING_CALLS_MAX:
+            raise HopFramingError(f"more than {WAITING_CALLS_MAX} fetches wait on one stream")
         works = works_of(request, self._done, self, self._sets)
         if len(self._sets) > FETCH_SETS_MAX:
             raise HopFramingError(f"more than {FETCH_SETS_MAX} fetch sets on one stream")
-        if len(waiting) + len(self._works) + len(works) > WAITING_CALLS_MAX:
-            raise HopFramingError(f"more than {WAITING_CALLS_MAX} fetches wait on one stream")
         for work in works:
-            waiting[work.call_id] = work
+            if waiting.setdefault(work.call_id, work) is not work:
+                # The one that waits could not be cancelled any more.
+                raise HopFramingError(f"two fetches with the number {work.call_id}")
             self._plane.fetch(work)
         self._begun_messages += 1
         self._stream.wake()
@@ -191,6 +206,15 @@ class ServedFetches:
         """No: a fetch that is not answered can be asked for again."""
         return False
 
+    def memory(self) -> int:
+        """Of fetches that wait or are answered, of what they ask for, and of fetch sets."""
+        waiting, works, sets = self._waiting, self._works, self._sets
+        asked = sum([len(work.partitions) for work in waiting.values()])
+        asked += sum([len(work.partitions) + len(work.results) for work in works])
+        asked += sum([len(fetch_set.asked) for fetch_set in sets.values()])
+        fetches = len(waiting) + len(works) + len(sets)
+        return self._copied_bytes + FETCH_BYTES * fetches + ASKED_BYTES * asked
+
     def closed(self) -> None:
         """Forgets all fetches, and releases the files of answers."""
         for work in list(self._waiting.values()):
@@ -237,7 +261,8 @@ class ServedCoordination:
             raise HopFramingError(f"more than {WAITING_CALLS_MAX} calls wait on one stream")
         for sent in request.calls:
             call = call_of(sent, self._replier(sent.call_id))
-            waiting[sent.call_id] = call
+            if waiting.setdefault(sent.call_id, call) is not call:
+                raise HopFramingError(f"two calls with the number {sent.call_id}")
             self._coordinator.submit(call)
 
     def _replier(self, call_id: int) -> Callable[[int, bytes], None]:
@@ -277,6 +302,11 @@ class ServedCoordination:
     def say_goodbye(self) -> bool:
         """No: the gateway answers the calls that are left when the stream ends."""
         return False
+
+    def memory(self) -> int:
+        """Of calls that wait, with their bodies."""
+        waiting = self._waiting
+        return CALL_BYTES * len(waiting) + sum([len(call.body) for call in waiting.values()])
 
     def closed(self) -> None:
         """Cancels all calls."""
