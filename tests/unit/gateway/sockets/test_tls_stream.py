@@ -307,7 +307,7 @@ async def test_handshakes_keep_places_of_an_instance_s_connections(world, tls, c
     assert await closed(above.reader), "it is not let shake hands first"
     assert door.refused[Reason.LIMIT] == 1
     begun.write(b"GET / HTTP/1.1\r\n\r\n")
-    await until(lambda: world.listener.failed_handshakes == 1)
+    await until(lambda: world.listener.newcomers.failed_handshakes == 1)
     assert not door.handshakes
     await connect()
     await until(lambda: door.connections)
