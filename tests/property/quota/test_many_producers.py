@@ -59,7 +59,10 @@ class World:
         share = ShareOfNode(instance=INSTANCE, produce=limit, consume=None, produce_floor=limit)
         self.meters.take([share], 1 << 40)
         self.held = HeldAppends(
-            self.timers.call_later, self._append, lambda group, failure: group.fail(failure)
+            self.timers.call_later,
+            self._append,
+            lambda group, failure: group.fail(failure),
+            lambda _group: None,
         )
         self.passed = []
         self.refused = 0
