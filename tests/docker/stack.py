@@ -13,6 +13,7 @@ from docker.errors import APIError
 from docker.models.containers import Container
 
 from highwater.embed.up.ports import free_ports
+from tests.docker.commands import printed
 from tests.docker.engine import Engine, NoEngineError
 from tests.docker.images import ETCD, ROOT, SERVICES, SPARK
 
@@ -135,9 +136,8 @@ class Stack:
             "import urllib.request as r;"
             "print(r.urlopen('http://127.0.0.1:9600/metrics', timeout=10).read().decode())"
         )
-        code, output = container.exec_run(["python3", "-c", script])
-        assert code == 0, output
-        pairs = (line.rpartition(" ") for line in output.decode().splitlines())
+        lines = printed(container, ["python3", "-c", script]).splitlines()
+        pairs = (line.rpartition(" ") for line in lines)
         values = {key: value for key, _, value in pairs if not key.startswith("#")}
         return float(values[f"highwater_{name}"])
 
