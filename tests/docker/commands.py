@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from docker.models.containers import Container
 
 _OUTLIVE: tuple[str, ...] = ("sh", "-c", '"$@"; code=$?; sleep 0.3; exit $code', "sh")
-"""Engines lose the output of commands that end before anybody reads it (moby issue 27289, docker-py issue 2042)."""
+"""Engines may lose the output of a command that ends before anybody reads it: seen with Docker 20.10."""
 
 
 def printed(container: Container, command: Sequence[str]) -> str:
