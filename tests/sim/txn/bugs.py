@@ -107,7 +107,7 @@ class ForgetsWhoTells(Transactions):
     __slots__ = ()
 
     @property
-    def teller(self) -> int:
+    def last_marker_producer(self) -> int:
         return NO_PRODUCER
 
 

@@ -8,7 +8,7 @@ r"""How a command gets into a listener with TLS or logins: client properties in 
     ssl.truststore.location=/etc/highwater/ca.pem
 
 Names of librdkafka are known, too: sasl.username, sasl.password, sasl.mechanisms, ssl.ca.location,
-ssl.certificate.location and ssl.key.location. What is said of anything else is ignored, as by Kafka.
+ssl.certificate.location and ssl.key.location. All other properties are ignored, as by Kafka.
 """
 
 import re

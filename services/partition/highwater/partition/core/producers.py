@@ -355,19 +355,19 @@ class ProducerStates:
     @property
     def evictable(self) -> int:
         """Producers that need not stay, and one that is being added."""
-        teller = self.transactions.teller
-        told = teller != NO_PRODUCER and teller not in self._open
-        return len(self._known) - len(self._open) - told
+        last = self.transactions.last_marker_producer
+        kept = last != NO_PRODUCER and last not in self._open
+        return len(self._known) - len(self._open) - kept
 
     def evict(self, most: int) -> int:
         """Forgets producers, the longest silent first, `most` of them at the most; how many.
 
         One with an open transaction stays, and is not looked at again before it writes, or its
-        marker; `Transactions.teller` is looked at after all others. Fewer than `most` if all others
+        marker; `Transactions.last_marker_producer` is looked at after all others. Fewer than `most` if all others
         have to stay, or too many were passed by (`IN_TRANSACTION_PASSED_MAX`).
         """
         known, evicted = self._known, 0
-        teller = self.transactions.teller
+        last = self.transactions.last_marker_producer
         for _ in range(most + IN_TRANSACTION_PASSED_MAX):
             oldest = known.pop_oldest() if evicted < most else None
             if oldest is None:
@@ -375,7 +375,7 @@ class ProducerStates:
             producer_id, batches = oldest
             if self._must_stay(producer_id):
                 known.hold(producer_id, batches)
-            elif producer_id == teller:
+            elif producer_id == last:
                 known.renew(producer_id, batches)
             else:
                 self.transactions.forget(producer_id)
@@ -387,7 +387,7 @@ class ProducerStates:
 
     def expire(self, now_ms: int, expiration_ms: int) -> Iterator[int]:
         """Forgets producers without a batch for `expiration_ms`, but none with an open transaction,
-        nor the `Transactions.teller`; yields how many, after each `EXPIRED_AT_ONCE` that it has
+        nor the `Transactions.last_marker_producer`; yields how many, after each `EXPIRED_AT_ONCE` that it has
         looked at. The states may change in between.
         """
         known, transactions = self._known, self.transactions
@@ -398,7 +398,9 @@ class ProducerStates:
                 batches = known.find(producer_id)
                 if batches is None or now_ms - timestamp_of(batches) < expiration_ms:
                     continue
-                if not (self._must_stay(producer_id) or producer_id == transactions.teller):
+                if not (
+                    self._must_stay(producer_id) or producer_id == transactions.last_marker_producer
+                ):
                     known.remove(producer_id)
                     transactions.forget(producer_id)
                     expired += 1
@@ -458,9 +460,9 @@ class ProducerStates:
 
     def load(self, entries: bytes, *, now_ms: int, expiration_ms: int) -> None:
         """Adds a snapshot's producers, which may have several entries each (`history`), except those
-        that have expired; but one of them stays if it is the `Transactions.teller`, until `expire`.
+        that have expired; but one of them stays if it is the `Transactions.last_marker_producer`, until `expire`.
         """
-        expired_teller = b""
+        expired_one = b""
         for start in range(0, len(entries), ENTRY_BYTES):
             entry = entries[start : start + ENTRY_BYTES]
             transaction = entry[-TRANSACTION_BYTES:]
@@ -468,9 +470,9 @@ class ProducerStates:
             if not expired or in_transaction(transaction):
                 self._load(entry)
             elif transaction != NO_TRANSACTION:
-                expired_teller = entry
-        if expired_teller and self.transactions.teller == NO_PRODUCER:
-            self._load(expired_teller)
+                expired_one = entry
+        if expired_one and self.transactions.last_marker_producer == NO_PRODUCER:
+            self._load(expired_one)
 
     def _load(self, entry: bytes) -> None:
         producer_id = producer_id_of(entry)

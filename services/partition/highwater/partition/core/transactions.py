@@ -50,7 +50,7 @@ class Transactions:
     __slots__ = (
         "_coordinator_epochs",
         "_firsts",
-        "_teller",
+        "_last_marker_producer",
         "committed",
         "ended",
         "open",
@@ -79,12 +79,12 @@ class Transactions:
         """A heap of (first offset, producer) of open transactions, and of some that have ended:
         at most as many as are open, and `ENDED_KEPT_MIN`."""
         self._coordinator_epochs: dict[int, int] = {}
-        self._teller = NO_PRODUCER
-        """See `teller`."""
+        self._last_marker_producer = NO_PRODUCER
+        """See `last_marker_producer`."""
 
     def clear(self) -> None:
         """Forgets all, before the state is rebuilt."""
-        self._teller = NO_PRODUCER
+        self._last_marker_producer = NO_PRODUCER
         self.open.clear()
         self.ended.clear()
         self._firsts.clear()
@@ -129,7 +129,7 @@ class Transactions:
         while ended and ended[-1][1] >= first:
             ended.pop()
         ended.append((marker_offset, first))
-        self._teller = producer_id
+        self._last_marker_producer = producer_id
         if committed:
             return None
         return AbortedTransaction(
@@ -147,7 +147,7 @@ class Transactions:
     # ---- questions ----
 
     @property
-    def teller(self) -> int:
+    def last_marker_producer(self) -> int:
         """The producer that may not be forgotten, as long as a marker may not be committed: a snapshot
         that has it lets a start know that it cannot tell the LSO yet (`told_up_to`). `NO_PRODUCER` if
         everything that has ended is committed.
@@ -156,7 +156,7 @@ class Transactions:
         """
         ended = self.ended
         if self.committed < self.told_up_to or (ended and ended[-1][0] >= self.committed):
-            return self._teller
+            return self._last_marker_producer
         return NO_PRODUCER
 
     def coordinator_epoch(self, producer_id: int) -> int:
@@ -211,7 +211,7 @@ class Transactions:
         epoch, first_offset = unpacked_transaction(transaction)
         if epoch != NO_COORDINATOR_EPOCH:
             self._coordinator_epochs[producer_id] = epoch
-            self._teller = producer_id
+            self._last_marker_producer = producer_id
             self.told_up_to = max(self.told_up_to, self.committed + 1)  # Until `loaded` says more.
         if first_offset != NO_OFFSET:
             self.begin(producer_id, first_offset)
