@@ -150,7 +150,8 @@ class InstanceCluster:
             answer = await self._gateway.controller.create_instance(
                 CreateInstanceRequest(instance=wanted)
             )
-            assert answer.error.error_code in {ErrorCode.NONE, ErrorCode.DUPLICATE_RESOURCE}
+            there = {ErrorCode.NONE, ErrorCode.DUPLICATE_RESOURCE}
+            assert answer.error.error_code in there, answer.error
 
     async def _start_embedded(self) -> None:
         options = UpOptions(

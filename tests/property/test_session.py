@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from highwater.gateway.core.session import STARTS_PER_TURN_MAX
 from highwater.gateway.core.shared_input import LARGE_FRAME
+from highwater.gateway.core.turn import SESSION_STARTS_MAX
 from tests.unit.gateway.core.session_world import (
     FETCH,
     METADATA,
@@ -77,8 +77,8 @@ class SessionLives(RuleBasedStateMachine):
 
     @rule(
         n=st.integers(0, 2),
-        count=st.integers(STARTS_PER_TURN_MAX, 3 * STARTS_PER_TURN_MAX),
-        other_at=st.integers(0, 4 * STARTS_PER_TURN_MAX),
+        count=st.integers(SESSION_STARTS_MAX, 3 * SESSION_STARTS_MAX),
+        other_at=st.integers(0, 4 * SESSION_STARTS_MAX),
     )
     def send_a_burst(self, n, count, other_at):
         """More tiny requests in one read than start in one turn, perhaps with an ordinary one."""

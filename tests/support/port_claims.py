@@ -1,7 +1,8 @@
 """Claims on ports between test processes of one machine, which all choose free ports at random.
 
-A port that is free when it is chosen may be chosen by another process before somebody listens there.
-So each process holds locks on the ports that it has chosen last. Kernels drop them with the process.
+A port that is free when it is chosen may be chosen again before somebody listens there: by another
+process, or by this one for the next part of the same cluster. So each process holds locks on the ports
+that it has chosen last, and does not choose those again. Kernels drop them with the process.
 """
 
 from __future__ import annotations
@@ -30,14 +31,12 @@ class PortClaims:
         self._claims_max = claims_max
 
     def claim(self, ports: range) -> bool:
-        """False if another process has claimed one of the ports lately."""
+        """False if a process, perhaps this one, has claimed one of the ports lately."""
         slots = range(ports[0] // SLOT_PORTS, ports[-1] // SLOT_PORTS + 1)
         mine = {slot for slot, _ in self._held}
         taken: list[tuple[int, int]] = []
         for slot in slots:
-            if slot in mine:
-                continue
-            descriptor = self._lock(slot)
+            descriptor = None if slot in mine else self._lock(slot)
             if descriptor is None:
                 for _, other in taken:
                     os.close(other)

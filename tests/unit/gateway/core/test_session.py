@@ -6,11 +6,10 @@ from highwater.gateway.core.frame_input import SCARCE_READ
 from highwater.gateway.core.reading import MUTED
 from highwater.gateway.core.session import (
     REPLIES_MAX,
-    STARTS_PER_TURN_MAX,
     WAITING_FRAMES_MAX,
 )
 from highwater.gateway.core.shared_input import LARGE_FRAME, OUTSTANDING_MAX, SHARED_BUFFER
-from highwater.gateway.core.turn import CONTINUED_SESSIONS_MAX
+from highwater.gateway.core.turn import SESSION_STARTS_MAX, STARTS_MAX
 from tests.unit.gateway.core.session_world import (
     FETCH,
     METADATA,
@@ -156,22 +155,28 @@ def test_frames_behind_a_barrier_are_limited_and_all_are_served():
     assert peer.world.budget.used == 0
 
 
+def answer_at_once(peer):
+    """Its Produce requests, as they start."""
+
+    def produce(session, frame):
+        type(peer.handler).produce(peer.handler, session, frame)
+        peer.answer(peer.numbers[-1])
+
+    peer.handler.produce = produce
+
+
 @pytest.mark.parametrize("at_once", [False, True])
 def test_many_requests_of_one_read_start_over_several_turns(at_once):
     world = World()
     peer = world.connect()
-    count = 3 * STARTS_PER_TURN_MAX + 5
+    count = 3 * SESSION_STARTS_MAX + 5
 
-    def produce(session, frame):
-        type(peer.handler).produce(peer.handler, session, frame)
-        if at_once:
-            peer.answer(peer.numbers[-1])
-
-    peer.handler.produce = produce
+    if at_once:
+        answer_at_once(peer)
     peer.feed(b"".join(request(PRODUCE, n) for n in range(count)) + request(FETCH, count))
     # The first answers leave in the same callback that starts the second part.
     for turn in range(1, 4):
-        assert len(peer.numbers) == turn * STARTS_PER_TURN_MAX
+        assert len(peer.numbers) == turn * SESSION_STARTS_MAX
         assert not peer.wire.reading, "it reads on while whole frames wait"
         world.soon.popleft()()
     assert peer.numbers == list(range(count + 1))
@@ -185,8 +190,8 @@ def test_many_requests_of_one_read_start_over_several_turns(at_once):
 
 def test_as_many_requests_as_may_start_in_one_turn_start_at_once():
     peer = World().connect()
-    peer.feed(b"".join(request(PRODUCE, n) for n in range(STARTS_PER_TURN_MAX)))
-    assert len(peer.numbers) == STARTS_PER_TURN_MAX
+    peer.feed(b"".join(request(PRODUCE, n) for n in range(SESSION_STARTS_MAX)))
+    assert len(peer.numbers) == SESSION_STARTS_MAX
     assert peer.wire.reading
     assert not peer.session.paused
 
@@ -194,44 +199,81 @@ def test_as_many_requests_as_may_start_in_one_turn_start_at_once():
 def test_frames_behind_a_barrier_start_within_the_limit_of_a_turn():
     world = World()
     peer = world.connect()
-    count = 2 * STARTS_PER_TURN_MAX
+    count = 2 * SESSION_STARTS_MAX
     peer.feed(request(METADATA, 0) + b"".join(request(PRODUCE, n + 1) for n in range(count)))
     world.run()
     assert peer.numbers == [0]
     assert not peer.wire.reading
     peer.answer(0)
     world.soon.popleft()()
-    assert len(peer.numbers) == 1 + STARTS_PER_TURN_MAX
+    assert len(peer.numbers) == 1 + SESSION_STARTS_MAX
     world.run()
     assert peer.numbers == list(range(count + 1))
     assert peer.wire.reading
 
 
-def test_many_connections_with_many_requests_share_the_turns():
+@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize("connections", [5, 100])
+def test_many_connections_with_many_requests_share_the_turns(connections, at_once):
     world = World(budget_bytes=1 << 24)
-    peers = [world.connect() for _ in range(2 * CONTINUED_SESSIONS_MAX)]
-    flood = b"".join(request(PRODUCE, n) for n in range(4 * STARTS_PER_TURN_MAX))
+    peers = [world.connect() for _ in range(connections)]
+
+    def started():
+        return [len(peer.numbers) for peer in peers]
+
     for peer in peers:
-        peer.feed(flood)
-    started = sum(len(peer.numbers) for peer in peers)
-    for _ in range(6):
+        if at_once:
+            answer_at_once(peer)
+        peer.feed(b"".join(request(PRODUCE, n) for n in range(600)))
+    assert sum(started()) == STARTS_MAX, "all reads of a turn together"
+    for _ in range(4):
+        before = started()
         world.soon.popleft()()
-        now = sum(len(peer.numbers) for peer in peers)
-        assert now - started == CONTINUED_SESSIONS_MAX * STARTS_PER_TURN_MAX
-        started = now
-        counts = {len(peer.numbers) for peer in peers}
-        assert max(counts) - min(counts) <= STARTS_PER_TURN_MAX, "nobody is left behind"
+        assert STARTS_MAX - connections < sum(started()) - sum(before) <= STARTS_MAX
+        assert max(b - a for a, b in zip(before, started(), strict=True)) <= SESSION_STARTS_MAX
+    assert min(started()) > 0, "nobody is left behind"
     world.run()
-    assert all(len(peer.numbers) == 4 * STARTS_PER_TURN_MAX for peer in peers)
+    assert started() == [600] * connections
+
+
+def test_a_read_of_one_frame_starts_it_whatever_others_have_started():
+    world = World(budget_bytes=1 << 24)
+    for _ in range(5):
+        world.connect().feed(b"".join(request(PRODUCE, n) for n in range(200)))
+    honest = world.connect()
+    honest.feed(request(PRODUCE, 0))
+    assert honest.numbers == [0]
+    late = world.connect()
+    late.feed(request(PRODUCE, 0) + request(PRODUCE, 1))
+    assert late.numbers == []
+    world.soon.popleft()()
+    assert late.numbers == [0, 1], "whoever waits gets a share of the turn"
+
+
+def test_requests_that_wait_behind_others_share_the_turn_in_which_those_end():
+    """Where a reply is due at once, the requests behind it start in the same turn: in how many rounds?"""
+    world = World(budget_bytes=1 << 24)
+    peers = [world.connect() for _ in range(10)]
+    for peer in peers:
+        peer.feed(request(METADATA, 0) + b"".join(request(PRODUCE, n) for n in range(1, 101)))
+    world.run()
+    assert [len(peer.numbers) for peer in peers] == [1] * 10
+    for peer in peers:
+        answer_at_once(peer)
+        peer.answer(0)
+    world.soon.popleft()()
+    assert sum(len(peer.numbers) - 1 for peer in peers) == STARTS_MAX
+    world.run()
+    assert [len(peer.numbers) for peer in peers] == [101] * 10
 
 
 def test_a_lost_connection_drops_frames_that_wait_for_a_turn():
     world = World()
     peer = world.connect()
-    peer.feed(b"".join(request(PRODUCE, n) for n in range(5 * STARTS_PER_TURN_MAX)))
+    peer.feed(b"".join(request(PRODUCE, n) for n in range(5 * SESSION_STARTS_MAX)))
     peer.lose()
     world.run()
-    assert len(peer.numbers) == STARTS_PER_TURN_MAX
+    assert len(peer.numbers) == SESSION_STARTS_MAX
     for number in list(peer.handler.open):
         peer.answer(number)
     assert world.budget.used == 0

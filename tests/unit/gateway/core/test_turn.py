@@ -2,7 +2,7 @@
 
 import pytest
 
-from highwater.gateway.core.turn import CONTINUED_SESSIONS_MAX, Turn
+from highwater.gateway.core.turn import SESSION_SHARE_MIN, SESSION_STARTS_MAX, STARTS_MAX, Turn
 
 
 class Loop:
@@ -117,27 +117,45 @@ def test_a_turn_can_be_used_again():
 
 
 class Continued:
+    """Has more requests than may start."""
+
     def __init__(self, name, done, turn):
         self.name, self.done, self.turn = name, done, turn
 
-    def go_on(self):
-        self.done.append(self.name)
+    def go_on(self, starts_max):
+        self.done.append((self.name, starts_max))
+        self.turn.starts_left -= starts_max
         self.turn.continue_later(self)
 
 
-def test_continued_sessions_are_limited_per_loop_turn_and_alternate():
+def test_continued_sessions_share_a_turn_and_alternate():
     loop, done = Loop(), []
     turn = Turn(loop.soon.append, lambda: 7)
-    names = list(range(CONTINUED_SESSIONS_MAX + 3))
+    served = STARTS_MAX // SESSION_SHARE_MIN
+    names = list(range(served + 3))
     for name in names:
         turn.continue_later(Continued(name, done, turn))
     turn.defer(lambda: done.append("work"))
     assert len(loop.soon) == 1
     loop.run()
-    assert done == [*names[:-3], "work"]
+    assert done == [*[(name, SESSION_SHARE_MIN) for name in names[:-3]], "work"]
+    assert turn.starts_left == STARTS_MAX, "for what is read next"
     done.clear()
     loop.run()
-    assert done == [*names[-3:], *names[: CONTINUED_SESSIONS_MAX - 3]], "first come, first served"
+    assert [name for name, _ in done] == [*names[-3:], *names[: served - 3]], (
+        "first come, first served"
+    )
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 7])
+def test_few_continued_sessions_start_more_each_but_no_more_than_one_may(count):
+    loop, done = Loop(), []
+    turn = Turn(loop.soon.append, lambda: 7)
+    for name in range(count):
+        turn.continue_later(Continued(name, done, turn))
+    loop.run()
+    share = min(SESSION_STARTS_MAX, STARTS_MAX // count)
+    assert done == [(name, share) for name in range(count)], "each once"
 
 
 def test_a_session_that_fails_does_not_stop_the_others():
@@ -145,7 +163,7 @@ def test_a_session_that_fails_does_not_stop_the_others():
     turn = Turn(loop.soon.append, lambda: 7)
 
     class Broken(Continued):
-        def go_on(self):
+        def go_on(self, starts_max):
             raise ZeroDivisionError
 
     turn.continue_later(Broken("a", done, turn))
@@ -154,7 +172,7 @@ def test_a_session_that_fails_does_not_stop_the_others():
     with pytest.raises(ZeroDivisionError):
         loop.run()
     loop.run()
-    assert done == ["b", "c"]
+    assert done == [("b", SESSION_STARTS_MAX), "c"]
 
 
 def test_a_turn_with_reads_only_ends_and_the_next_one_has_its_own_time():

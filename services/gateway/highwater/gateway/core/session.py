@@ -23,7 +23,7 @@ Rules (decision 13): at most `fetches_max` Fetch requests of a connection are in
 leave in request order. acks=0 takes no reply slot.
 
 Fairness: one read may hold thousands of tiny requests, and the loop serves all connections. So only
-some of a connection start in one turn; the rest wait for later turns, and nothing more is read.
+some of a connection, and of all, start in one turn; the rest wait, and nothing more is read there.
 
 Hot path: no object per request except its frame and its reply. Requests are counted when their
 replies leave, those of one API and one loop turn together (`meters`).
@@ -42,12 +42,10 @@ from highwater.gateway.core.quota_port import QuotaPort
 from highwater.gateway.core.reply import Part, Reply, length_of, memory_of, release_parts
 from highwater.gateway.core.session_ports import RequestHandler, Wire
 from highwater.gateway.core.shared_input import OUTSTANDING_MAX, SharedInput
-from highwater.gateway.core.turn import NS_PER_MS
+from highwater.gateway.core.turn import NS_PER_MS, SESSION_STARTS_MAX
 
 WAITING_FRAMES_MAX: Final = 128
 """If so many frames wait behind a barrier, reading stops; frames of one read are all kept."""
-STARTS_PER_TURN_MAX: Final = 128
-"""Requests of one connection that start in one loop turn; producers have 5 to 100 in flight."""
 REPLIES_MAX: Final = 4 * OUTSTANDING_MAX
 """Replies of one connection that are not ready or wait behind one that is not, perhaps for long."""
 WAITING_REPLY_BYTES_MAX: Final = 64 << 20
@@ -177,11 +175,12 @@ class Session(Generic[Client, Topic]):
         shared = self.shared
         self.in_flight_bytes += nbytes
         waiting = self._waiting
-        if len(frames) > STARTS_PER_TURN_MAX:
-            rest = frames[STARTS_PER_TURN_MAX:]
-            del frames[STARTS_PER_TURN_MAX:]
-        else:
-            rest = None
+        turn = shared.turn
+        rest = None
+        if len(frames) > (most := min(SESSION_STARTS_MAX, turn.starts_left)):
+            rest = frames[most:]
+            del frames[most:]
+        turn.starts_left -= len(frames)
         handler = self.handler
         fetches_max = shared.fetches_max
         for frame in frames:
@@ -237,17 +236,19 @@ class Session(Generic[Client, Topic]):
             self.handler.other(self, frame)
         return True
 
-    def go_on(self) -> None:
-        """Starts waiting requests, up to the limit of a turn; the next turn continues."""
+    def go_on(self, starts_max: int) -> None:
+        """Starts waiting requests, at most so many; the next turn continues."""
         waiting = self._waiting
-        self.shared.now_ms = self.shared.turn.clock_ns() // NS_PER_MS
-        for _ in range(STARTS_PER_TURN_MAX):
+        turn = self.shared.turn
+        self.shared.now_ms = turn.clock_ns() // NS_PER_MS
+        for _ in range(starts_max):
             if not waiting or self.closed or self.paused & reading.SOCKET_FULL:
                 break
             frame, self.arrived_ns = first = waiting.popleft()
             if not self._start(frame):
                 waiting.appendleft(first)
                 break
+            turn.starts_left -= 1
         else:
             if waiting:
                 self._continue_later()
@@ -374,7 +375,7 @@ class Session(Generic[Client, Topic]):
                 self._count_waiting()
             self.send_parts(out)
         if self._waiting and not self.paused & reading.TURN_OVER:
-            self.go_on()
+            self.go_on(min(SESSION_STARTS_MAX, shared.turn.starts_left))
         elif self.paused:
             self.update_reading()
 

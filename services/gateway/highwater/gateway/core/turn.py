@@ -7,18 +7,25 @@ from typing import Final, Protocol
 
 NS_PER_MS: Final = 1_000_000
 
-CONTINUED_SESSIONS_MAX: Final = 8
-"""Sessions with leftover frames that continue in one turn; the others continue in later turns.
+STARTS_MAX: Final = 512
+"""Requests of all connections that the reads before one turn start, and again those that continue in it.
 
-Eight times the session's own limit is a thousand requests, some tens of milliseconds.
+Reads of a single frame start it in any case: there is one of those for each connection. Requests take
+5 to 60 us each, so that the loop serves everybody else again after some tens of milliseconds.
 """
+
+SESSION_STARTS_MAX: Final = 128
+"""Requests of one connection among them (decision 27); producers have 5 to 100 in flight."""
+
+SESSION_SHARE_MIN: Final = 16
+"""A session that continues may start this many, however many others wait, as long as the turn lasts."""
 
 
 class Continuable(Protocol):
     """A session with whole frames that wait for another turn."""
 
-    def go_on(self) -> None:
-        """Starts some of them."""
+    def go_on(self, starts_max: int) -> None:
+        """Starts some of them, and takes their number from the turn's `starts_left`."""
         ...
 
 
@@ -46,6 +53,7 @@ class Turn:
         "arrived_ns",
         "clock_ns",
         "now_ns",
+        "starts_left",
         "when_flushed",
     )
 
@@ -59,6 +67,8 @@ class Turn:
         """When this turn first read; 0 before that."""
         self.now_ns = 0
         """When the replies of this turn leave; the clock is read once per turn."""
+        self.starts_left = STARTS_MAX
+        """Requests that may start until the turn ends; sessions take from it, never below 0."""
         self.when_flushed: Callable[[int], None] = _ignore
         """Called with `now_ns` when all touched sessions have been flushed."""
         self._work: list[Callable[[], None]] = []
@@ -112,10 +122,11 @@ class Turn:
     def _run(self) -> None:
         work: Iterator[Callable[[], None]] = iter(())
         sessions: Iterator[Flushable] = iter(())
+        self.starts_left = STARTS_MAX
         try:
-            # First, so that their appends are gathered with the rest of this turn.
-            for _ in range(min(len(self._continued), CONTINUED_SESSIONS_MAX)):
-                self._continued.popleft().go_on()
+            if self._continued:
+                # First, so that their appends are gathered with the rest of this turn.
+                self._continue_some()
             while self._work or self._sessions:
                 work, self._work = iter(self._work), []
                 for run in work:
@@ -130,6 +141,7 @@ class Turn:
                         self.when_flushed(self.now_ns)
         finally:
             self.arrived_ns = 0
+            self.starts_left = STARTS_MAX
             # After an exception, the rest runs in the next turn: nothing else would wake it.
             self._work[:0] = work
             self._sessions[:0] = sessions
@@ -137,6 +149,15 @@ class Turn:
             if self._work or self._sessions or self._continued:
                 self._armed = True
                 self._call_soon(self._run)
+
+    def _continue_some(self) -> None:
+        """Shares what the turn may start among the sessions that wait, each of them once at most."""
+        waiting = len(self._continued)
+        share = min(SESSION_STARTS_MAX, max(SESSION_SHARE_MIN, STARTS_MAX // waiting))
+        for _ in range(waiting):
+            if not self.starts_left:
+                break
+            self._continued.popleft().go_on(min(share, self.starts_left))
 
 
 def _raise(error: Exception) -> None:
