@@ -206,6 +206,7 @@ class InstanceCluster:
                 "log_dirs": [str(self._directory / f"node-{node}")],
                 "quota_address": "",
                 "group_initial_rebalance_delay_ms": 0,
+                "group_consumer_assignment_interval_ms": 0,
                 **self._partition_settings,
             },
         }

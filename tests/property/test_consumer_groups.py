@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.authorization import USER, Principal, TopicView
+from highwater.model.group_config import bounds_of
 from highwater.partition.groups.consumer.assignment import NOTHING, pairs_of
 from highwater.partition.groups.consumer.group import ConsumerGroup
 from highwater.partition.groups.core.config import GroupConfig
@@ -34,10 +35,16 @@ vanished end within nine."""
 
 
 class ConsumerGroupLives(RuleBasedStateMachine):
-    @initialize(slices=st.sampled_from([1, 100]), regex=REGEXES)
-    def start(self, slices: int, regex: str) -> None:
+    @initialize(
+        slices=st.sampled_from([1, 100]), interval_ms=st.sampled_from([0, 1_000]), regex=REGEXES
+    )
+    def start(self, slices: int, interval_ms: int, regex: str) -> None:
         """Two members are there from the start, of which the first may not describe everything."""
-        config = GroupConfig(initial_rebalance_delay_ms=0, expiry_groups_per_slice=slices)
+        config = GroupConfig(
+            initial_rebalance_delay_ms=0,
+            expiry_groups_per_slice=slices,
+            consumer_bounds=bounds_of({"group.consumer.assignment.interval.ms": str(interval_ms)}),
+        )
         self.d = Talk(config=config, topics=FakeTopics(t=3, u=2))
         self.members: dict[str, Consumer] = {}
         """Those that live and have not been told that the group goes on without them."""

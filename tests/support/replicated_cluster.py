@@ -467,6 +467,7 @@ class ReplicatedCluster:
             "controllers": self._controllers(),
             "quota_address": "",
             "group_initial_rebalance_delay_ms": "0",
+            "group_consumer_assignment_interval_ms": "0",
         }
         if node_id > self.shape.combined:
             return self.hosts.command(node_id, self._command("partition", name, settings))

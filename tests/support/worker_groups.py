@@ -14,8 +14,10 @@ from xdist.workermanage import WorkerController
 CLUSTERS = frozenset({"nodes3", "gateways2", "combined3", "grpcio3"})
 """Clusters of several processes: all tests on one of them share it."""
 
-_ONE_FOR_ALL = ("spark", "docker")
-"""Folders with something that all of their tests share: a session of Spark, a Docker engine.
+HEAVY = "heavy"
+_HEAVY_FOLDERS = frozenset({"spark", "docker"})
+"""Folders whose tests share a session of Spark or a Docker engine, and load a small machine by
+themselves: side by side they would pass their time limits.
 
 They have few tests, which take long, so they begin: the run would otherwise end with one worker."""
 
@@ -24,9 +26,8 @@ def group_of(nodeid: str) -> str:
     """The group of a test, for example of `tests/spark/test_load_job.py::test_rows[nodes3-raw]`."""
     file, _, test = nodeid.partition("::")
     folder = PurePosixPath(file).parent
-    for shared in _ONE_FOR_ALL:
-        if shared in folder.parts:
-            return shared
+    if _HEAVY_FOLDERS.intersection(folder.parts):
+        return HEAVY
     values = test.partition("[")[2].removesuffix("]").split("-")
     for cluster in CLUSTERS.intersection(values):
         return cluster
@@ -34,13 +35,12 @@ def group_of(nodeid: str) -> str:
 
 
 class ByGroup(LoadScopeScheduling):  # type: ignore[misc] # Has no types.
-    """Gives a whole group to a worker: the slow groups, then those with the most tests."""
+    """Gives a whole group to a worker: the heavy one, then those with the most tests."""
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        for slow in reversed(_ONE_FOR_ALL):
-            if slow in self.workqueue:
-                self.workqueue.move_to_end(slow, last=False)
+        if HEAVY in self.workqueue:
+            self.workqueue.move_to_end(HEAVY, last=False)
         super()._assign_work_unit(node)

@@ -2,7 +2,7 @@ from collections import OrderedDict
 
 import pytest
 
-from tests.support.worker_groups import ByGroup, group_of
+from tests.support.worker_groups import HEAVY, ByGroup, group_of
 
 PROTOCOL = "tests/conformance/protocol/test_produce.py"
 LOAD = "tests/spark/test_load_job.py"
@@ -15,9 +15,9 @@ LOAD = "tests/spark/test_load_job.py"
         (f"{PROTOCOL}::test_acks[1-nodes3]", "nodes3"),
         ("tests/conformance/test_kcat.py::test_lists[nodes3]", "nodes3"),
         ("tests/conformance/test_kcat.py::test_lists[embedded]", "tests/conformance"),
-        (f"{LOAD}::test_rows[nodes3-raw]", "spark"),
-        (f"{LOAD}::test_rows[embedded-raw]", "spark"),
-        ("tests/docker/test_compose.py::test_it_starts", "docker"),
+        (f"{LOAD}::test_rows[nodes3-raw]", HEAVY),
+        (f"{LOAD}::test_rows[embedded-raw]", HEAVY),
+        ("tests/docker/test_compose.py::test_it_starts", HEAVY),
         ("tests/compat/test_verdict.py::test_a_report_is_read[nodes30]", "tests/compat"),
     ],
 )
@@ -35,11 +35,13 @@ class Worker:
         self.sent.append(indices)
 
 
-def test_slow_groups_begin() -> None:
+def test_the_heavy_group_begins() -> None:
     tests = ["tests/compat/test_a.py::test_a", "tests/docker/test_b.py::test_b", f"{LOAD}::test_c"]
     schedule, worker = ByGroup.__new__(ByGroup), Worker()
-    schedule.workqueue = OrderedDict((group_of(test), {test: False}) for test in tests)
+    schedule.workqueue = OrderedDict()
+    for test in tests:
+        schedule.workqueue.setdefault(group_of(test), {})[test] = False
     schedule.assigned_work, schedule.registered_collections = {}, {worker: tests}
     while schedule.workqueue:
         schedule._assign_work_unit(worker)
-    assert worker.sent == [[2], [1], [0]]
+    assert worker.sent == [[1, 2], [0]], "one worker has what would load the machine together"

@@ -32,6 +32,7 @@ _OF_GROUP, _DEFAULT = 8, 5
 _INT = 3
 _LATE_S = 10.0
 _HEARTBEAT, _SESSION = "consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"
+_ASSIGNMENT = "consumer.assignment.interval.ms"
 _DEFAULTS = {_HEARTBEAT: ("5000", _DEFAULT), _SESSION: ("45000", _DEFAULT)}
 
 
@@ -150,6 +151,8 @@ def test_alter_configs_replaces_all(connection: RawConnection) -> None:
         ((_SESSION, _SET, "60001"), f"{_SESSION} must be less than or equal to group.consumer.max"),
         ((_HEARTBEAT, _SET, "4999"), "equal to group.consumer.min.heartbeat.interval.ms"),
         ((_HEARTBEAT, _SET, "15001"), "equal to group.consumer.max.heartbeat.interval.ms"),
+        ((_ASSIGNMENT, _SET, "-1"), "Value must be at least 0"),
+        ((_ASSIGNMENT, _SET, "15001"), "equal to group.consumer.max.assignment.interval.ms"),
         ((_SESSION, _APPEND, "1"), f"Can't APPEND to key {_SESSION} because its type is not LIST."),
         ((_SESSION, _SUBTRACT, "1"), "because its type is not LIST."),
     ],

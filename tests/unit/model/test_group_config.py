@@ -12,6 +12,7 @@ from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 
 HEARTBEAT, SESSION = "consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"
+ASSIGNMENT = "consumer.assignment.interval.ms"
 KAFKAS = bounds_of({})
 KEY = GroupConfigKey(DEFAULT_INSTANCE, "readers")
 
@@ -28,20 +29,23 @@ def test_bounds_are_the_brokers_or_kafkas():
     assert bounds_of(broker) == {
         HEARTBEAT: Bounds(5_000, 5_000, 20_000),
         SESSION: Bounds(2_000, 1_000, 60_000),
+        ASSIGNMENT: Bounds(1_000, 0, 15_000),
     }
 
 
 def test_a_groups_values_are_its_own_or_the_brokers():
     image = ClusterImage(
-        revision=1, cluster_id="c", group_configs={KEY: {SESSION: " 50000 ", "other": "1"}}
+        revision=1,
+        cluster_id="c",
+        group_configs={KEY: {SESSION: " 50000 ", ASSIGNMENT: "0", "other": "1"}},
     )
     assert group_config(image, KEY, KAFKAS) == ConsumerGroupConfig(
-        session_timeout_ms=50_000, heartbeat_interval_ms=5_000
+        session_timeout_ms=50_000, heartbeat_interval_ms=5_000, assignment_interval_ms=0
     )
     others = [KEY._replace(group_id="writers"), KEY._replace(instance=InstanceId("other"))]
     for key in others:
         assert group_config(image, key, KAFKAS) == ConsumerGroupConfig(
-            session_timeout_ms=45_000, heartbeat_interval_ms=5_000
+            session_timeout_ms=45_000, heartbeat_interval_ms=5_000, assignment_interval_ms=1_000
         )
 
 
@@ -62,7 +66,7 @@ def test_of_a_broker_with_other_bounds_the_nearest_holds(high, low, value):
     [
         ({}, {}),
         ({}, {SESSION: "45000"}),
-        ({}, {SESSION: " 60000 ", HEARTBEAT: "15000"}),
+        ({}, {SESSION: " 60000 ", HEARTBEAT: "15000", ASSIGNMENT: "0"}),
         ({SESSION: "1000000", "gone": "x"}, {SESSION: "1000000", "gone": "x"}),
         ({SESSION: "1000000"}, {SESSION: "1000000", HEARTBEAT: "6000"}),
     ],
@@ -94,6 +98,11 @@ def test_valid_configs(before, after):
         ({SESSION: "60001"}, "less than or equal to group.consumer.max.session.timeout.ms"),
         ({HEARTBEAT: "4999"}, "greater than or equal to group.consumer.min.heartbeat.interval.ms"),
         ({HEARTBEAT: "15001"}, "less than or equal to group.consumer.max.heartbeat.interval.ms"),
+        (
+            {ASSIGNMENT: "-1"},
+            f"Invalid value -1 for configuration {ASSIGNMENT}: Value must be at least 0",
+        ),
+        ({ASSIGNMENT: "15001"}, "less than or equal to group.consumer.max.assignment.interval.ms"),
     ],
 )
 def test_invalid_configs(after, why):

@@ -5,6 +5,7 @@ def test_configs_are_those_of_kafka_by_name():
     assert [(one.name, one.default, one.low, one.high) for one in GROUP_CONFIGS.values()] == [
         ("consumer.heartbeat.interval.ms", 5_000, 5_000, 15_000),
         ("consumer.session.timeout.ms", 45_000, 45_000, 60_000),
+        ("consumer.assignment.interval.ms", 1_000, 0, 15_000),
     ]
     for name, entry in GROUP_CONFIGS.items():
         setting = name.removeprefix("consumer.")

@@ -48,6 +48,8 @@ def test_session_timeouts_have_an_order():
         ("group_consumer_max_size", 0),
         ("group_consumer_session_timeout_ms", 44_999),
         ("group_consumer_heartbeat_interval_ms", 15_001),
+        ("group_consumer_assignment_interval_ms", -1),
+        ("group_consumer_assignment_interval_ms", 15_001),
         ("group_consumer_assignors", ()),
         ("group_consumer_assignors", ("sticky",)),
         ("group_consumer_migration_policy", "both"),

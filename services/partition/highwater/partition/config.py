@@ -106,6 +106,15 @@ class PartitionConfig(ServiceSettings):
     group_consumer_max_heartbeat_interval_ms: int = Field(
         default=15_000, ge=1, le=INT_MAX, description="group.consumer.max.heartbeat.interval.ms"
     )
+    group_consumer_assignment_interval_ms: int = Field(
+        default=1_000, ge=0, le=INT_MAX, description="group.consumer.assignment.interval.ms"
+    )
+    group_consumer_min_assignment_interval_ms: int = Field(
+        default=0, ge=0, le=INT_MAX, description="group.consumer.min.assignment.interval.ms"
+    )
+    group_consumer_max_assignment_interval_ms: int = Field(
+        default=15_000, ge=0, le=INT_MAX, description="group.consumer.max.assignment.interval.ms"
+    )
     group_consumer_max_size: int = Field(
         default=INT_MAX,
         ge=1,
@@ -298,6 +307,12 @@ class PartitionConfig(ServiceSettings):
                 self.group_consumer_min_heartbeat_interval_ms,
                 self.group_consumer_heartbeat_interval_ms,
                 self.group_consumer_max_heartbeat_interval_ms,
+            ),
+            (
+                "assignment_interval",
+                self.group_consumer_min_assignment_interval_ms,
+                self.group_consumer_assignment_interval_ms,
+                self.group_consumer_max_assignment_interval_ms,
             ),
         ):
             if not shortest <= chosen <= longest:

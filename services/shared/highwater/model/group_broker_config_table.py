@@ -8,6 +8,12 @@ INT_MAX: Final = 2**31 - 1
 
 GROUP_COORDINATION: Final = (
     (
+        "group.consumer.assignment.interval.ms",
+        ConfigType.INT,
+        "1000",
+        "How long the next target assignment of a consumer group waits after the last one.",
+    ),
+    (
         "group.consumer.assignors",
         ConfigType.LIST,
         "uniform,range",
@@ -18,6 +24,12 @@ GROUP_COORDINATION: Final = (
         ConfigType.INT,
         "5000",
         "How often members of consumer groups send heartbeats.",
+    ),
+    (
+        "group.consumer.max.assignment.interval.ms",
+        ConfigType.INT,
+        "15000",
+        "The longest assignment interval of a consumer group.",
     ),
     (
         "group.consumer.max.heartbeat.interval.ms",
@@ -42,6 +54,12 @@ GROUP_COORDINATION: Final = (
         ConfigType.STRING,
         "bidirectional",
         "Whether classic groups become consumer groups and the reverse while members run.",
+    ),
+    (
+        "group.consumer.min.assignment.interval.ms",
+        ConfigType.INT,
+        "0",
+        "The shortest assignment interval of a consumer group.",
     ),
     (
         "group.consumer.min.heartbeat.interval.ms",

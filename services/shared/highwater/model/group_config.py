@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from highwater.model.cluster import ClusterImage
 from highwater.model.config_type import ConfigType
 from highwater.model.group_config_table import (
+    ASSIGNMENT_INTERVAL_MS,
     GROUP_CONFIGS,
     HEARTBEAT_INTERVAL_MS,
     SESSION_TIMEOUT_MS,
@@ -40,6 +41,8 @@ class ConsumerGroupConfig:
 
     session_timeout_ms: int
     heartbeat_interval_ms: int
+    assignment_interval_ms: int
+    """From one target assignment to the next (KIP-1263); 0 if none has to wait."""
 
 
 def bounds_of(broker: Mapping[str, str]) -> GroupBounds:
@@ -74,6 +77,7 @@ def group_config(
     return ConsumerGroupConfig(
         session_timeout_ms=value(SESSION_TIMEOUT_MS),
         heartbeat_interval_ms=value(HEARTBEAT_INTERVAL_MS),
+        assignment_interval_ms=value(ASSIGNMENT_INTERVAL_MS),
     )
 
 
@@ -115,7 +119,7 @@ def _value_error(entry: GroupConfigEntry, text: str) -> str | None:
         value = _number(text)
     except ValueError:
         return f"{head}: Not a number of type INT"
-    return None if value >= 1 else f"{head}: Value must be at least 1"
+    return None if value >= entry.least else f"{head}: Value must be at least {entry.least}"
 
 
 def _number(text: str) -> int:

@@ -18,7 +18,7 @@ class GroupConfigKey(NamedTuple):
 
 
 class GroupConfigEntry(NamedTuple):
-    """One config, an int of at least 1, and the broker configs behind it with Kafka's defaults."""
+    """One config, an int, and the broker configs behind it with Kafka's defaults."""
 
     name: str
     broker_config: str
@@ -29,10 +29,13 @@ class GroupConfigEntry(NamedTuple):
     high_config: str
     high: int
     documentation: str
+    least: int = 1
+    """Of any value, whatever a broker allows."""
 
 
 HEARTBEAT_INTERVAL_MS: Final = "consumer.heartbeat.interval.ms"
 SESSION_TIMEOUT_MS: Final = "consumer.session.timeout.ms"
+ASSIGNMENT_INTERVAL_MS: Final = "consumer.assignment.interval.ms"
 
 _ALL: Final = (
     GroupConfigEntry(
@@ -55,7 +58,19 @@ _ALL: Final = (
         high=60_000,
         documentation="A member without a heartbeat for this long is removed (consumer protocol).",
     ),
+    GroupConfigEntry(
+        name=ASSIGNMENT_INTERVAL_MS,
+        broker_config="group.consumer.assignment.interval.ms",
+        default=1_000,
+        low_config="group.consumer.min.assignment.interval.ms",
+        low=0,
+        high_config="group.consumer.max.assignment.interval.ms",
+        high=15_000,
+        documentation="What changes in the group within this long after a target assignment waits for the "
+        "next one (consumer protocol).",
+        least=0,
+    ),
 )
 
 GROUP_CONFIGS: Final[Mapping[str, GroupConfigEntry]] = {entry.name: entry for entry in _ALL}
-"""By name, in alphabetical order, in which Kafka checks them, too."""
+"""By name, in the order in which Kafka checks them."""

@@ -223,6 +223,7 @@ async def test_groups(version):
     assert [(one.name, one.value, one.config_source) for one in own.values()] == [
         ("consumer.heartbeat.interval.ms", "6000", 4),
         ("consumer.session.timeout.ms", "50000", 8),
+        ("consumer.assignment.interval.ms", "1000", 5),
     ]
     synonyms = own["consumer.heartbeat.interval.ms"].synonyms
     assert [(one.name, one.value, one.source) for one in synonyms] == [

@@ -219,13 +219,14 @@ def test_client_metrics():
 
 def test_groups():
     key = GroupConfigKey(DEFAULT_INSTANCE, "g")
-    heartbeat, session = GROUP_CONFIGS
+    heartbeat, session, assignment = GROUP_CONFIGS
     image = image_of(group_configs={key: {session: "50000 ", "gone": "1"}})
     static = {f"group.{session}": "46000", f"group.{heartbeat}": "6000"}
     entries = group_entries(image, key, static)
     assert [(one.name, one.value, one.source) for one in entries] == [
         (heartbeat, "6000", ConfigSource.STATIC_BROKER),
         (session, "50000", ConfigSource.GROUP),
+        (assignment, "1000", ConfigSource.DEFAULT),
     ]
     assert [tuple(one) for one in entries[1].synonyms] == [
         (session, "50000", ConfigSource.GROUP),

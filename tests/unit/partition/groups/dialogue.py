@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.group_config import bounds_of
 from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.consumer.assignors.registry import ASSIGNORS
@@ -30,7 +31,10 @@ from tests.unit.partition.groups.topics import FakeTopics
 WALL_MS = 1_700_000_000_000
 """The wall clock's time when the virtual clock shows 0."""
 
-NO_DELAY = GroupConfig(initial_rebalance_delay_ms=0)
+AT_ONCE = bounds_of({"group.consumer.assignment.interval.ms": "0"})
+"""Target assignments of consumer groups do not wait for one another."""
+
+NO_DELAY = GroupConfig(initial_rebalance_delay_ms=0, consumer_bounds=AT_ONCE)
 
 
 class Call:
@@ -185,7 +189,7 @@ class Dialogue:
     def heartbeat(
         self, member_id: str, generation: int, *, group: str = "g", instance_id: str | None = None
     ) -> ErrorCode:
-        error = self.shard.heartbeat(key(group), generation, member_id, instance_id, self.now_ms)
+        error = self.shard.heartbeat(key(group), generation, member_id, instance_id, self.moment)
         self.settle()
         return error
 

@@ -10,6 +10,7 @@ from typing import Any
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.registry import request_codec
 from highwater.model.coordinator_topics import coordinator_place
+from highwater.model.group_config import bounds_of
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.model.transactions import PartitionWriter
 from highwater.partition.coordinator.shard_host import HostSettings, HostState
@@ -20,7 +21,10 @@ from highwater.runtime.logging import silent_logger
 from tests.unit.partition.coordinator.memory_log import MemoryLog, MemorySnapshots
 from tests.unit.partition.coordinator.waiting import until
 
-NO_DELAY = GroupConfig(initial_rebalance_delay_ms=0)
+NO_DELAY = GroupConfig(
+    initial_rebalance_delay_ms=0,
+    consumer_bounds=bounds_of({"group.consumer.assignment.interval.ms": "0"}),
+)
 
 
 def is_active(coordinator: GroupCoordinator, partition: int) -> bool:

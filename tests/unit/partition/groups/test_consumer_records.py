@@ -16,6 +16,7 @@ from highwater.partition.groups.consumer.durable import (
     MemberRecord,
     RegexRecord,
     SubscriptionMetadataRecord,
+    TargetEpoch,
     TargetEpochRecord,
     TargetRecord,
 )
@@ -72,7 +73,12 @@ GOLDEN: list[tuple[ConsumerRecord, str, str]] = [
             "01 00 0d 01 0000000a 02 0270 030102 00 00"
         ),
     ),
-    (TargetEpochRecord(GROUP, 6), "0006 000167", "0000 00000006 00"),
+    (TargetEpochRecord(GROUP, TargetEpoch(6, 0)), "0006 000167", "0000 00000006 00"),
+    (
+        TargetEpochRecord(GROUP, TargetEpoch(6, 1_700_000_000_000)),
+        "0006 000167",
+        "0000 00000006 01 00 08 0000018bcfe56800",
+    ),
     (
         TargetRecord(GROUP, "m", holding(t=(3,))),
         "0007 000167 00016d",
@@ -113,7 +119,7 @@ def test_tombstones(record: ConsumerRecord, key: str, value: str) -> None:
 
 
 def test_other_instances_have_keys_of_their_own() -> None:
-    record = TargetEpochRecord(GroupKey(InstanceId("acme"), "g"), 6)
+    record = TargetEpochRecord(GroupKey(InstanceId("acme"), "g"), TargetEpoch(6, 0))
     assert encode(record).key.hex() == "4806" + "000461636d65" + "000167"
     assert decode(*encode(record)) == record
 
@@ -130,8 +136,8 @@ def test_every_truncation_is_a_decode_error(record: ConsumerRecord, key: str, va
 
 def test_tags_of_newer_versions_are_skipped() -> None:
     key = bytes.fromhex("0006000167")
-    value = bytes.fromhex("0000 00000006 01 00 08 0000000000000001")
-    assert decode(key, value) == TargetEpochRecord(GROUP, 6)
+    value = bytes.fromhex("0000 00000006 01 01 08 0000000000000001")
+    assert decode(key, value) == TargetEpochRecord(GROUP, TargetEpoch(6, 0))
     group = bytes.fromhex("0000 00000005 01 01 08 0000000000000001")  # Its creation time.
     assert decode(bytes.fromhex("0003000167"), group) == GroupEpochRecord(GROUP, GroupEpoch(5, 0))
     epochs = f"0000 02 {T} 02 00000003 01 00 05 0200000005 00"

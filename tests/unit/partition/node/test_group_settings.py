@@ -19,6 +19,9 @@ def test_settings_reach_the_coordinator() -> None:
         group_consumer_heartbeat_interval_ms=6_000,
         group_consumer_min_heartbeat_interval_ms=5_500,
         group_consumer_max_heartbeat_interval_ms=20_000,
+        group_consumer_assignment_interval_ms=500,
+        group_consumer_min_assignment_interval_ms=400,
+        group_consumer_max_assignment_interval_ms=600,
         group_consumer_max_size=8,
         group_consumer_assignors=("range",),
         group_consumer_migration_policy="upgrade",
@@ -34,6 +37,7 @@ def test_settings_reach_the_coordinator() -> None:
         consumer_bounds={
             "consumer.heartbeat.interval.ms": Bounds(default=6_000, low=5_500, high=20_000),
             "consumer.session.timeout.ms": Bounds(default=46_000, low=30_000, high=60_000),
+            "consumer.assignment.interval.ms": Bounds(default=500, low=400, high=600),
         },
         consumer_group_size_max=8,
         consumer_assignors=("range",),

@@ -22,8 +22,12 @@ SECTIONS: Final = ("controller", "quota", "partition", "gateway")
 UP_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "controller": {},
     "quota": {},
-    # As in Kafka's own server.properties, so that groups on a laptop need not wait three seconds.
-    "partition": {"group_initial_rebalance_delay_ms": 0},
+    # The first as in Kafka's own server.properties, so that groups on a laptop need not wait three
+    # seconds. Nor shall the second consumer of a group wait for its partitions until its next heartbeat.
+    "partition": {
+        "group_initial_rebalance_delay_ms": 0,
+        "group_consumer_assignment_interval_ms": 0,
+    },
     "gateway": {},
 }
 """Defaults of `highwater up` that differ from the services' own."""

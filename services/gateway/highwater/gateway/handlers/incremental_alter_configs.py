@@ -32,7 +32,7 @@ Deviations
 - Unknown broker configs are refused; Kafka keeps them for plugins.
 - An instance has at most 1 000 client metrics subscriptions and 10 000 groups with configs
   (POLICY_VIOLATION).
-- Groups have the configs `consumer.heartbeat.interval.ms` and `consumer.session.timeout.ms` only.
+- Groups have the configs of consumer groups only (`group_config_table`).
 """
 
 from collections.abc import Sequence

@@ -43,7 +43,6 @@ class ShardCalls(Generic[ShardT, RecordT, ResponseT]):
         """
         self._hosts = hosts
         self._by_partition = hosts.by_partition
-        self._monotonic_ms = hosts.clock.monotonic_ms
         self._deliver = hosts.replies.deliver
         self._refuse = hosts.replies.refuse
         self._error_for = hosts.replies.error_for
@@ -67,10 +66,7 @@ class ShardCalls(Generic[ShardT, RecordT, ResponseT]):
     def at_once(
         self, call: CoordinatorCall, handle: Callable[[ShardT, CoordinatorCall, Moment], bytes]
     ) -> None:
-        """A call about one key that writes nothing and tells of nothing that must be committed.
-
-        The moment has no wall clock.
-        """
+        """A call about one key that writes nothing and tells of nothing that must be committed."""
         host = self._by_partition.get(call.partition)
         if host is None:
             self._refuse(call, ErrorCode.NOT_COORDINATOR)
@@ -80,7 +76,7 @@ class ShardCalls(Generic[ShardT, RecordT, ResponseT]):
             self._refuse(call, shard)
             return
         try:
-            body = handle(shard, call, Moment(self._monotonic_ms(), 0))
+            body = handle(shard, call, host.moment())
         except DecodeError as error:
             self._undecodable(call, error)
         except Exception as error:  # noqa: BLE001 - a bug costs the shard a reload, not the node.

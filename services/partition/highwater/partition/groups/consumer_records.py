@@ -12,7 +12,7 @@ Example, member "m" of group "g", which is to hold partition 3 of one topic:
 | 3 | group | epoch; tag 0: hash of the subscribed topics (KIP-1101) |
 | 4 | group | topics, which Kafka wrote before 4.1; kept as bytes |
 | 5 | group, member | metadata; tag 0: what a member of the classic protocol sent |
-| 6 | group | epoch of the target assignment |
+| 6 | group | epoch of the target assignment; tag 0: when it was made (KIP-1263) |
 | 7 | group, member | target assignment |
 | 8 | group, member | current assignment; tag 0 of each topic: epochs of its partitions (KIP-1251) |
 | 16 | group, regular expression | its topics |
@@ -37,6 +37,7 @@ from highwater.partition.groups.consumer.durable import (
     MemberRecord,
     RegexRecord,
     SubscriptionMetadataRecord,
+    TargetEpoch,
     TargetEpochRecord,
     TargetRecord,
 )
@@ -81,7 +82,7 @@ def encode(record: ConsumerRecord) -> tuple[int, bytes, bytes | None]:
     """(key version, the key behind the group, value)."""
     match record:
         case GroupEpochRecord():
-            value = None if record.value is None else _group_value(record.value)
+            value = None if record.value is None else _epoch_value(*record.value)
             return _GROUP, b"", value
         case SubscriptionMetadataRecord():
             return _SUBSCRIPTION, b"", record.value
@@ -89,9 +90,8 @@ def encode(record: ConsumerRecord) -> tuple[int, bytes, bytes | None]:
             value = None if record.value is None else _member_value(record.value)
             return _MEMBER, _key_string(record.member_id), value
         case TargetEpochRecord():
-            if record.value is None:
-                return _TARGET_EPOCH, b"", None
-            return _TARGET_EPOCH, b"", _VALUE_VERSION + _INT32.pack(record.value) + _NO_TAGS
+            value = None if record.value is None else _epoch_value(*record.value)
+            return _TARGET_EPOCH, b"", value
         case TargetRecord():
             value = None
             if record.value is not None:
@@ -118,7 +118,7 @@ def decode(version: int, group: GroupKey, key: StructReader, value: bytes | None
         case 5:
             return MemberRecord(group, key.string(), _read(value, _read_member))
         case 6:
-            return TargetEpochRecord(group, _read(value, StructReader.int32))
+            return TargetEpochRecord(group, _read(value, _read_target_epoch))
         case 7:
             return TargetRecord(group, key.string(), _read(value, _read_assignment))
         case 8:
@@ -131,16 +131,22 @@ def decode(version: int, group: GroupKey, key: StructReader, value: bytes | None
 # -- values -----------------------------------------------------------------------------------
 
 
-def _group_value(value: GroupEpoch) -> bytes:
-    head = _VALUE_VERSION + _INT32.pack(value.epoch)
-    if not value.metadata_hash:
+def _epoch_value(epoch: int, tag: int) -> bytes:
+    """Of a group or its target assignment; a tag of 0 is left out."""
+    head = _VALUE_VERSION + _INT32.pack(epoch)
+    if not tag:
         return head + _NO_TAGS
-    return head + _ONE_TAG + uvarint(_INT64.size) + _INT64.pack(value.metadata_hash)
+    return head + _ONE_TAG + uvarint(_INT64.size) + _INT64.pack(tag)
 
 
 def _read_group(reader: StructReader) -> GroupEpoch:
     epoch = reader.int32()
     return GroupEpoch(epoch, _first_tag(reader, StructReader.int64) or 0)
+
+
+def _read_target_epoch(reader: StructReader) -> TargetEpoch:
+    epoch = reader.int32()
+    return TargetEpoch(epoch, _first_tag(reader, StructReader.int64) or 0)
 
 
 def _member_value(value: MemberMetadata) -> bytes:

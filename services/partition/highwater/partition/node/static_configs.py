@@ -21,12 +21,19 @@ def static_configs(config: PartitionConfig) -> dict[str, str]:
 
 def _settings(config: PartitionConfig) -> dict[str, object]:
     values: dict[str, object] = {
+        "group.consumer.assignment.interval.ms": config.group_consumer_assignment_interval_ms,
         "group.consumer.assignors": ",".join(config.group_consumer_assignors),
         "group.consumer.heartbeat.interval.ms": config.group_consumer_heartbeat_interval_ms,
+        "group.consumer.max.assignment.interval.ms": (
+            config.group_consumer_max_assignment_interval_ms
+        ),
         "group.consumer.max.heartbeat.interval.ms": config.group_consumer_max_heartbeat_interval_ms,
         "group.consumer.max.session.timeout.ms": config.group_consumer_max_session_timeout_ms,
         "group.consumer.max.size": config.group_consumer_max_size,
         "group.consumer.migration.policy": config.group_consumer_migration_policy,
+        "group.consumer.min.assignment.interval.ms": (
+            config.group_consumer_min_assignment_interval_ms
+        ),
         "group.consumer.min.heartbeat.interval.ms": config.group_consumer_min_heartbeat_interval_ms,
         "group.consumer.min.session.timeout.ms": config.group_consumer_min_session_timeout_ms,
         "group.consumer.session.timeout.ms": config.group_consumer_session_timeout_ms,

@@ -10,6 +10,9 @@ from types import FrameType
 import pytest
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.cluster import ClusterImage
+from highwater.model.group_config import bounds_of
+from highwater.model.group_config_table import GroupConfigKey
 from highwater.partition.groups.consumer.assignors.registry import ASSIGNORS
 from highwater.partition.groups.consumer.durable import (
     MemberRecord,
@@ -35,7 +38,7 @@ def slow_talk(units: int = STEPS, **config: object) -> Talk:
 
 def targets_written(d: Talk) -> list[int]:
     """The epochs of all targets, in order."""
-    return [r.value for r in d.log if isinstance(r, TargetEpochRecord) if r.value is not None]
+    return [r.value.epoch for r in d.log if isinstance(r, TargetEpochRecord) if r.value is not None]
 
 
 def settled(d: Talk, consumers: list[Consumer]) -> None:
@@ -338,3 +341,94 @@ def test_no_turn_of_the_loop_does_more_than_a_step_for_a_large_group(assignor: s
 
 
 NAMES = {"topic_names": frozenset({"t"})}
+
+
+# ---- the interval between assignments (KIP-1263) ----
+
+
+def waiting_talk(interval_ms: int = 1_000) -> Talk:
+    """Targets wait for one another, as the broker's setting says."""
+    bounds = bounds_of({"group.consumer.assignment.interval.ms": str(interval_ms)})
+    return Talk(config=replace(NO_DELAY, consumer_bounds=bounds))
+
+
+def test_members_that_come_soon_after_a_target_share_the_next_one() -> None:
+    d = waiting_talk()
+    a, b, c = (Consumer(d, name) for name in "abc")
+    assert a.join().epoch == 1
+    assert len(a.partitions["t"]) == 6, "the first target of a group does not wait"
+    assert (b.join().epoch, c.join().epoch) == (1, 1)
+    assert (b.held, c.held) == ({}, {})
+    d.wait(999)
+    for member in (a, b, c):
+        assert member.beat().epoch == 1
+    assert (d.group().epoch, d.group().state.value) == (3, "Assigning")
+    d.wait(1)
+    settled(d, [a, b, c])
+    assert targets_written(d) == [1, 3], "none for the second epoch"
+    assert [len(member.partitions["t"]) for member in (a, b, c)] == [2, 2, 2]
+
+
+def test_a_change_long_after_the_last_target_does_not_wait() -> None:
+    d = waiting_talk()
+    a, b = Consumer(d, "a"), Consumer(d, "b")
+    a.join()
+    d.wait(1_000)
+    assert b.join().epoch == 2
+    assert targets_written(d) == [1, 2]
+
+
+def test_a_group_has_the_interval_that_it_sets() -> None:
+    d = waiting_talk()
+    d.configs.follow(_with_interval("0"))
+    a, b = Consumer(d, "a"), Consumer(d, "b")
+    a.join()
+    assert b.join().epoch == 2
+    d.configs.follow(_with_interval("15000"))
+    c = Consumer(d, "c")
+    d.wait(5_000)
+    assert c.join().epoch == 2
+    d.configs.follow(_with_interval("5000"))
+    assert c.beat().epoch == 3, "with the next heartbeat"
+
+
+def _with_interval(value: str) -> ClusterImage:
+    configs = {GroupConfigKey(*key("g")): {"consumer.assignment.interval.ms": value}}
+    return ClusterImage(revision=1, cluster_id="c", group_configs=configs)
+
+
+def test_the_next_coordinator_knows_when_the_last_target_was_made() -> None:
+    d = waiting_talk()
+    a, b = Consumer(d, "a"), Consumer(d, "b")
+    a.join()
+    d.restart()
+    d.wait(999)
+    assert b.join().epoch == 1
+    d.wait(1)
+    assert b.beat().epoch == 2
+
+
+def test_a_clock_that_was_set_back_holds_nobody_up() -> None:
+    d = waiting_talk()
+    a, b = Consumer(d, "a"), Consumer(d, "b")
+    a.join()
+    d.group().target_made_ms += 3_600_000
+    assert b.join().epoch == 2
+
+
+def test_members_of_the_classic_protocol_are_not_told_to_join_again_before_the_next_target() -> (
+    None
+):
+    d = waiting_talk()
+    a, old = Consumer(d, "a"), Embedded(d)
+    a.join()
+    d.wait(1_000)
+    old.join()
+    settle([a])
+    assert old.beat() is ErrorCode.REBALANCE_IN_PROGRESS, "its partitions are free now"
+    assert old.held == {"t": (3, 4, 5)}
+    Consumer(d, "b").join()
+    assert (d.group().epoch, d.group().target_epoch) == (3, 2)
+    assert old.beat() is ErrorCode.NONE
+    d.wait(1_000)
+    assert old.beat() is ErrorCode.REBALANCE_IN_PROGRESS

@@ -50,11 +50,19 @@ class MemberRecord(NamedTuple):
     value: MemberMetadata | None
 
 
+class TargetEpoch(NamedTuple):
+    """The group's epoch for which the target assignment was made, and when."""
+
+    epoch: int
+    made_ms: int
+    """Since 1970; 0 if no assignor has made it (Kafka 4.3: AssignmentTimestamp, KIP-1263)."""
+
+
 class TargetEpochRecord(NamedTuple):
     """Sets the epoch of the target assignment; it comes after the members' targets."""
 
     key: GroupKey
-    value: int | None
+    value: TargetEpoch | None
 
 
 class TargetRecord(NamedTuple):
@@ -111,7 +119,7 @@ def replay(groups: ConsumerGroups, record: ConsumerRecord) -> None:
         case MemberRecord():
             group.set_metadata(record.member_id, record.value)
         case TargetEpochRecord():
-            group.target_epoch = record.value or 0
+            group.target_epoch, group.target_made_ms = record.value or TargetEpoch(0, 0)
         case TargetRecord():
             _set_or_delete(group.targets, record.member_id, record.value)
         case CurrentRecord():
@@ -138,7 +146,7 @@ def records_of(key: GroupKey, group: ConsumerGroup) -> Iterator[ConsumerRecord]:
         yield RegexRecord(key, regex, resolved)
     for member_id, target in group.targets.items():
         yield TargetRecord(key, member_id, target)
-    yield TargetEpochRecord(key, group.target_epoch)
+    yield TargetEpochRecord(key, TargetEpoch(group.target_epoch, group.target_made_ms))
     for member in group.members.values():
         yield CurrentRecord(key, member.member_id, member.current)
 

@@ -38,6 +38,7 @@ class ConsumerGroup:
         "static_members",
         "subscription_metadata",
         "target_epoch",
+        "target_made_ms",
         "targets",
         "topic_readers",
     )
@@ -48,6 +49,8 @@ class ConsumerGroup:
         """Of the subscribed topics in this epoch; see `topics.metadata_hash`."""
         self.target_epoch = 0
         """The group's epoch for which the target assignment was made."""
+        self.target_made_ms = 0
+        """When, in ms since the epoch; 0 if that is not known, or none was made."""
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}
         """Instance id -> member id (KIP-345)."""
@@ -126,6 +129,7 @@ class ConsumerGroup:
         other = ConsumerGroup()
         other.epoch, other.metadata_hash = self.epoch, self.metadata_hash
         other.target_epoch = self.target_epoch
+        other.target_made_ms = self.target_made_ms
         other.members = self.members.copy()
         other.static_members = self.static_members.copy()
         other.topic_readers = self.topic_readers.copy()

@@ -184,7 +184,7 @@ def sync_group(
     if request.protocol_type not in (None, PROTOCOL_TYPE) or request.protocol not in (None, name):
         raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "The protocol is another one.")
     if (
-        targets.epoch_within_reach(state, key, group) > member.current.epoch
+        targets.epoch_within_reach(state, key, group, now) > member.current.epoch
         and member.current.state is not MemberState.UNREVOKED_PARTITIONS
     ):
         _ask_to_join(state, key, member, now)
@@ -215,7 +215,7 @@ def heartbeat(
     fencing.restart_session(state, key, member, now)
     current = member.current
     if (
-        current.epoch < targets.epoch_within_reach(state, key, group)
+        current.epoch < targets.epoch_within_reach(state, key, group, now)
         or current.state is MemberState.UNREVOKED_PARTITIONS
         or (current.state is MemberState.UNRELEASED_PARTITIONS and not _waits(group, member))
     ):

@@ -132,10 +132,9 @@ class ConsumerShard:
         generation: int,
         member_id: str,
         instance_id: str | None,
-        now_ms: int,
+        now: Moment,
     ) -> ErrorCode:
         """Heartbeat of a member of the classic protocol; it writes nothing."""
-        now = Moment(now_ms, 0)
         try:
             return classic_members.heartbeat(
                 self.state, key, group, generation, member_id, instance_id, now

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.consumer.assignors.types import Assignor
 from highwater.partition.groups.consumer.durable import (
     ConsumerGroups,
@@ -45,7 +46,7 @@ class Computation(Protocol):
     epoch: int
     group: ConsumerGroup
 
-    def step(self) -> bool:
+    def step(self, now: Moment) -> bool:
         """Do some of it; True if that was the last step."""
         ...
 

@@ -6,9 +6,14 @@ small group needs no other, and its member is answered from the new target. A la
 in the shard's timer, at most one computation for each group. Until then heartbeats are answered from
 the former target. What a group has never had yet is an empty one.
 
+Changes that come soon after a target wait for the next one together: for the group's
+`consumer.assignment.interval.ms`, from when the last one was made (KIP-1263). The first heartbeat
+after that begins it. A group whose target was never made by an assignor does not wait.
+
 A computation is of the group as it was at its beginning. If the group changes meanwhile, the result
 still counts for the epoch that it was made for, but for members that are gone, and the next computation
-begins at once: a group that always changes gets targets, too. Kafka: `TargetAssignmentBuilder`.
+begins with the first heartbeat that may: a group that always changes gets targets, too. Kafka:
+`TargetAssignmentBuilder`, `maybeUpdateTargetAssignment`.
 """
 
 from collections.abc import Mapping
@@ -24,7 +29,11 @@ from highwater.partition.groups.consumer.assignors.types import (
     MemberSubscription,
     SubscribedTopic,
 )
-from highwater.partition.groups.consumer.durable import TargetEpochRecord, TargetRecord
+from highwater.partition.groups.consumer.durable import (
+    TargetEpoch,
+    TargetEpochRecord,
+    TargetRecord,
+)
 from highwater.partition.groups.consumer.group import NO_EPOCH, ConsumerGroup
 from highwater.partition.groups.consumer.sizes import assignment_size
 from highwater.partition.groups.consumer.topics import subscribed
@@ -57,21 +66,37 @@ def assign(state: ConsumerState, key: GroupKey, group: ConsumerGroup, now: Momen
     failure = state.failures.get(key)
     if failure is not None and failure.group is group and failure.epoch == group.epoch:
         raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, failure.message)
+    if not _is_due(state, key, group, now):
+        return
     computation = TargetComputation(state, key, group)
-    if _step(state, key, computation):
+    if _step(state, key, computation, now):
         return
     if group.target_epoch == NO_EPOCH:
         # Epoch 0 means that a member has not joined. So members get one in which they have nothing.
-        state.apply(TargetEpochRecord(key, group.epoch))
+        state.apply(TargetEpochRecord(key, TargetEpoch(group.epoch, 0)))
         state.bump_epoch(key, group)
         computation.epoch = group.epoch
     _go_on(state, key, computation, now)
 
 
-def epoch_within_reach(state: ConsumerState, key: GroupKey, group: ConsumerGroup) -> int:
-    """The epoch that a member gets if it joins again: the group's, unless its target is being made."""
+def epoch_within_reach(
+    state: ConsumerState, key: GroupKey, group: ConsumerGroup, now: Moment
+) -> int:
+    """The epoch that a member gets if it joins again: the group's, unless its target is being made or
+    must wait.
+    """
     running = state.computations.get(key)
-    return group.epoch if running is None or running.group is not group else group.target_epoch
+    if running is not None and running.group is group:
+        return group.target_epoch
+    return group.epoch if _is_due(state, key, group, now) else group.target_epoch
+
+
+def _is_due(state: ConsumerState, key: GroupKey, group: ConsumerGroup, now: Moment) -> bool:
+    """Whether the interval since the last target is over; also if the clock was set back since."""
+    if not group.target_made_ms:
+        return True
+    passed_ms = now.wall_ms - group.target_made_ms
+    return not 0 <= passed_ms < state.config_of(key).assignment_interval_ms
 
 
 def _go_on(state: ConsumerState, key: GroupKey, computation: Computation, now: Moment) -> None:
@@ -90,21 +115,21 @@ def _compute_some(state: ConsumerState, now: Moment) -> None:
     group = computation.group
     if state.groups.get(key) is group:
         try:
-            ends = _step(state, key, computation)
+            ends = _step(state, key, computation, now)
         except Refusal:
             ends = True  # The next heartbeats are told.
         if not ends:
             state.computations[key] = computation
-        elif group.members and group.epoch > computation.epoch:
+        elif group.members and group.epoch > computation.epoch and _is_due(state, key, group, now):
             state.computations[key] = TargetComputation(state, key, group)
     if state.computations:
         state.shard.timers.set(state.computation_timer, now.now_ms + _PAUSE_MS)
 
 
-def _step(state: ConsumerState, key: GroupKey, computation: Computation) -> bool:
+def _step(state: ConsumerState, key: GroupKey, computation: Computation, now: Moment) -> bool:
     """Do some of it; True if that was the last step. Raises Refusal, which is remembered."""
     try:
-        return computation.step()
+        return computation.step(now)
     except Refusal as refusal:
         for other in [other for other in state.failures if other not in state.groups]:
             del state.failures[other]
@@ -116,7 +141,7 @@ def _step(state: ConsumerState, key: GroupKey, computation: Computation) -> bool
 class TargetComputation:
     """The work on one group's target, from its beginning until the target is written."""
 
-    __slots__ = ("_key", "_pace", "_state", "_steps", "epoch", "group")
+    __slots__ = ("_key", "_now", "_pace", "_state", "_steps", "epoch", "group")
 
     def __init__(self, state: ConsumerState, key: GroupKey, group: ConsumerGroup) -> None:
         """It begins with the first step."""
@@ -124,12 +149,15 @@ class TargetComputation:
         self._key = key
         self._pace = Pace(state.config.assignment_step_units)
         self._steps = self._computing()
+        self._now: Moment | None = None
+        """Of the present step."""
         self.group = group
         self.epoch = group.epoch
         """The target's."""
 
-    def step(self) -> bool:
+    def step(self, now: Moment) -> bool:
         """Do some of it; True if that was the last step. Raises Refusal."""
+        self._now = now
         return next(self._steps, self) is self
 
     def _computing(self) -> Steps[None]:
@@ -167,7 +195,8 @@ class TargetComputation:
                     yield
             elif self._pace.is_full():
                 yield
-        self._state.apply(TargetEpochRecord(self._key, self.epoch))
+        assert self._now is not None
+        self._state.apply(TargetEpochRecord(self._key, TargetEpoch(self.epoch, self._now.wall_ms)))
 
 
 def _present_id(group: ConsumerGroup, before: ConsumerGroup, member_id: str) -> str | None:

@@ -16,6 +16,7 @@ from highwater.partition.groups.consumer.durable import (
     GroupEpoch,
     GroupEpochRecord,
     MemberRecord,
+    TargetEpoch,
     TargetEpochRecord,
     TargetRecord,
 )
@@ -131,7 +132,7 @@ def _to_consumer(state: ConsumerState, classic: ClassicGroup, now: Moment) -> No
     state.apply(GroupEpochRecord(key, GroupEpoch(generation, 0)))
     for member in members:
         state.apply(TargetRecord(key, member.member_id, member.current.assigned))
-    state.apply(TargetEpochRecord(key, generation))
+    state.apply(TargetEpochRecord(key, TargetEpoch(generation, 0)))
     for member in members:
         state.apply(CurrentRecord(key, member.member_id, member.current))
         fencing.restart_session(state, key, member, now)

@@ -46,7 +46,8 @@ class GroupConfig:
     group_size_max: int = 2**31 - 1
     """[group.max.size] No limit by default; `members_max` limits all groups together."""
     consumer_bounds: GroupBounds = field(default_factory=lambda: bounds_of({}))
-    """[group.consumer.session.timeout.ms, group.consumer.heartbeat.interval.ms, .min. and .max.]"""
+    """[group.consumer.session.timeout.ms, group.consumer.heartbeat.interval.ms,
+    group.consumer.assignment.interval.ms, .min. and .max.] The embedded mode sets the last one to 0."""
     consumer_group_size_max: int = 2**31 - 1
     """[group.consumer.max.size]"""
     consumer_assignors: tuple[str, ...] = ("uniform", "range")

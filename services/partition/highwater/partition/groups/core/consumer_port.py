@@ -73,7 +73,7 @@ class ConsumerPort(Protocol):
         generation: int,
         member_id: str,
         instance_id: str | None,
-        now_ms: int,
+        now: Moment,
     ) -> ErrorCode:
         """Heartbeat of such a member; it writes nothing."""
         ...

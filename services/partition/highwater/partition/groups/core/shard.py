@@ -131,15 +131,17 @@ class GroupCoordinatorShard:
         generation: int,
         member_id: str,
         instance_id: str | None,
-        now_ms: int,
+        now: Moment,
     ) -> ErrorCode:
         """Heartbeat of the classic protocol; it writes nothing."""
         group = self._consumer_groups.get(key)
         if group is not None:
             return self._consumer.classic_heartbeat(
-                key, group, generation, member_id, instance_id, now_ms
+                key, group, generation, member_id, instance_id, now
             )
-        return membership.heartbeat(self._state, key, generation, member_id, instance_id, now_ms)
+        return membership.heartbeat(
+            self._state, key, generation, member_id, instance_id, now.now_ms
+        )
 
     def consumer_heartbeat(self, request: HeartbeatRequest, now: Moment) -> HeartbeatResponse:
         """Heartbeat of the consumer protocol (KIP-848)."""

@@ -22,7 +22,7 @@ def handle(shard: GroupCoordinatorShard, call: CoordinatorCall, now: Moment) -> 
         body.generation_id,
         body.member_id,
         body.group_instance_id,
-        now.now_ms,
+        now,
     )
     return encode(error, version)
 
