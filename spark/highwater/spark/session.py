@@ -16,6 +16,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from highwater.model.errors import UsageError
+from highwater.spark.java_gateway import mute_lost_calls
 
 JARS_VARIABLE: Final = "HIGHWATER_SPARK_JARS"
 """Environment variable with the directory of the connector's jars."""
@@ -110,6 +111,7 @@ def open_session(
         os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
         # Workers run this Python, which has our packages; PySpark's default is the path's python3.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    mute_lost_calls()
     builder = SparkSession.builder.appName(name)
     for key, value in {**settings_for(jars), **(settings or {})}.items():
         builder = builder.config(key, value)
