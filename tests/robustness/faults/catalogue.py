@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from tests.cluster.replicated import in_form
 from tests.robustness.faults.clock_faults import ClockJump
+from tests.robustness.faults.consumer_group_faults import CutOffCoordinator, PausedCoordinator
 from tests.robustness.faults.damage_faults import (
     BitRot,
     DamagedEpochs,
@@ -171,6 +172,8 @@ def _of_all_else() -> list[Fault]:
         FewConnections(),
         FewThreads(),
         KillCoordinator(),
+        PausedCoordinator(),
+        CutOffCoordinator(),
         PacketLoss(),
         PacketDisorder(),
         BrokenConnections(who="clients"),
@@ -255,6 +258,8 @@ NOT_COMBINED: Mapping[str, str] = {
     "F29-asked": "as F29-off",
     "F31": _ENDS,
     "F31-gateway": "files and connections have one limit in such a process: then its directory fails, F20",
+    "F35-pause": "F4, in which members have another coordinator, and F35",
+    "F35-cut": "F9, as F35-pause",
     "F37": _ENDS,
 }
 """Why a fault has no case with nodes that are their own gateways, by its id."""

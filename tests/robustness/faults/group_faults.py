@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from confluent_kafka import Consumer, ConsumerGroupState, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
@@ -21,7 +21,7 @@ from tests.support.process import wait_until
 from tests.support.wire import ConnectionEnded, RawConnection
 
 _ASK_S_MAX = 20.0
-_REBALANCE_S_MAX = 60.0
+REBALANCE_S_MAX = 60.0
 """A member that has lost its coordinator looks for the next one with pauses of its own."""
 _FIRST_GENERATION = 1
 _RETRIABLE = {
@@ -43,41 +43,29 @@ class KillCoordinator(Fault):
     title = "kill -9 of a group's coordinator while members join, and commits of the past"
 
     def inject(self, scene: Scene) -> None:
-        scene.wait(lambda _: _committed_all(scene), _REBALANCE_S_MAX, "commits of all partitions")
+        scene.wait(lambda _: committed_all(scene), REBALANCE_S_MAX, "commits of all partitions")
         self._zombie = _stable(scene, members=1).members[0].member_id
-        scene.victim = _coordinator(scene)
+        scene.victim = coordinator(scene)
         scene.workload.join()
         state = _rebalancing(scene)
         scene.begun_s = time.monotonic()
         scene.cluster.kill_node(scene.victim)
         scene.workload.join()
         scene.note(f"node {scene.victim} coordinated, the group was {state} with one member more")
-        wait_until(
-            lambda: _coordinator(scene) not in (-1, scene.victim),
-            timeout_s=30,
-            what="another coordinator",
-        )
+        wait_for_the_next_coordinator(scene)
         scene.progress(count=100)
         _stable(scene, members=3)
-        before = _commits(scene)
+        before = commits(scene)
         self._assert_past_is_refused(scene)
         scene.progress(count=100)
-        wait_until(
-            lambda: all(count > before.get(p, 0) for p, count in _commits(scene).items()),
-            timeout_s=_REBALANCE_S_MAX,
-            what="commits of three members",
-        )
+        wait_for_commits(scene, before)
 
     def heal(self, scene: Scene) -> None:
         scene.cluster.restart_node(scene.victim)
 
     def check(self, scene: Scene) -> None:
-        """Asserts that the group's offsets are those that were confirmed last."""
-        told = committed_at_the_end(scene.workload.history.steps[MEMBER])
-        found = _committed_offsets(scene)
-        scene.note(f"committed {found}")
-        assert sorted(told) == sorted(found)
-        assert all(found[p] in told[p] for p in told), f"committed {found}, acknowledged {told}"
+        """See `assert_offsets`."""
+        assert_offsets(scene)
 
     def _assert_past_is_refused(self, scene: Scene) -> None:
         """Commits for the first member's former generation, and for a stranger in the current one."""
@@ -95,7 +83,7 @@ def _commit(scene: Scene, member_id: str, generation: int) -> int:
     while True:
         code: int = ErrorCode.COORDINATOR_NOT_AVAILABLE
         try:
-            number = _coordinator(scene)
+            number = coordinator(scene)
             node = next(n for n in scene.cluster.nodes if n.node_id == number)
             with RawConnection(node.host, node.port) as connection:
                 member = Member(
@@ -112,13 +100,40 @@ def _commit(scene: Scene, member_id: str, generation: int) -> int:
         time.sleep(0.2)
 
 
-def _coordinator(scene: Scene) -> int:
+def assert_offsets(scene: Scene) -> None:
+    """Asserts that the group's offsets are those that were confirmed last (R11)."""
+    told = committed_at_the_end(scene.workload.history.steps[MEMBER])
+    found = _committed_offsets(scene)
+    scene.note(f"committed {found}")
+    assert sorted(told) == sorted(found)
+    assert all(found[p] in told[p] for p in told), f"committed {found}, acknowledged {told}"
+
+
+def wait_for_commits(scene: Scene, before: Mapping[int, int]) -> None:
+    """Waits until commits of all partitions were confirmed, more than `before`."""
+    wait_until(
+        lambda: all(count > before.get(p, 0) for p, count in commits(scene).items()),
+        timeout_s=REBALANCE_S_MAX,
+        what="commits of all partitions",
+    )
+
+
+def wait_for_the_next_coordinator(scene: Scene) -> None:
+    """Waits until another node than the victim coordinates the group."""
+    wait_until(
+        lambda: coordinator(scene) not in (-1, scene.victim),
+        timeout_s=30,
+        what="another coordinator",
+    )
+
+
+def coordinator(scene: Scene) -> int:
     """The node that leads the group's partition of __consumer_offsets; -1 if none does."""
     parts = view(scene.cluster.bootstrap_beside(scene.victim), "__consumer_offsets")
     return parts[coordinator_partition(scene.workload.group, len(parts))].leader
 
 
-def _commits(scene: Scene) -> dict[int, int]:
+def commits(scene: Scene) -> dict[int, int]:
     """By partition, how many of the group's commits were confirmed."""
     counts: dict[int, int] = {}
     for step in list(scene.workload.history.steps[MEMBER]):
@@ -127,8 +142,8 @@ def _commits(scene: Scene) -> dict[int, int]:
     return counts
 
 
-def _committed_all(scene: Scene) -> bool:
-    return len(_commits(scene)) == scene.workload.history.partitions
+def committed_all(scene: Scene) -> bool:
+    return len(commits(scene)) == scene.workload.history.partitions
 
 
 def _committed_offsets(scene: Scene) -> dict[int, int]:
@@ -163,7 +178,7 @@ def _stable(scene: Scene, *, members: int) -> ConsumerGroupDescription:
             and sorted(owned) == list(range(scene.workload.history.partitions))
         )
 
-    return _described(scene, settled, _REBALANCE_S_MAX, f"a stable group of {members}")
+    return _described(scene, settled, REBALANCE_S_MAX, f"a stable group of {members}")
 
 
 def _rebalancing(scene: Scene) -> str:
@@ -171,7 +186,7 @@ def _rebalancing(scene: Scene) -> str:
     group = _described(
         scene,
         lambda group: group.state != ConsumerGroupState.STABLE or len(group.members) > 1,
-        _REBALANCE_S_MAX,
+        REBALANCE_S_MAX,
         "a member that joins",
     )
     return str(group.state.name)

@@ -321,6 +321,9 @@ class _ConsumerThread(threading.Thread):
         self.steps = history.steps[name]
         self.errors = history.errors[name]
         reset = "earliest" if group else "error"  # A reset would hide that records are gone.
+        classic = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 1_000}
+        # In the consumer protocol (KIP-848) the coordinator has them.
+        sessions = {} if clients.get("group.protocol") == "consumer" else classic
         self.consumer = Consumer(
             {
                 **clients,
@@ -330,8 +333,7 @@ class _ConsumerThread(threading.Thread):
                 "auto.offset.reset": reset,
                 "isolation.level": "read_uncommitted",
                 "fetch.wait.max.ms": 200,
-                "session.timeout.ms": 10_000,
-                "heartbeat.interval.ms": 1_000,
+                **sessions,
                 "logger": quiet_logger(),
             }
         )
