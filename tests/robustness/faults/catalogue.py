@@ -278,6 +278,34 @@ def combine(fault: Fault) -> None:
         fault.pause_s_max = HUNG_S_MAX - SESSION_S + COMBINED_PAUSE_S_MAX
 
 
+def grpcio_faults() -> list[Fault]:
+    """Those in which a peer of the hop dies, is silent, slow or hard to reach, with `hop.transport = grpcio`."""
+    found: list[Fault] = [
+        KillLeader(),
+        ChaseLeader(rounds=2),
+        TerminateLeader(),
+        PauseLeader(),
+        PauseFollower(),
+        KillEverything(),
+        CutOffLeader(),
+        MuteLeader(),
+        LeaderWithoutFollowers(),
+        LeaderWithoutController(),
+        StalledDisk(),
+        RollingRestart(),
+        FewConnections(),
+        KillCoordinator(),
+        PausedCoordinator(),
+        PacketLoss(),
+        PacketDisorder(),
+        BrokenConnections(who="nodes"),
+    ]
+    for fault in found:
+        fault.form = "grpcio"
+        fault.shape = in_form(fault.shape or Shape(), fault.form)
+    return found
+
+
 def name_of(fault: Fault) -> str:
     """The fault's id, its variant, and its form if that is not the usual one."""
     variant = [str(getattr(fault, field)) for field in ("how", "who") if hasattr(fault, field)]

@@ -1,9 +1,9 @@
 """Faults under load: no acknowledged record lost, none twice, order kept, consumers never back.
 
 `make test` puts one cluster through the three commonest faults, and one of nodes that are their own
-gateways through the first of them; `make full` starts a cluster for each fault of the catalogue, and
-for many also one of such nodes (`NOT_COMBINED` says why not for all). What cannot be done on a machine
-is skipped and says why.
+gateways through the first of them; `make full` starts a cluster for each fault of the catalogue, for
+many also one of such nodes (`NOT_COMBINED` says why not for all), and for those that break the hop one
+whose services speak over grpcio. What cannot be done on a machine is skipped and says why.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tests.robustness.faults.catalogue import (
     combine,
     combined_faults,
     every_fault,
+    grpcio_faults,
     name_of,
 )
 from tests.robustness.faults.fault import Fault
@@ -37,6 +38,11 @@ _FAST_SESSIONS = {
 }
 _NUMBERS = {*range(1, 32), *range(35, 38)}
 """Of the catalogue; F32 to F34 are the business of the fuzz and quota suites."""
+
+
+def all_cases() -> list[Fault]:
+    """The catalogue, and what of it is repeated in other forms of the cluster."""
+    return every_fault() + combined_faults() + grpcio_faults()
 
 
 def _case(fault: Fault) -> Any:
@@ -71,7 +77,7 @@ def test_a_leader_is_killed_with_its_gateway(tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.full
 @pytest.mark.timeout(420)
-@pytest.mark.parametrize("fault", [_case(fault) for fault in every_fault() + combined_faults()])
+@pytest.mark.parametrize("fault", [_case(fault) for fault in all_cases()])
 def test_fault(fault: Fault, tmp_path: Path, seed: int) -> None:
     if why := fault.probe():
         pytest.skip(f"{fault.id} {fault.title}: {why}")
@@ -79,7 +85,7 @@ def test_fault(fault: Fault, tmp_path: Path, seed: int) -> None:
 
 
 def test_every_fault_has_a_name_of_its_own() -> None:
-    names = [name_of(fault) for fault in every_fault() + combined_faults()]
+    names = [name_of(fault) for fault in all_cases()]
     assert len(set(names)) == len(names)
 
 
