@@ -99,9 +99,10 @@ def _assert_it_goes_on(scene: Scene, members: list[str]) -> None:
     wait_for_the_next_coordinator(scene)
     wait_for_commits(scene, commits(scene))
     wait_until(
-        lambda: _described(scene) is not None, timeout_s=REBALANCE_S_MAX, what="a description"
+        lambda: (group := _described(scene)) is not None and _member_ids(group) == members,
+        timeout_s=REBALANCE_S_MAX,
+        what="the members of before: none was removed, or joined anew",
     )
-    assert _member_ids(_described(scene)) == members, "a member was removed, or joined anew"
 
 
 def _shared_by(scene: Scene, count: int) -> bool:

@@ -8,9 +8,9 @@ from typing import Final, Protocol
 NS_PER_MS: Final = 1_000_000
 
 STARTS_MAX: Final = 512
-"""Requests of all connections that the reads before one turn start, and again those that continue in it.
+"""Requests of all connections that may start before a turn, in reads, and as many again in the turn itself.
 
-Reads of a single frame start it in any case: there is one of those for each connection. Requests take
+A read of a single frame starts it in any case: each connection has only one of those. Requests take
 5 to 60 us each, so that the loop serves everybody else again after some tens of milliseconds.
 """
 

@@ -141,7 +141,7 @@ def _step(state: ConsumerState, key: GroupKey, computation: Computation, now: Mo
 class TargetComputation:
     """The work on one group's target, from its beginning until the target is written."""
 
-    __slots__ = ("_key", "_now", "_pace", "_state", "_steps", "epoch", "group")
+    __slots__ = ("_key", "_pace", "_state", "_steps", "_wall_ms", "epoch", "group")
 
     def __init__(self, state: ConsumerState, key: GroupKey, group: ConsumerGroup) -> None:
         """It begins with the first step."""
@@ -149,7 +149,7 @@ class TargetComputation:
         self._key = key
         self._pace = Pace(state.config.assignment_step_units)
         self._steps = self._computing()
-        self._now: Moment | None = None
+        self._wall_ms = 0
         """Of the present step."""
         self.group = group
         self.epoch = group.epoch
@@ -157,7 +157,7 @@ class TargetComputation:
 
     def step(self, now: Moment) -> bool:
         """Do some of it; True if that was the last step. Raises Refusal."""
-        self._now = now
+        self._wall_ms = now.wall_ms
         return next(self._steps, self) is self
 
     def _computing(self) -> Steps[None]:
@@ -195,8 +195,7 @@ class TargetComputation:
                     yield
             elif self._pace.is_full():
                 yield
-        assert self._now is not None
-        self._state.apply(TargetEpochRecord(self._key, TargetEpoch(self.epoch, self._now.wall_ms)))
+        self._state.apply(TargetEpochRecord(self._key, TargetEpoch(self.epoch, self._wall_ms)))
 
 
 def _present_id(group: ConsumerGroup, before: ConsumerGroup, member_id: str) -> str | None:
