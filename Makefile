@@ -35,6 +35,8 @@ CRASH_ROUNDS_FULL ?= 20
 QUICK := tests/unit tests/property tests/codegen tests/sim tests/tidy
 ALONE := tests/contract tests/cluster tests/robustness/faults
 OTHERS := tests $(patsubst %,--ignore=%,$(QUICK) $(ALONE))
+# Of these, tests that load a small machine by themselves: `make full` runs all of them, with nothing beside.
+HEAVY := tests/spark tests/docker
 # What failed tests of `make full` wrote; other runs of pytest do not remove it.
 KEPT := .cache/full
 # Exit status 5: nothing selected. A share may well have nothing that ARGS select.
@@ -182,7 +184,8 @@ full: ready newer-etcd ## hours: every client in every mode, long fuzz, all cras
 	@mkdir -p $(KEPT)
 	$(PYTEST) $(QUICK) -n 2 --dist worksteal -q -m "not bench" --basetemp $(KEPT)/1 $(ARGS) $(OR_NOTHING)
 	$(PYTEST) $(ALONE) -n 2 --dist worksteal -q -m "not bench" --basetemp $(KEPT)/2 $(ARGS) $(OR_NOTHING)
-	$(PYTEST) $(OTHERS) -n 2 --dist loadgroup -q -m "not bench" --basetemp $(KEPT)/3 --fuzz-frames $(FUZZ_FRAMES_FULL) --crash-rounds $(CRASH_ROUNDS_FULL) $(ARGS) $(OR_NOTHING)
+	$(PYTEST) $(OTHERS) $(patsubst %,--ignore=%,$(HEAVY)) -n 2 --dist loadgroup -q -m "not bench" --basetemp $(KEPT)/3 --fuzz-frames $(FUZZ_FRAMES_FULL) --crash-rounds $(CRASH_ROUNDS_FULL) $(ARGS) $(OR_NOTHING)
+	$(PYTEST) $(HEAVY) -q -m "not bench" --basetemp $(KEPT)/4 $(ARGS) $(OR_NOTHING)
 
 .PHONY: sim
 sim: $(STAMPS)/python ## simulated replication: SEEDS=n many, SEED=n one of them with a trace

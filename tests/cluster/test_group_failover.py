@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from highwater.model.ids import GROUP_METADATA_TOPIC
 from highwater.model.partitioning import coordinator_partition
@@ -164,6 +164,36 @@ def test_acknowledged_offsets_outlive_their_coordinator(whole, join, fault):
         assert group.read() == group.next_offset - 1
     other = join(group.group)
     assert other.read() == group.known
+
+
+def test_an_assignment_is_read_although_its_coordinator_dies_before_it_tells_the_offset(
+    whole, join
+):
+    """librdkafka must not be told what it does not ask again after: it would read nothing any more."""
+    first = join("first")
+    first.commit()  # Makes the topic of groups.
+    leader = view(whole.bootstrap, first.topic)[0].leader
+    group = next(
+        group
+        for group in (join(f"assigned-{number}") for number in range(20))
+        if group.partition.leader != leader
+    )
+    producer = Producer({"bootstrap.servers": whole.bootstrap})
+    producer.produce(group.topic, b"value", partition=0)
+    assert producer.flush(RECOVERY_S_MAX) == 0
+    group.commit()  # Offset 0. It also connects to the coordinator.
+    coordinator = group.partition.leader
+    whole.kill_node(coordinator)
+    group.consumer.assign([TopicPartition(group.topic, 0)])
+
+    def reads() -> bool:
+        message = group.consumer.poll(0.1)
+        return message is not None and message.error() is None
+
+    try:
+        wait_until(reads, timeout_s=RECOVERY_S_MAX, what="a record")
+    finally:
+        whole.restart_node(coordinator)
 
 
 def test_coordinators_that_are_killed_one_after_the_other(whole, join):

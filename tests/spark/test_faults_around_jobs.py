@@ -2,13 +2,15 @@
 
 Driver, executors and cluster are processes of this machine; whatever is killed comes back. Each table
 has every record once then. Jobs whose driver dies: `test_load_killed.py` and the tests of the streams.
+A job that loses executors loses several in one run: a run of its own for each would take a minute more.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,11 +45,22 @@ OFFSETS_PER_TASK = 100
 TASKS = LINES // OFFSETS_PER_TASK
 """At least so many, since no task reads two partitions."""
 OFFSETS_PER_BATCH = 700
+OFFSETS_PER_BATCH_OF_KILLS = 400
+"""More batches than executors are killed."""
 RECORDS = 1000
 """Of each partition that is mirrored."""
 ROUNDS = 20
+KILLS = 20
+"""Executors that each kind of job loses; a load and a mirror lose them in several runs."""
+KILLS_PER_RUN = 5
+PERCENTS = range(0, 90, 90 // KILLS_PER_RUN)
+"""How far a run has come when it loses an executor, for the first run; the others are a bit later each."""
+PERCENTS_LATER = [0, 4, 9, 13]
+DELAYS_S = (0, 0.3, 1.0, 2.0)
+"""How long after a commit a stream loses an executor, in turns: its batches take seconds."""
 
-FAULTS = pytest.mark.parametrize("fault", ["executor", "gateway", "leader"])
+FAULTS = pytest.mark.parametrize("fault", ["gateway", "leader"])
+RUNS = pytest.mark.parametrize("later", PERCENTS_LATER)
 
 
 @pytest.fixture(scope="module")
@@ -90,11 +103,8 @@ def cluster_under_fault(fault: str, request: pytest.FixtureRequest) -> NodesClus
     return found
 
 
-def strike(fault: str, cluster: NodesCluster, workers: SparkWorkers, topic: str) -> None:
+def strike(fault: str, cluster: NodesCluster, topic: str) -> None:
     """Kills something that the job needs now; returns when it is there again."""
-    if fault == "executor":
-        workers.kill_executor()
-        return
     leader = _leader(cluster.bootstrap, topic)
     if fault == "gateway":
         cluster.kill_gateway_of(leader)
@@ -115,6 +125,24 @@ def wait_for(job: ManagedProcess, reached: Callable[[], bool]) -> None:
         assert job.running, job.log_tail()
         assert time.monotonic() < deadline, job.log_tail()
         time.sleep(POLL_S)
+
+
+def kill_executors(
+    job: ManagedProcess, workers: SparkWorkers, moments: Iterable[Callable[[], bool]]
+) -> None:
+    """Kills the job's executor at each of these moments; returns when the last one is replaced."""
+    for reached in moments:
+        wait_for(job, lambda reached=reached: reached() and len(workers.executors()) == 1)  # type: ignore[misc]
+        workers.kill_executor()
+
+
+def kill_executors_of_stream(job: ManagedProcess, workers: SparkWorkers, table: Path) -> None:
+    """Kills KILLS executors, each in another batch of a stream that commits to this table."""
+    for number in range(KILLS):
+        before = commits(table)
+        wait_for(job, lambda before=before: commits(table) > before)  # type: ignore[misc]
+        time.sleep(DELAYS_S[number % len(DELAYS_S)])
+        workers.kill_executor()
 
 
 def finish(job: ManagedProcess) -> None:
@@ -152,7 +180,7 @@ def test_a_load_has_every_record_once(
     try:
         wait_for(job, lambda: files() >= 5)
         assert files() < TASKS * 0.8, "too late: the fault is to meet tasks"
-        strike(fault, cluster, workers, topic)
+        strike(fault, cluster, topic)
         finish(job)
     finally:
         job.stop()
@@ -169,9 +197,9 @@ def assert_whole(spark: SparkSession, bootstrap: str, topic: str, table: Path) -
     assert_equal(spark, request(bootstrap, table, topic), LINES)
 
 
-@pytest.mark.parametrize("percent", range(0, 100, 5))
-def test_an_executor_is_killed_at_any_moment_of_a_load(
-    combined: NodesCluster, workers: SparkWorkers, spark: SparkSession, tmp_path: Path, percent: int
+@RUNS
+def test_executors_are_killed_at_many_moments_of_a_load(
+    combined: NodesCluster, workers: SparkWorkers, spark: SparkSession, tmp_path: Path, later: int
 ) -> None:
     topic = send_sample(combined.bootstrap, replication=3)
     table = tmp_path / "table"
@@ -180,14 +208,14 @@ def test_an_executor_is_killed_at_any_moment_of_a_load(
         "--max-offsets-per-task", str(OFFSETS_PER_TASK),
     )  # fmt: skip
 
-    def is_there() -> bool:
-        files = len(list(table.rglob("*.parquet")))
-        return files >= TASKS * percent // 100 and len(workers.executors()) == 1
+    def has_written(percent: int) -> bool:
+        return len(list(table.rglob("*.parquet"))) >= TASKS * percent // 100
 
     job.start()
     try:
-        wait_for(job, is_there)
-        workers.kill_executor()
+        kill_executors(
+            job, workers, (partial(has_written, percent + later) for percent in PERCENTS)
+        )
         finish(job)
     finally:
         job.stop()
@@ -204,9 +232,9 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster
         made.stop()
 
 
-@pytest.mark.parametrize("percent", [5, 30, 60, 90])
-def test_an_executor_is_killed_at_some_moments_of_a_mirror(
-    combined: NodesCluster, workers: SparkWorkers, target: EmbeddedCluster, percent: int
+@RUNS
+def test_executors_are_killed_at_many_moments_of_a_mirror(
+    combined: NodesCluster, workers: SparkWorkers, target: EmbeddedCluster, later: int
 ) -> None:
     here, there = combined.bootstrap, target.bootstrap
     topic = make_topic(
@@ -219,11 +247,14 @@ def test_an_executor_is_killed_at_some_moments_of_a_mirror(
         "mirror", "--source", f"east={here}", "--target", there, "--topic", topic,
         "--max-offsets-per-task", str(RECORDS // ROUNDS), "--once",
     )  # fmt: skip
-    enough = PARTITIONS * RECORDS * percent // 100
+
+    def has_copied(percent: int) -> bool:
+        enough = PARTITIONS * RECORDS * percent // 100
+        return mirrored_topics.log_ends(there, topic, PARTITIONS) > enough
+
     job.start()
     try:
-        wait_for(job, lambda: mirrored_topics.log_ends(there, topic, PARTITIONS) > enough)
-        workers.kill_executor()
+        kill_executors(job, workers, (partial(has_copied, percent + later) for percent in PERCENTS))
         finish(job)
     finally:
         job.stop()
@@ -251,13 +282,33 @@ def test_a_stream_has_every_row_once(
     try:
         wait_for(job, lambda: commits(minutes) >= 3)
         before = commits(minutes)
-        strike(fault, cluster, workers, topic)
+        strike(fault, cluster, topic)
         finish(job)
     finally:
         job.stop()
     assert commits(minutes) > before, "too late: the fault is to meet batches"
     changes = watched_sample.assert_right(spark, tmp_path)
     watched_sample.assert_told(cluster.bootstrap, alarm_topic, changes)
+
+
+def test_a_stream_that_loses_many_executors_has_every_row_once(
+    combined: NodesCluster, workers: SparkWorkers, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = send_sample(combined.bootstrap, replication=3)
+    alarm_topic = make_topic(combined.bootstrap, unique_name("alarms"), replication=3)
+    arguments = watched_sample.arguments(
+        combined.bootstrap, topic, alarm_topic, tmp_path,
+        offsets_per_batch=OFFSETS_PER_BATCH_OF_KILLS,
+    )  # fmt: skip
+    job = workers.job(*arguments, "--once")
+    job.start()
+    try:
+        kill_executors_of_stream(job, workers, tmp_path / "minutes")
+        finish(job)
+    finally:
+        job.stop()
+    changes = watched_sample.assert_right(spark, tmp_path)
+    watched_sample.assert_told(combined.bootstrap, alarm_topic, changes)
 
 
 @FAULTS
@@ -280,9 +331,27 @@ def test_a_ranking_has_every_rank_once(
     try:
         wait_for(job, lambda: commits(table) >= 3)
         before = commits(table)
-        strike(fault, cluster, workers, topic)
+        strike(fault, cluster, topic)
         finish(job)
     finally:
         job.stop()
     assert commits(table) > before, "too late: the fault is to meet batches"
     ranked_sample.assert_right(spark, cluster.bootstrap, board, tmp_path)
+
+
+def test_a_ranking_that_loses_many_executors_has_every_rank_once(
+    combined: NodesCluster, workers: SparkWorkers, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = send_sample(combined.bootstrap, replication=3)
+    board = make_topic(combined.bootstrap, unique_name("board"), replication=3)
+    arguments = ranked_sample.arguments(
+        combined.bootstrap, topic, board, tmp_path, offsets_per_batch=OFFSETS_PER_BATCH_OF_KILLS
+    )
+    job = workers.job(*arguments, "--once")
+    job.start()
+    try:
+        kill_executors_of_stream(job, workers, tmp_path / "ranking")
+        finish(job)
+    finally:
+        job.stop()
+    ranked_sample.assert_right(spark, combined.bootstrap, board, tmp_path)

@@ -280,8 +280,6 @@ def combine(fault: Fault) -> None:
 
 def grpcio_faults() -> list[Fault]:
     """Those in which a peer of the hop dies, is silent, slow or hard to reach, with `hop.transport = grpcio`."""
-    broken = BrokenConnections(who="nodes")
-    broken.known_failure = "once a group's member had read nothing 90 s after all was repaired"
     found: list[Fault] = [
         KillLeader(),
         ChaseLeader(rounds=2),
@@ -300,7 +298,7 @@ def grpcio_faults() -> list[Fault]:
         PausedCoordinator(),
         PacketLoss(),
         PacketDisorder(),
-        broken,
+        BrokenConnections(who="nodes"),
     ]
     for fault in found:
         fault.form = "grpcio"

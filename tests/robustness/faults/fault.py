@@ -138,8 +138,6 @@ class Fault:
     """False if the producer's state is lost with its records, so that the producer must give up."""
     complaints: tuple[str, ...] = ()
     """Words of log lines of level error that belong to the fault."""
-    known_failure = ""
-    """Why the product does not pass yet; the test is then expected to fail."""
     topic_configs: Mapping[str, str] = {}
     client_settings: Mapping[str, Any] = {}
     """Of all clients, where they differ from what the library does by itself."""

@@ -6,6 +6,7 @@ import grpc
 import grpc.aio
 import pytest
 
+from highwater.rpc import grpcio_call
 from highwater.rpc.grpcio_call import GrpcioCall
 from highwater.rpc.status import Status, StatusCode
 from highwater.runtime.tasks import TaskOwner
@@ -46,7 +47,7 @@ class Inner:
 
 
 class World:
-    def __init__(self):
+    def __init__(self, **options):
         self.inner = Inner()
         self.failures, self.messages, self.ends, self.events = [], [], [], []
         self.tasks = TaskOwner(self.failed)
@@ -59,6 +60,7 @@ class World:
             on_end=self.ends.append,
             on_open=lambda: self.events.append("open"),
             on_writable=lambda: self.events.append("writable"),
+            **options,
         )
 
     def failed(self, name, error):
@@ -101,6 +103,26 @@ async def test_a_call_can_be_cancelled_before_it_is_connected(world):
     assert [status.code for status in world.ends] == [StatusCode.CANCELLED]
     await world.until(lambda: world.inner.cancelled)
     assert world.events == []
+
+
+async def test_a_call_that_is_not_open_in_time_ends(monkeypatch):
+    monkeypatch.setattr(grpcio_call, "OPEN_TIMEOUT_S", 0.01)
+    world = World()
+    await world.until(lambda: world.ends)
+    assert world.ends[0].code is StatusCode.UNAVAILABLE
+    assert "not open" in world.ends[0].details
+    assert world.events == []
+    assert world.inner.cancelled
+
+
+async def test_a_call_that_waits_for_its_peer_may_wait(monkeypatch):
+    monkeypatch.setattr(grpcio_call, "OPEN_TIMEOUT_S", 0.01)
+    world = World(waits_for_ready=True)
+    await asyncio.sleep(0.1)
+    world.inner.connected.set()
+    await world.until(lambda: world.events)
+    await world.tasks.close(timeout_s=1)
+    assert [status.code for status in world.ends] == [StatusCode.CANCELLED]
 
 
 async def test_a_message_that_comes_during_a_pause_waits(world):

@@ -14,6 +14,8 @@ from highwater.rpc.status import Status, StatusCode
 from highwater.runtime.tasks import TaskOwner
 
 CLOSE_TIMEOUT_S = 1.0
+OPEN_TIMEOUT_S = 15.0
+"""Far above one attempt to connect. grpcio sets no limit of its own to the way of a call's headers."""
 
 
 class GrpcioCall:
@@ -30,8 +32,11 @@ class GrpcioCall:
         on_end: Callable[[Status], None],
         on_open: Callable[[], None],
         on_writable: Callable[[], None],
+        waits_for_ready: bool = False,
     ) -> None:
-        """`begin` makes grpc.aio's call, whose type its stubs do not declare."""
+        """`begin` makes grpc.aio's call, whose type its stubs do not declare. One that `waits_for_ready` may
+        wait for its peer for ever.
+        """
         self._begin = begin
         self._path = path
         self._on_failure = on_failure
@@ -39,6 +44,7 @@ class GrpcioCall:
         self._on_end = on_end
         self._on_open = on_open
         self._on_writable = on_writable
+        self._waits_for_ready = waits_for_ready
         self._outgoing = Outgoing(self._writable)
         self._open = False
         self._ended = False
@@ -103,7 +109,8 @@ class GrpcioCall:
         # A write fails only because the call has ended, which the reader knows better.
         writers = TaskOwner(lambda _name, _error: call.cancel())
         try:
-            await call.wait_for_connection()
+            async with asyncio.timeout(None if self._waits_for_ready else OPEN_TIMEOUT_S):
+                await call.wait_for_connection()
             self._open = True
             guarded(self._on_failure, self._path, self._on_open)
             writers.start(self._write(call), name=f"write {self._path}")
@@ -111,6 +118,8 @@ class GrpcioCall:
         except grpc.aio.AioRpcError as error:
             trailing = metadata_of(error.trailing_metadata())
             status = Status(code_of(error.code()), error.details() or "", trailing)
+        except TimeoutError:
+            status = Status(StatusCode.UNAVAILABLE, f"not open after {OPEN_TIMEOUT_S:g} s")
         except asyncio.CancelledError:
             # gRPC also raises it when the server or a failed writer cancelled the call.
             task = asyncio.current_task()

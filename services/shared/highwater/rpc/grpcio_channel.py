@@ -82,6 +82,7 @@ class GrpcioChannel:
             on_end=on_end,
             on_open=on_open,
             on_writable=on_writable,
+            waits_for_ready=wait_for_ready,
         )
 
     async def unary(

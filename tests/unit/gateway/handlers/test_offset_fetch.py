@@ -21,6 +21,7 @@ from tests.unit.gateway.handlers.images import (
 )
 
 VERSIONS = range(1, 10)
+LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 def fetch(version):
@@ -66,21 +67,30 @@ async def test_request_and_response_of_one_group_pass_through(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_errors_of_the_call_go_where_the_version_has_a_field(version):
+@pytest.mark.parametrize(
+    ("refused", "told"),
+    [
+        (ErrorCode.NOT_COORDINATOR, LOADING),
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, LOADING),
+        (LOADING, LOADING),
+        (ErrorCode.UNSTABLE_OFFSET_COMMIT, ErrorCode.UNSTABLE_OFFSET_COMMIT),
+    ],
+)
+async def test_errors_of_the_call_go_where_the_version_has_a_field(version, refused, told):
     backend = FakeBackend(image_of(group_topic()))
-    backend.coordinate(refuse(ErrorCode.NOT_COORDINATOR))
+    backend.coordinate(refuse(refused))
     response = await Client(backend).call(fetch(version), version)
     if version >= 8:
-        assert [(g.group_id, g.error_code) for g in response.groups] == [("readers", 16)]
+        assert [(g.group_id, g.error_code) for g in response.groups] == [("readers", told)]
     elif version >= 2:
-        assert (response.error_code, list(response.topics)) == (16, [])
+        assert (response.error_code, list(response.topics)) == (told, [])
     else:
         [topic] = response.topics
         assert [
             (p.partition_index, p.committed_offset, p.error_code) for p in topic.partitions
         ] == [
-            (0, -1, 16),
-            (1, -1, 16),
+            (0, -1, told),
+            (1, -1, told),
         ]
 
 
@@ -126,7 +136,7 @@ async def test_no_groups():
 
 async def test_several_groups_before_the_topic_exists():
     response = await Client(FakeBackend()).call(groups("a", "b"), 8)
-    assert [(g.group_id, g.error_code) for g in response.groups] == [("a", 15), ("b", 15)]
+    assert [(g.group_id, g.error_code) for g in response.groups] == [("a", LOADING), ("b", LOADING)]
 
 
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -200,9 +210,9 @@ async def test_an_error_of_the_call_is_told_instead_of_denied_topics(version):
     backend.deny((AclOperation.DESCRIBE, a_topic("hidden")))
     error, topics = seen(await Client(backend).call(fetch_two(version), version), version)
     if version == 1:
-        assert topics == [("hidden", 0, -1, 16), ("access_log", 0, -1, 16)]
+        assert topics == [("hidden", 0, -1, LOADING), ("access_log", 0, -1, LOADING)]
     else:
-        assert (error, topics) == (16, [])
+        assert (error, topics) == (LOADING, [])
 
 
 async def test_other_groups_of_the_request_are_served():
@@ -328,7 +338,7 @@ async def test_errors_of_a_call_by_id_are_at_the_group():
     backend.coordinate(refuse(ErrorCode.NOT_COORDINATOR))
     asked = codec.OffsetFetchRequest(groups=[asked_by_id("readers", topic_id("orders"))])
     response = await Client(backend).call(asked, 10)
-    assert [(g.error_code, g.topics) for g in response.groups] == [(16, [])]
+    assert [(g.error_code, g.topics) for g in response.groups] == [(LOADING, [])]
 
 
 async def test_topics_by_id_are_allowed_or_denied_by_their_names():

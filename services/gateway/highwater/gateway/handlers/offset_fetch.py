@@ -4,6 +4,8 @@ Behaviour
 - For one group the body passes undecoded to its coordinator. v8 may name several (KIP-709): each
   goes to its own coordinator, and the results come back in the order of the request.
 - An error of the whole call is at the group from v2 on, in v1 at each partition.
+- While a group's coordinator cannot be asked, or moves, the error is COORDINATOR_LOAD_IN_PROGRESS
+  (decision 234): librdkafka repeats an OffsetFetch after that only.
 - Without DESCRIBE on a group its error is GROUP_AUTHORIZATION_FAILED. Without DESCRIBE on a topic its
   partitions are TOPIC_AUTHORIZATION_FAILED; a group's answer about all topics leaves it out.
 - v10 names topics by id. Coordinators keep offsets by topic name, so they get v9: the gateway maps
@@ -67,6 +69,8 @@ class _Named(Protocol):
 _T = TypeVar("_T", bound=_Named)
 
 _DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+_ELSEWHERE: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
+"""Codes after which a client has to ask again, and librdkafka's consumers instead read nothing any more."""
 
 
 async def handle(context: RequestContext, body: memoryview) -> bytes:
@@ -100,6 +104,7 @@ async def handle(context: RequestContext, body: memoryview) -> bytes:
 
 def failure(request: OffsetFetchRequest, version: int, code: int) -> OffsetFetchResponse:
     """The code at the outermost place that the version has."""
+    code = _told(code)
     if version >= GROUPS_FROM:
         return OffsetFetchResponse(
             groups=[_Group(group_id=group.group_id, error_code=code) for group in request.groups]
@@ -112,6 +117,13 @@ def failure(request: OffsetFetchRequest, version: int, code: int) -> OffsetFetch
             for topic in request.topics or ()
         ]
     )
+
+
+def _told(code: int) -> int:
+    """The code that all clients answer with another OffsetFetch to the same address, from where the
+    gateway finds the coordinator.
+    """
+    return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if code in _ELSEWHERE else code
 
 
 async def _fetch_one(context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
@@ -157,7 +169,7 @@ async def _fetch_each(context: RequestContext, request: OffsetFetchRequest) -> O
         id_of=lambda group: group.group_id,
         encode=encode,
         decode=lambda body: codec.decode_response(body, 0, version).groups,
-        failed=lambda group, code: _Group(group_id=group.group_id, error_code=code),
+        failed=lambda group, code: _Group(group_id=group.group_id, error_code=_told(code)),
     )
     for group, (visible, denied) in zip(groups, parts, strict=True):
         if not group.error_code:
