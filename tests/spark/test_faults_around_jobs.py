@@ -34,7 +34,7 @@ from tests.support.stream_jobs import commits
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.full, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.spark, pytest.mark.full, pytest.mark.timeout(2400)]
 
 JOB_S = 400.0
 POLL_S = 0.02
