@@ -4,8 +4,6 @@ Behaviour
 - For one group the body passes undecoded to its coordinator. v8 may name several (KIP-709): each
   goes to its own coordinator, and the results come back in the order of the request.
 - An error of the whole call is at the group from v2 on, in v1 at each partition.
-- While a group's coordinator cannot be asked, or moves, the error is COORDINATOR_LOAD_IN_PROGRESS
-  (decision 234): librdkafka repeats an OffsetFetch after that only.
 - Without DESCRIBE on a group its error is GROUP_AUTHORIZATION_FAILED. Without DESCRIBE on a topic its
   partitions are TOPIC_AUTHORIZATION_FAILED; a group's answer about all topics leaves it out.
 - v10 names topics by id. Coordinators keep offsets by topic name, so they get v9: the gateway maps
@@ -17,6 +15,10 @@ Version notes
   v7: require stable. v8: several groups.
 - v9 has ids and epochs of members of consumer groups (KIP-848); for classic groups they mean nothing,
   as in Kafka (`ClassicGroup.validateOffsetFetch`). v10: topics by id.
+
+Deviations
+- While a group's coordinator cannot be asked, or moves, the error is COORDINATOR_LOAD_IN_PROGRESS, where
+  Kafka's broker answers NOT_COORDINATOR: librdkafka does not repeat an OffsetFetch after that (decision 234).
 """
 
 from collections.abc import Iterable, Sequence
