@@ -29,11 +29,17 @@ NEAR = 12
 """How far a colour may be from the one that was asked for, in each channel."""
 
 
+PIXELS = 12
+"""Fewer than a bar is wide, of 48 on the width of a page."""
+ROWS = 25
+"""More than a line of coloured text is high."""
+
+
 def rows_with(picture: Any, colour: str) -> Any:
-    """The numbers of the picture's rows that have at least 20 pixels of this colour."""
+    """The numbers of the picture's rows that have at least PIXELS of this colour."""
     wanted = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)])
     near = (np.abs(picture.astype(int) - wanted) <= NEAR).all(axis=2)
-    return np.flatnonzero(near.sum(axis=1) >= 20)
+    return np.flatnonzero(near.sum(axis=1) >= PIXELS)
 
 
 def drawn(page: Path, tmp_path: Path) -> Any:
@@ -54,7 +60,7 @@ def test_the_report_of_the_sample_log_is_drawn(tmp_path: Path) -> None:
     size, errors = rows_with(pixels, charts.GREEN), rows_with(pixels, charts.ORANGE)
     paths = rows_with(pixels, charts.VIOLET)
     for rows in (requests, size, errors, paths):
-        assert len(rows) > 20, "a chart's bars are not there"
+        assert len(rows) > ROWS, "a chart's bars are not there"
     assert requests.min() < size.min() < errors.min() < paths.min()
 
     document = read_document(page, tmp_path)
@@ -118,7 +124,7 @@ def test_a_page_is_drawn_with_its_parts_and_names_stay_text(
 
     pixels = drawn(page, tmp_path)
     for colour in colours:
-        assert len(rows_with(pixels, colour)) > 5, f"nothing is drawn in {colour}"
+        assert len(rows_with(pixels, colour)) > ROWS, f"nothing is drawn in {colour}"
     document = read_document(page, tmp_path)
     assert document.count("<svg") == len(made.drawings)
     for part in parts:
