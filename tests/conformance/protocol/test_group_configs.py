@@ -26,24 +26,26 @@ from tests.conformance.topics import unique_name
 from tests.support.process import wait_until
 from tests.support.wire import RawConnection, only
 
-_GROUP = 32
+_BROKER, _GROUP = 4, 32
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
-_OF_GROUP, _DEFAULT = 8, 5
+_OF_GROUP, _OF_ALL_BROKERS, _DEFAULT = 8, 3, 5
 _INT = 3
 _LATE_S = 10.0
 _HEARTBEAT, _SESSION = "consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"
 _ASSIGNMENT = "consumer.assignment.interval.ms"
+_ASSIGNMENT_OF_BROKERS = "group.consumer.assignment.interval.ms"
 _DEFAULTS = {_HEARTBEAT: ("5000", _DEFAULT), _SESSION: ("45000", _DEFAULT)}
 
 
 def _alter(
     connection: RawConnection,
-    group: str,
+    name: str,
     *changes: tuple[str, int, str | None],
+    kind: int = _GROUP,
     validate_only: bool = False,
 ) -> tuple[int, str | None]:
     wanted = [IncrementalAlterConfigsRequestAlterableConfig(*change) for change in changes]
-    resource = IncrementalAlterConfigsRequestAlterConfigsResource(_GROUP, group, wanted)
+    resource = IncrementalAlterConfigsRequestAlterConfigsResource(kind, name, wanted)
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
     result = only(connection.ask(request, 1).responses)
     return result.error_code, result.error_message
@@ -123,6 +125,31 @@ def test_the_brokers_configs_stand_behind_those_of_a_group(connection: RawConnec
             assert not config.is_sensitive
     finally:
         assert _alter(connection, group, (_SESSION, _DELETE, None)) == (0, None)
+
+
+def test_brokers_may_change_the_assignment_interval(connection: RawConnection) -> None:
+    group = unique_name("group")
+
+    def first_synonym() -> tuple[str, str | None, int]:
+        result = _result(connection, group)
+        assert result.error_code == ErrorCode.NONE, result.error_message
+        (config,) = (one for one in result.configs if one.name == _ASSIGNMENT)
+        first = config.synonyms[0]
+        assert config.value == first.value
+        return first.name, first.value, first.source
+
+    def alter_brokers(*change: Any) -> tuple[int, str | None]:
+        return _alter(connection, "", (_ASSIGNMENT_OF_BROKERS, *change), kind=_BROKER)
+
+    before = first_synonym()
+    assert alter_brokers(_SET, "-1")[0] == ErrorCode.INVALID_REQUEST
+    assert alter_brokers(_SET, "2345") == (0, None)
+    try:
+        changed = (_ASSIGNMENT_OF_BROKERS, "2345", _OF_ALL_BROKERS)
+        _wait(lambda: first_synonym() == changed, "the brokers' interval")
+    finally:
+        assert alter_brokers(_DELETE, None) == (0, None)
+    _wait(lambda: first_synonym() == before, "what it was")
 
 
 def test_alter_configs_replaces_all(connection: RawConnection) -> None:

@@ -41,6 +41,7 @@ def test_dynamic_configs_are_those_of_kafka():
         "max.connections.per.ip.overrides",
     }
     of_parts = {
+        "group.consumer.assignment.interval.ms",
         "log.cleaner.backoff.ms",
         "log.cleaner.dedupe.buffer.size",
         "log.cleaner.io.max.bytes.per.second",

@@ -12,8 +12,7 @@ def test_none_may_be_changed_while_brokers_run() -> None:
 
 
 def test_defaults_and_bounds_of_groups_own_configs() -> None:
-    defaults = {name: default for name, _, default, _ in GROUP_COORDINATION}
     for config in GROUP_CONFIGS.values():
-        assert defaults[config.broker_config] == str(config.default)
-        assert defaults[config.low_config] == str(config.low)
-        assert defaults[config.high_config] == str(config.high)
+        assert BROKER_CONFIGS[config.broker_config].default == str(config.default)
+        assert BROKER_CONFIGS[config.low_config].default == str(config.low)
+        assert BROKER_CONFIGS[config.high_config].default == str(config.high)

@@ -7,6 +7,7 @@ from highwater.model.group_config import (
     bounds_of,
     group_config,
     group_config_error,
+    with_dynamic_configs,
 )
 from highwater.model.group_config_table import GroupConfigKey
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
@@ -31,6 +32,17 @@ def test_bounds_are_the_brokers_or_kafkas():
         SESSION: Bounds(2_000, 1_000, 60_000),
         ASSIGNMENT: Bounds(1_000, 0, 15_000),
     }
+
+
+@pytest.mark.parametrize(
+    ("given", "default"), [("3000", 3_000), (" 0 ", 2_000), ("99999", 15_000), (None, 2_500)]
+)
+def test_a_broker_may_change_its_default_within_its_bounds(given, default):
+    name = f"group.{ASSIGNMENT}"
+    bounds = bounds_of({name: "2500", "group.consumer.min.assignment.interval.ms": "2000"})
+    dynamic = {"log.retention.ms": "x"} | ({} if given is None else {name: given})
+    changed = with_dynamic_configs(bounds, dynamic)
+    assert changed == {**bounds, ASSIGNMENT: Bounds(default, 2_000, 15_000)}
 
 
 def test_a_groups_values_are_its_own_or_the_brokers():

@@ -2,8 +2,8 @@
 
 Dynamic configs may be changed while brokers run (IncrementalAlterConfigs on a broker, or on "" for
 all) and take effect at once: defaults of topic configs (TOPIC_CONFIG_SYNONYMS), rates of the nodes
-(RATES), limits of connections (`connection_configs`), and settings of the log cleaner and of producer
-state. The others are read-only.
+(RATES), limits of connections (`connection_configs`), settings of the log cleaner and of producer
+state, and the assignment interval of consumer groups. The others are read-only.
 `broker_config_table` has the configs themselves.
 """
 

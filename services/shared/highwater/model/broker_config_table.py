@@ -255,6 +255,13 @@ READ_ONLY: Final = (
 
 DYNAMIC: Final = (
     _dynamic(
+        "group.consumer.assignment.interval.ms",
+        ConfigType.INT,
+        "1000",
+        "How long the next target assignment of a consumer group waits after the last one.",
+        low=0,
+    ),
+    _dynamic(
         "log.cleaner.delete.retention.ms",
         ConfigType.LONG,
         str(_DAY_MS),

@@ -1,4 +1,4 @@
-"""The part of `broker_config_table` about groups; none of it may be changed while brokers run."""
+"""The part of `broker_config_table` about groups that may not be changed while brokers run."""
 
 from typing import Final
 
@@ -7,12 +7,6 @@ from highwater.model.config_type import ConfigType
 INT_MAX: Final = 2**31 - 1
 
 GROUP_COORDINATION: Final = (
-    (
-        "group.consumer.assignment.interval.ms",
-        ConfigType.INT,
-        "1000",
-        "How long the next target assignment of a consumer group waits after the last one.",
-    ),
     (
         "group.consumer.assignors",
         ConfigType.LIST,

@@ -61,6 +61,23 @@ def bounds_of(broker: Mapping[str, str]) -> GroupBounds:
     }
 
 
+def with_dynamic_configs(bounds: GroupBounds, dynamic: Mapping[str, str]) -> GroupBounds:
+    """The bounds of a broker whose defaults were changed while it runs.
+
+    Beyond the broker's own bounds the nearest one holds (Kafka 4.3: `clampDynamicConfigs` of
+    `GroupCoordinatorConfig`).
+    """
+    changed = {
+        entry.name: _number(dynamic[entry.broker_config])
+        for entry in GROUP_CONFIGS.values()
+        if entry.broker_config in dynamic
+    }
+    return {
+        name: own._replace(default=min(max(changed.get(name, own.default), own.low), own.high))
+        for name, own in bounds.items()
+    }
+
+
 def group_config(
     image: ClusterImage, key: GroupConfigKey, bounds: GroupBounds
 ) -> ConsumerGroupConfig:

@@ -222,7 +222,7 @@ def test_groups():
     heartbeat, session, assignment = GROUP_CONFIGS
     image = image_of(group_configs={key: {session: "50000 ", "gone": "1"}})
     static = {f"group.{session}": "46000", f"group.{heartbeat}": "6000"}
-    entries = group_entries(image, key, static)
+    entries = group_entries(image, key, NodeId(1), static)
     assert [(one.name, one.value, one.source) for one in entries] == [
         (heartbeat, "6000", ConfigSource.STATIC_BROKER),
         (session, "50000", ConfigSource.GROUP),
@@ -233,9 +233,26 @@ def test_groups():
         (f"group.{session}", "46000", ConfigSource.STATIC_BROKER),
         (f"group.{session}", "45000", ConfigSource.DEFAULT),
     ]
-    unset = group_entries(image, key._replace(group_id="other"), {})
+    unset = group_entries(image, key._replace(group_id="other"), NodeId(1), {})
     assert {one.source for one in unset} == {ConfigSource.DEFAULT}
     assert {one.type for one in unset} == {ConfigType.INT}
+
+
+def test_groups_have_what_their_coordinator_has_been_given():
+    *_, assignment = GROUP_CONFIGS
+    name = f"group.{assignment}"
+    image = image_of(cluster_configs={name: "3000"}, node_configs={NodeId(2): {name: "4000"}})
+    key = GroupConfigKey(DEFAULT_INSTANCE, "g")
+    for node_id, value, source in (
+        (1, "3000", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        (2, "4000", ConfigSource.DYNAMIC_BROKER),
+    ):
+        found = entry(group_entries(image, key, NodeId(node_id), {name: "2000"}), assignment)
+        assert (found.value, found.source) == (value, source)
+        assert found.synonyms[-2:] == (
+            (name, "2000", ConfigSource.STATIC_BROKER),
+            (name, "1000", ConfigSource.DEFAULT),
+        )
 
 
 def test_loggers_are_configs_without_type_and_synonyms():

@@ -72,6 +72,7 @@ from highwater.model.ids import (
     DEFAULT_INSTANCE,
     GROUP_METADATA_TOPIC,
     INTERNAL_REPLICAS_MAX,
+    NO_NODE,
     TRANSACTION_STATE_TOPIC,
     NodeId,
 )
@@ -150,7 +151,7 @@ def _entries(context: RequestContext, asked: _Asked) -> Sequence[ConfigEntry] | 
     if asked.resource_type == ConfigResourceType.GROUP:
         if name:
             key = GroupConfigKey(context.peer.instance, name)
-            return group_entries(image, key, _of_coordinator(image, key))
+            return group_entries(image, key, *_coordinator(image, key))
         why = "Group name must not be empty"
         return _refused(asked, ErrorCode.INVALID_REQUEST, why)
     why = f"resource type {asked.resource_type} has no configs here"
@@ -164,14 +165,15 @@ def _told(context: RequestContext, entries: Sequence[ConfigEntry]) -> Sequence[C
     return [entry for entry in entries if entry.name != PER_ADDRESS_OVERRIDES]
 
 
-def _of_coordinator(image: ClusterImage, key: GroupConfigKey) -> Mapping[str, str]:
-    """The settings of the node that coordinates the group, none if there is none."""
+def _coordinator(image: ClusterImage, key: GroupConfigKey) -> tuple[NodeId, Mapping[str, str]]:
+    """The node that coordinates the group, and its settings; none if there is none."""
     topic = image.coordinator_topic(GROUP_METADATA_TOPIC, key.instance)
     if topic is None:
-        return {}
+        return NO_NODE, {}
     partition = coordinator_place(key.instance, key.group_id, len(topic.partitions))
-    node = image.nodes.get(topic.partitions[partition].leader)
-    return {} if node is None else node.static_configs
+    leader = topic.partitions[partition].leader
+    node = image.nodes.get(leader)
+    return leader, {} if node is None else node.static_configs
 
 
 def _static(context: RequestContext, node: NodeState) -> dict[str, str]:

@@ -122,19 +122,19 @@ def client_metrics_entries(image: ClusterImage, key: ClientMetricsKey) -> list[C
 
 
 def group_entries(
-    image: ClusterImage, key: GroupConfigKey, static: Mapping[str, str]
+    image: ClusterImage, key: GroupConfigKey, node_id: NodeId, static: Mapping[str, str]
 ) -> list[ConfigEntry]:
-    """All configs of a group by name; `static` has the settings of a broker, whose values hold for
-    what the group does not set.
+    """All configs of a group by name; the values of a node, with the settings `static`, hold for what
+    the group does not set.
     """
+    places = _places(image, node_id, static)
     given = {name: value.strip() for name, value in image.group_configs.get(key, {}).items()}
     entries: list[ConfigEntry] = []
     for name, config in GROUP_CONFIGS.items():
-        default = ConfigSynonym(config.broker_config, str(config.default), ConfigSource.DEFAULT)
+        of_node = [config.broker_config]
         synonyms = (
             *_given(given, [name], ConfigSource.GROUP),
-            *_given(static, [config.broker_config], ConfigSource.STATIC_BROKER),
-            default,
+            *(one for source, values in places for one in _given(values, of_node, source)),
         )
         entries.append(
             ConfigEntry(

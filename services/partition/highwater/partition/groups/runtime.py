@@ -16,7 +16,7 @@ from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.errors import DecodeError
 from highwater.model.cluster import ClusterImage
-from highwater.model.ids import InstanceId
+from highwater.model.ids import NO_NODE, InstanceId
 from highwater.model.time import Clock
 from highwater.model.transactions import AwaitedMarker, TransactionMarker, TransactionVerifier
 from highwater.partition.coordinator.calls import Handler, PartitionOf, ShardCalls, ShardOf
@@ -98,6 +98,7 @@ class GroupCoordinator:
         clock: Clock,
         logger: Logger,
         config: GroupConfig | None = None,
+        node_id: Callable[[], int] = lambda: NO_NODE,
         settings: HostSettings | None = None,
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
         of_default_instance: bool = True,
@@ -112,7 +113,7 @@ class GroupCoordinator:
         self._verification = OffsetVerification(log, verifier)
         config = config or GroupConfig()
         self._topics = ImageTopics()
-        self._configs = ImageGroupConfigs(config.consumer_bounds)
+        self._configs = ImageGroupConfigs(config.consumer_bounds, node_id)
         assignors = {name: ASSIGNORS[name] for name in config.consumer_assignors}
         self._hosts = ShardHosts(
             group_kind(

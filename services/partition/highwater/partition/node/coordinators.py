@@ -92,7 +92,7 @@ class NodeCoordinators:
             tasks=tasks,
             call_later=asyncio.get_running_loop().call_later,
         )
-        make_pair = partial(self._make_pair, config, plane, room, clock, log)
+        make_pair = partial(self._make_pair, config, plane, node_id, room, clock, log)
         self._of_default = make_pair(of_default_instance=True)
         self._of_others = make_pair(of_default_instance=False)
         self.pairs = (self._of_default, self._of_others)
@@ -106,6 +106,7 @@ class NodeCoordinators:
         self,
         config: PartitionConfig,
         plane: DataPlane,
+        node_id: Callable[[], int],
         room: GroupRoom,
         clock: Clock,
         log: Logger,
@@ -120,6 +121,7 @@ class NodeCoordinators:
             clock=clock,
             logger=log,
             config=group_config(config),
+            node_id=node_id,
             of_default_instance=of_default_instance,
             room=room,
             verifier=self.verifier,
