@@ -184,6 +184,7 @@ def _first(settings: dict[str, Any], topic: str) -> int:
         consumer.close()
 
 
+@pytest.mark.full
 def test_an_expression_matches_no_topic_that_its_user_may_not_describe(
     doors: Doors, admin: AdminClient, topic: str
 ) -> None:

@@ -159,6 +159,7 @@ def test_a_producer_keeps_to_its_rate_and_is_free_again(up: Up, operator: RawCon
     assert producer.flush(PATIENCE_S) == 0
 
 
+@pytest.mark.full
 def test_a_producer_that_is_at_work_gets_a_quota(up: Up, operator: RawConnection) -> None:
     topic, client_id = new_topic(up), unique_name("producer")
     traffic, go_on, producer = producing(up, topic, client_id)
@@ -171,6 +172,7 @@ def test_a_producer_that_is_at_work_gets_a_quota(up: Up, operator: RawConnection
     producer.flush(PATIENCE_S)
 
 
+@pytest.mark.full
 def test_a_consumer_keeps_to_its_rate_and_is_free_again(up: Up, operator: RawConnection) -> None:
     topic, client_id = new_topic(up), unique_name("consumer")
     written, write, producer = producing(up, topic, unique_name("filler"))

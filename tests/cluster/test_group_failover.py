@@ -210,8 +210,15 @@ def test_coordinators_that_are_killed_one_after_the_other(whole, join):
     assert join("chased").read() == group.known
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
-@pytest.mark.parametrize("fault", [kill, end], ids=["kill", "term"])
+@pytest.mark.parametrize(
+    ("fault", "protocol"),
+    [
+        pytest.param(kill, "classic", id="kill-classic", marks=pytest.mark.full),
+        pytest.param(kill, "consumer", id="kill-consumer"),
+        pytest.param(end, "classic", id="term-classic"),
+        pytest.param(end, "consumer", id="term-consumer", marks=pytest.mark.full),
+    ],
+)
 def test_members_stay_in_their_generation_when_the_coordinator_moves(whole, join, fault, protocol):
     """In the consumer protocol the coordinator has the session's length, 45 s."""
     assigned, revoked = [], []

@@ -110,7 +110,7 @@ class RawProducer(threading.Thread):
 @pytest.mark.parametrize(
     "sign",
     [
-        pytest.param(signal.SIGTERM, id="term"),
+        pytest.param(signal.SIGTERM, id="term", marks=pytest.mark.full),
         pytest.param(signal.SIGKILL, id="kill"),
         pytest.param(signal.SIGSTOP, id="pause", marks=pytest.mark.full),
     ],

@@ -75,6 +75,7 @@ def test_all_on_one_host(up: Up):
     by(up, "partition", (0, 6))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("up", ["separate"], indirect=True)
 def test_tcp_instead(up: Up):
     directory: Path = up.data_dir / "node-1"

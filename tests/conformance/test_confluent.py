@@ -51,7 +51,6 @@ def test_group_of_two_of_the_consumer_protocol(cluster: Cluster, topic: str) -> 
     scenarios.group_of_two(ConfluentClient("consumer"), cluster, topic, producer=CLIENT)
 
 
-@pytest.mark.core
 def test_a_running_group_changes_its_protocol_and_back(
     cluster: Cluster, topic: str, group: str
 ) -> None:

@@ -40,13 +40,11 @@ def test_reads_from_a_timestamp(cluster: Cluster, topic: str, client: Client) ->
     scenarios.read_from_timestamp(client, cluster, topic, producer=client)
 
 
-@pytest.mark.core
 @both
 def test_group_of_two(cluster: Cluster, topic: str, client: Client) -> None:
     scenarios.group_of_two(client, cluster, topic, producer=client)
 
 
-@pytest.mark.core
 def test_group_of_two_of_the_consumer_protocol(cluster: Cluster, topic: str) -> None:
     """KIP-848 by franz-go; sarama does not have it."""
     client = DriverClient("franz-go", partial(go_driver, "franz"), protocol="consumer")

@@ -62,13 +62,11 @@ def test_reads_from_a_timestamp(cluster: Cluster, topic: str, client: DriverClie
     scenarios.read_from_timestamp(client, cluster, topic, producer=REFERENCE)
 
 
-@pytest.mark.core
 @every_release
 def test_group_of_two(cluster: Cluster, topic: str, client: DriverClient) -> None:
     scenarios.group_of_two(client, cluster, topic, producer=REFERENCE)
 
 
-@pytest.mark.core
 def test_group_of_two_of_the_consumer_protocol(cluster: Cluster, topic: str) -> None:
     """KIP-848 as 3.9 has it: version 0 of its heartbeat, with member ids of the coordinator's."""
     scenarios.group_of_two(

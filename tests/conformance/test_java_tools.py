@@ -62,6 +62,7 @@ def test_group_of_two(cluster: Cluster, topic: str) -> None:
     scenarios.group_of_two(CLIENT, cluster, topic, producer=REFERENCE)
 
 
+@pytest.mark.full
 def test_group_of_two_of_the_consumer_protocol(cluster: Cluster, topic: str) -> None:
     scenarios.group_of_two(JavaToolsClient("consumer"), cluster, topic, producer=REFERENCE)
 

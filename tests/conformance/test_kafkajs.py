@@ -40,7 +40,6 @@ def test_reads_from_a_timestamp(cluster: Cluster, topic: str) -> None:
     scenarios.read_from_timestamp(CLIENT, cluster, topic, producer=CLIENT)
 
 
-@pytest.mark.core
 def test_group_of_two(cluster: Cluster, topic: str) -> None:
     scenarios.group_of_two(CLIENT, cluster, topic, producer=CLIENT)
 

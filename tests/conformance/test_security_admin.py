@@ -98,6 +98,7 @@ def test_configs_command_for_addresses(cluster: Cluster) -> None:
     _change_and_describe(cluster, "ips", "192.0.2.9", "ip", config)
 
 
+@pytest.mark.full
 @pytest.mark.java
 def test_configs_command_for_client_ids(cluster: Cluster) -> None:
     config = ("--add-config", "producer_byte_rate=1024,request_percentage=12.5")

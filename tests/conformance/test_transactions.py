@@ -216,7 +216,6 @@ def consumer_metadata(cluster: Cluster, group: str) -> Any:
 
 
 @pytest.mark.java
-@pytest.mark.core
 def test_a_java_producer_commits_often(cluster: Cluster, topic: str) -> None:
     """Kafka 4.3's client uses transaction.version 2: epochs grow with each transaction."""
     make_topic(cluster.bootstrap, topic, partitions=PARTITIONS)

@@ -213,6 +213,7 @@ def test_gateways_and_nodes_are_added_under_load(stack, topic):
     assert_exactly_once(stack.bootstrap, spread, writer)
 
 
+@pytest.mark.full
 def test_gateways_read_the_nodes_files_with_the_overlay(stack, topic):
     def open_files():
         return sum(

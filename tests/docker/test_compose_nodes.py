@@ -84,6 +84,7 @@ def test_killing_a_node_under_load_loses_nothing(nodes_stack, topic):
     wait_for_nodes(stack, 1, 2, 3)  # It is the node that it was.
 
 
+@pytest.mark.full
 def test_nodes_are_added_under_load(nodes_stack, topic):
     stack = nodes_stack
     with Writer(stack.bootstrap, topic) as writer:

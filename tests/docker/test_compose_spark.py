@@ -247,12 +247,12 @@ def test_a_ranking_is_the_one_that_plain_python_gives(spark_cluster, tmp_path):
     )
 
 
-def test_a_mirror_of_the_cluster_into_itself_is_refused(spark_cluster):
+def test_a_mirror_of_the_cluster_into_itself_is_refused(spark_stack, spark_cluster):
     """It has asked both sides who they are, from the job's container. There is no second cluster here."""
+    here = spark_stack.internal_bootstrap
     done = spark_cluster.run(
-        "mirror", "--source", "here=gateway:29092", "--target", "gateway:29092", "--topic", TOPIC,
-        "--once",
-    )  # fmt: skip
+        "mirror", "--source", f"here={here}", "--target", here, "--topic", TOPIC, "--once"
+    )
     assert done.code == 2, done.describe()
     assert "Traceback" not in done.output, done.describe()
 

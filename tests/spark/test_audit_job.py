@@ -56,6 +56,7 @@ def test_tampered_rows_are_found(cluster: Cluster, spark: SparkSession, tmp_path
     ]  # fmt: skip
 
 
+@pytest.mark.full
 def test_rows_that_no_load_has_written_are_found(
     cluster: Cluster, spark: SparkSession, tmp_path: Path
 ) -> None:

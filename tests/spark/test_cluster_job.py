@@ -58,12 +58,15 @@ def test_variables_become_options_of_spark_submit() -> None:
     ]  # fmt: skip
 
 
-def test_every_job_has_the_bootstrap_address_of_the_container() -> None:
-    for name in ("load", "report", "crawlers"):
-        with start(name, "--help", BOOTSTRAP_SERVERS="gateway:29092") as process:
-            output, log = process.communicate(timeout=END_S)
-        assert process.returncode == 0, log
-        assert "[default: gateway:29092]" in output
+@pytest.mark.parametrize(
+    "name",
+    ["load", *(pytest.param(name, marks=pytest.mark.full) for name in ("report", "crawlers"))],
+)
+def test_every_job_has_the_bootstrap_address_of_the_container(name: str) -> None:
+    with start(name, "--help", BOOTSTRAP_SERVERS="gateway:29092") as process:
+        output, log = process.communicate(timeout=END_S)
+    assert process.returncode == 0, log
+    assert "[default: gateway:29092]" in output
 
 
 def test_the_exit_code_is_the_jobs_own() -> None:
@@ -73,6 +76,7 @@ def test_the_exit_code_is_the_jobs_own() -> None:
     assert f"{SAID}name a --topic or a --pattern" in output
 
 
+@pytest.mark.full
 def test_the_job_ends_in_order_when_its_container_is_stopped(tmp_path: Path) -> None:
     """Nobody answers: the job waits, and says so if it is told to end in order."""
     log = tmp_path / "log"

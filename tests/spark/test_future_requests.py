@@ -43,6 +43,7 @@ def send_stamped(bootstrap: str, topic: str, records: list[tuple[bytes, int]]) -
     assert producer.flush(60) == 0
 
 
+@pytest.mark.full
 def test_a_request_of_2099_is_left_out_and_the_next_minutes_come(
     cluster: Cluster, spark: SparkSession, tmp_path: Path
 ) -> None:

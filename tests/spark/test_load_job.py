@@ -124,6 +124,7 @@ def left(spark: SparkSession, wanted: LoadRequest) -> list[int]:
     return sorted(row["offset"] for row in found.collect())
 
 
+@pytest.mark.full
 def test_another_loads_quarantine_is_refused_before_anything_is_committed(
     cluster: Cluster, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -157,6 +158,7 @@ def test_another_loads_quarantine_is_refused_before_anything_is_committed(
     ]
 
 
+@pytest.mark.full
 def test_loads_that_come_to_share_a_quarantine_lose_nothing(
     cluster: Cluster, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -212,6 +214,7 @@ def take_away(bootstrap: str, topic: str, before: int) -> None:
         done.result(ADMIN_TIMEOUT_S)
 
 
+@pytest.mark.full
 def test_what_is_gone_is_in_the_result_whatever_fails_after_the_commit(
     cluster: Cluster, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -60,8 +60,20 @@ def demo(tmp_path: Path, port: int) -> Iterator[ManagedProcess]:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(2 * ROUND_TIMEOUT_S + 60)
-def test_twice_on_the_same_data_then_serves_until_ctrl_c(
+@pytest.mark.timeout(ROUND_TIMEOUT_S + QUICK_TIMEOUT_S + 60)
+def test_it_leaves_its_page_and_serves_until_ctrl_c(
+    connector: Path, tmp_path: Path, port: int, demo: ManagedProcess
+) -> None:
+    shown = serve_until_ctrl_c(demo, port)
+    assert shown.count("✓") == 14
+    assert "✗" not in shown
+    assert_looks_whole(tmp_path, shown)
+
+
+@pytest.mark.full
+@pytest.mark.spark
+@pytest.mark.timeout(2 * ROUND_TIMEOUT_S + QUICK_TIMEOUT_S + 60)
+def test_twice_on_the_same_data(
     connector: Path, tmp_path: Path, port: int, demo: ManagedProcess
 ) -> None:
     once = finish(tmp_path, port, "--once")
@@ -70,13 +82,15 @@ def test_twice_on_the_same_data_then_serves_until_ctrl_c(
     assert "✗" not in once.stdout
     assert "Serving on" not in once.stdout
     assert not accepts_connections(HOST, port)
-    left = tmp_path / "out" / "access_log"
-    assert (left / "access_log.png").stat().st_size > 20_000
-    assert str(left / "index.html") in once.stdout[once.stdout.index("To look at") :]
-    page = (left / "index.html").read_text(encoding="utf-8")
-    for part in ("Traffic in topic access_log", "Load into the table", "The table against the log"):
-        assert part in page
+    assert_looks_whole(tmp_path, once.stdout)
 
+    shown = serve_until_ctrl_c(demo, port)
+    assert "10,000 of 10,000 (earlier runs: 10,000)" in shown
+    assert "there from an earlier run" in shown
+
+
+def serve_until_ctrl_c(demo: ManagedProcess, port: int) -> str:
+    """What a demo writes until it serves; then Ctrl-C ends it."""
     demo.start()
     serving = f"Serving on {HOST}:{port}"
     wait_until(
@@ -84,15 +98,24 @@ def test_twice_on_the_same_data_then_serves_until_ctrl_c(
         timeout_s=ROUND_TIMEOUT_S,
         what="the demo serving",
     )
-    shown = demo.log_tail()
-    assert "10,000 of 10,000 (earlier runs: 10,000)" in shown
-    assert "there from an earlier run" in shown
+    shown = demo.log_path.read_text(encoding="utf-8")
     assert serving in shown
     assert accepts_connections(HOST, port)
     os.kill(demo.pid, signal.SIGINT)
     wait_until(lambda: not demo.running, timeout_s=QUICK_TIMEOUT_S, what="the demo's end")
     assert demo.stop() == 0
     assert not accepts_connections(HOST, port)
+    return shown
+
+
+def assert_looks_whole(directory: Path, shown: str) -> None:
+    """A run leaves a picture and a page of all that it did, and says where."""
+    left = directory / "out" / "access_log"
+    assert (left / "access_log.png").stat().st_size > 20_000
+    assert str(left / "index.html") in shown[shown.index("To look at") :]
+    page = (left / "index.html").read_text(encoding="utf-8")
+    for part in ("Traffic in topic access_log", "Load into the table", "The table against the log"):
+        assert part in page
 
 
 @pytest.mark.slow

@@ -43,6 +43,7 @@ def kept(spark: SparkSession, place: Path) -> list[tuple[int, int, bytes | None,
     )
 
 
+@pytest.mark.full
 def test_lines_that_are_none_are_kept_and_a_second_run_goes_on(
     cluster: Cluster, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ from highwater.embed.clients.kafka_client import KafkaClient
 from highwater.embed.clients.readiness_probe import ask
 from highwater.embed.combined.broker import CombinedBroker
 from highwater.embed.combined.settings import load_combined
+from highwater.gateway.sockets import port_block
 from highwater.kafka.messages.fetch import (
     FetchRequest,
     FetchRequestFetchPartition,
@@ -285,7 +286,8 @@ async def test_the_ports_of_every_listener_are_taken_over_and_given_back(brokers
     assert await in_thread(addresses, brokers.port) == outside
 
 
-async def test_a_node_needs_its_own_port(brokers):
+async def test_a_node_needs_its_own_port(brokers, monkeypatch):
+    monkeypatch.setattr(port_block, "OWN_PORT_WAIT_S", 0.5)
     with socket.create_server((HOST, brokers.port + 1)):
         made = brokers.make(1)
         try:

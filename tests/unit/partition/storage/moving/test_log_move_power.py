@@ -24,7 +24,12 @@ from tests.support.moving_node import MovingNode, fill
 
 pytestmark = [pytest.mark.timeout(600)]
 
-LOSES = ("", "a", "b", "ab")
+LOSES = (
+    pytest.param("", id="none"),
+    pytest.param("a", id="a", marks=pytest.mark.full),
+    pytest.param("b", id="b", marks=pytest.mark.full),
+    pytest.param("ab", id="ab"),
+)
 """Which disks lose what was not synced."""
 
 
@@ -188,7 +193,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loses", LOSES, ids=lambda loses: loses or "none")
+@pytest.mark.parametrize("loses", LOSES)
 async def test_a_crash_after_each_operation(tmp_path: Path, loses: str) -> None:
     count = await operations(tmp_path / "whole")
     assert count > 40
