@@ -60,7 +60,6 @@ def test_produce_limit_holds(up: Up):
     assert acknowledged.rate == pytest.approx(LIMIT, rel=TOLERANCE)
 
 
-@pytest.mark.full
 @EMBEDDED_FIRST
 def test_consume_limit_holds(up: Up):
     _create_topic(up)
