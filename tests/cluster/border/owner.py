@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from highwater.kafka.error_codes import ErrorCode
@@ -41,6 +42,8 @@ GROUPS, TRANSACTIONS = 0, 1
 """Types of keys in FindCoordinator."""
 READ = 3
 _LATEST, _EARLIEST = -1, -2
+_NUMBERS = count(1)
+"""Of this process, not of one cluster: what remembers names in it has met none of a new owner's."""
 SUBSCRIPTIONS_KEPT = 200
 """With more of them room is made before the next test, which needs a hundred or two."""
 _RETRIED = {
@@ -67,7 +70,6 @@ class Owner:
     def __init__(self, tenants: InstanceCluster, instance: str) -> None:
         self.instance = InstanceId(instance)
         self._tenants = tenants
-        self._made = 0
         self.all: list[Owned] = []
         self.known = Known()
         for kind in (GROUPS, TRANSACTIONS):
@@ -126,8 +128,7 @@ class Owner:
         """A new set, whose names say whose they are: a topic with records of a transaction that is open,
         groups with members and offsets, a user, quotas, ACLs, and configs.
         """
-        self._made += 1
-        mark = f"of-{self.instance}-{self._made:05d}"
+        mark = f"of-{self.instance}-{next(_NUMBERS):05d}"
         topic, transactional_id = f"{mark}-topic", f"{mark}-transaction"
         topic_id = self._make_topic(topic)
         producer_id, epoch = self._begin(transactional_id, topic)
