@@ -13,7 +13,8 @@ import pytest
 from highwater.hop.settings import HopTransport
 from tests.support.etcd import etcd_missing
 from tests.support.process import wait_until
-from tests.support.replicated_cluster import ReplicatedCluster, Shape
+from tests.support.replicated.shape import Shape
+from tests.support.replicated_cluster import ReplicatedCluster
 
 FAST_SESSIONS: Final = {"session_timeout_ms": "2400", "heartbeat_interval_ms": "400"}
 SESSION_S: Final = 2.4

@@ -21,7 +21,8 @@ from tests.support.cluster_view import view, wait_for_view
 from tests.support.kafka_admin import make_replicated_topic
 from tests.support.partition_logs import assert_identical_logs, log_bytes
 from tests.support.process import free_port_block, wait_until
-from tests.support.replicated_cluster import ReplicatedCluster, Shape
+from tests.support.replicated.shape import Shape
+from tests.support.replicated_cluster import ReplicatedCluster
 
 pytestmark = pytest.mark.etcd
 

@@ -24,7 +24,8 @@ from tests.cluster.traffic import NumberedProducer, read_all
 from tests.support.cluster_view import is_whole, view, wait_for_view
 from tests.support.kafka_admin import make_replicated_topic
 from tests.support.process import wait_until
-from tests.support.replicated_cluster import ReplicatedCluster, Shape
+from tests.support.replicated.shape import Shape
+from tests.support.replicated_cluster import ReplicatedCluster
 from tests.support.wire import RawConnection
 
 pytestmark = pytest.mark.etcd

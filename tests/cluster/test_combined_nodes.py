@@ -137,31 +137,31 @@ def test_nodes_are_started_again_one_after_another_under_load(up: Up):
 
 @pytest.mark.etcd
 def test_a_cluster_may_have_nodes_and_gateways_of_every_kind(mixed: ReplicatedCluster):
-    alone = mixed.gateway_port_block(1)[0]
+    alone = mixed.ports.gateway_block(1)[0]
     # Node 3 is served by the gateway that has no node of its own, also for clients of the others.
-    wanted = {1: mixed.shared_port + 1, 2: mixed.shared_port + 2, 3: alone + 3}
-    for port in (alone, mixed.shared_port, mixed.shared_port + 2):
+    wanted = {1: mixed.ports.shared + 1, 2: mixed.ports.shared + 2, 3: alone + 3}
+    for port in (alone, mixed.ports.shared, mixed.ports.shared + 2):
         wait_until(
             lambda at=port: addresses(f"{HOST}:{at}") == wanted,
             timeout_s=20,
             what=f"Metadata on port {port}",
         )
     topic = make_replicated_topic(mixed.bootstrap, "t", partitions=PARTITIONS)
-    producer = NumberedProducer(f"{HOST}:{mixed.shared_port}", topic)
+    producer = NumberedProducer(f"{HOST}:{mixed.ports.shared}", topic)
     producer.send(500)
     producer.flush()
     assert not producer.errors
     assert set(read_all(mixed.bootstrap, topic, PARTITIONS)) == producer.acknowledged
     # The ports of node 3 in the block of the nodes are served by one of them, too.
-    assert _connects(mixed.shared_port + 3)
+    assert _connects(mixed.ports.shared + 3)
 
 
 @pytest.mark.etcd
 def test_without_its_gateway_a_node_is_served_by_another_s(mixed: ReplicatedCluster):
-    alone = mixed.gateway_port_block(1)[0]
+    alone = mixed.ports.gateway_block(1)[0]
     mixed.process("gateway-1").kill()
-    at_others = {1: mixed.shared_port + 1, 2: mixed.shared_port + 2, 3: mixed.shared_port + 3}
-    shared = f"{HOST}:{mixed.shared_port}"
+    at_others = {1: mixed.ports.shared + 1, 2: mixed.ports.shared + 2, 3: mixed.ports.shared + 3}
+    shared = f"{HOST}:{mixed.ports.shared}"
     wait_until(lambda: addresses(shared) == at_others, timeout_s=20, what="node 3 elsewhere")
     topic = make_replicated_topic(shared, "t", partitions=PARTITIONS)
     producer = NumberedProducer(shared, topic)
@@ -173,7 +173,7 @@ def test_without_its_gateway_a_node_is_served_by_another_s(mixed: ReplicatedClus
     assert set(read_all(shared, topic, PARTITIONS)) == producer.acknowledged
     mixed.start_gateway(1)
     mixed.restart_node(1)
-    wanted = {1: mixed.shared_port + 1, 2: mixed.shared_port + 2, 3: alone + 3}
+    wanted = {1: mixed.ports.shared + 1, 2: mixed.ports.shared + 2, 3: alone + 3}
     wait_until(lambda: addresses(shared) == wanted, timeout_s=20, what="as it was")
 
 
@@ -181,7 +181,7 @@ def test_without_its_gateway_a_node_is_served_by_another_s(mixed: ReplicatedClus
 def test_a_balancer_leads_to_a_node_s_own_gateway_while_that_is_there(
     balanced: ReplicatedCluster,
 ):
-    port = balanced.shared_port
+    port = balanced.ports.shared
     wanted = {node: port + node for node in (1, 2, 3)}
     wait_until(
         lambda: addresses(balanced.bootstrap) == wanted,
@@ -220,7 +220,7 @@ def test_a_balancer_leads_to_a_node_s_own_gateway_while_that_is_there(
 
 
 def _serves_its_port(cluster: ReplicatedCluster, node: int) -> bool:
-    return _served_by(cluster, cluster.shared_port + node, count=12) == {f"node-{node}"}
+    return _served_by(cluster, cluster.ports.shared + node, count=12) == {f"node-{node}"}
 
 
 def _served_by(cluster: ReplicatedCluster, port: int, *, count: int) -> set[str]:

@@ -54,7 +54,7 @@ class Load:
 
     def __init__(self, small: ReplicatedCluster) -> None:
         self._bootstrap = small.bootstraps
-        self._shared_port = small.shared_port
+        self._shared_port = small.ports.shared
         self._topic = make_replicated_topic(
             self._bootstrap, "t", partitions=PARTITIONS, configs={"min.insync.replicas": "2"}
         )
@@ -121,8 +121,8 @@ def number(process: str) -> int:
 def test_three_processes_are_a_cluster(small):
     assert small.names == ("node-1", "node-2", "node-3")
     wait_until_all_stand(small)
-    own = {node: small.shared_port + node for node in NODES}
-    for port in (small.shared_port, *own.values()):
+    own = {node: small.ports.shared + node for node in NODES}
+    for port in (small.ports.shared, *own.values()):
         wait_until(
             lambda at=port: addresses(f"{HOST}:{at}") == own,
             timeout_s=20,

@@ -12,7 +12,8 @@ from tests.support.cluster_view import is_whole, view_topics, wait_for_view
 from tests.support.kafka_admin import make_replicated_topic
 from tests.support.partition_logs import assert_identical_logs
 from tests.support.process import wait_until
-from tests.support.replicated_cluster import ReplicatedCluster, Shape
+from tests.support.replicated.shape import Shape
+from tests.support.replicated_cluster import ReplicatedCluster
 
 pytestmark = pytest.mark.etcd
 
@@ -23,7 +24,7 @@ PARTITIONS = 4
 
 @pytest.mark.timeout(300)
 def test_a_node_is_emptied_stopped_and_forgotten(replicated: ReplicatedCluster) -> None:
-    where = ("--controller", f"127.0.0.1:{replicated.controller_ports[1]}")
+    where = ("--controller", f"127.0.0.1:{replicated.ports.controllers[1]}")
     topic = make_replicated_topic(
         replicated.bootstrap, "t", partitions=PARTITIONS, configs={"min.insync.replicas": "2"}
     )
@@ -84,5 +85,7 @@ def test_a_node_is_emptied_stopped_and_forgotten(replicated: ReplicatedCluster) 
     # The same directory may come back, as a node like any other.
     replicated.start_node(LEAVING)
     wait_until(
-        lambda: not replicated.is_fenced(LEAVING), timeout_s=45, what="the node back, unfenced"
+        lambda: not replicated.store.is_fenced(LEAVING),
+        timeout_s=45,
+        what="the node back, unfenced",
     )

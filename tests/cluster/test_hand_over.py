@@ -18,7 +18,8 @@ from tests.cluster.traffic import read_all
 from tests.support.cluster_view import view, wait_for_view
 from tests.support.kafka_admin import make_replicated_topic
 from tests.support.process import wait_until
-from tests.support.replicated_cluster import ReplicatedCluster, Shape
+from tests.support.replicated.shape import Shape
+from tests.support.replicated_cluster import ReplicatedCluster
 
 pytestmark = pytest.mark.etcd
 

@@ -22,7 +22,8 @@ from tests.conformance.clients.kafka_python import MEMBER_POLL_S, open_consumer,
 from tests.support.cluster_view import view, wait_for_view
 from tests.support.kafka_admin import make_replicated_topic
 from tests.support.process import free_port_block, wait_until
-from tests.support.replicated_cluster import ReplicatedCluster, Shape
+from tests.support.replicated.shape import Shape
+from tests.support.replicated_cluster import ReplicatedCluster
 from tests.support.wire import RawConnection, only
 
 pytestmark = pytest.mark.etcd
@@ -90,7 +91,7 @@ def split(directory: Path) -> Iterator[Gateways]:
         },
     )
     with three.running(directory, shape) as made:
-        outside = tuple(made.gateway_port_block(number)[0] for number in made.gateway_ids)
+        outside = tuple(made.ports.gateway_block(number)[0] for number in made.gateway_ids)
         yield Gateways(cluster=made, ways=both_ways(outside, inside))
 
 
@@ -106,7 +107,7 @@ def combined(directory: Path) -> Iterator[Gateways]:
         settings={"controller": three.FAST_SESSIONS, "gateway": internal(inside)},
     )
     with three.running(directory, shape) as made:
-        yield Gateways(cluster=made, ways=both_ways((made.shared_port,), (inside,)))
+        yield Gateways(cluster=made, ways=both_ways((made.ports.shared,), (inside,)))
 
 
 def internal(port: int) -> dict[str, str]:

@@ -17,7 +17,8 @@ from tests.support.cluster_view import is_whole, view, wait_for_view
 from tests.support.kafka_admin import make_replicated_topic
 from tests.support.log_dir_view import LogDirView
 from tests.support.process import wait_until
-from tests.support.replicated_cluster import ReplicatedCluster, Shape
+from tests.support.replicated.shape import Shape
+from tests.support.replicated_cluster import ReplicatedCluster
 
 pytestmark = pytest.mark.etcd
 

@@ -23,7 +23,8 @@ from tests.support.cluster_view import Partitions, is_whole, view, wait_for_view
 from tests.support.kafka_admin import make_replicated_topic
 from tests.support.mounted_disk import SmallDisk
 from tests.support.process import wait_until
-from tests.support.replicated_cluster import ReplicatedCluster, Shape
+from tests.support.replicated.shape import Shape
+from tests.support.replicated_cluster import ReplicatedCluster
 
 pytestmark = pytest.mark.etcd
 

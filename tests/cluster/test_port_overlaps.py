@@ -42,10 +42,10 @@ def behind(tmp_path: Path) -> Iterator[ReplicatedCluster]:
 @pytest.fixture
 def front(behind: ReplicatedCluster, tmp_path: Path) -> Iterator[ManagedProcess]:
     """The gateway whose block is cut; it listens."""
-    port = behind.gateway_port_block(1)[0] - APART
+    port = behind.ports.gateway_block(1)[0] - APART
     made = ManagedProcess(
         "gateway-front",
-        behind.gateway_command("gateway-front", port),
+        behind.commands.gateway("gateway-front", port),
         log_path=tmp_path / "gateway-front.log",
     )
     try:
@@ -59,7 +59,7 @@ def front(behind: ReplicatedCluster, tmp_path: Path) -> Iterator[ManagedProcess]
 def test_the_block_in_front_ends_where_the_next_one_begins(
     behind: ReplicatedCluster, front: ManagedProcess
 ) -> None:
-    later = behind.gateway_port_block(1)
+    later = behind.ports.gateway_block(1)
     first = later[0] - APART
     check_cut(behind, front, first, starts=1)
     topic = make_replicated_topic(f"{HOST}:{first}", "t", partitions=PARTITIONS)
@@ -92,7 +92,7 @@ def test_the_block_in_front_ends_where_the_next_one_begins(
 
 def check_cut(behind: ReplicatedCluster, front: ManagedProcess, first: int, *, starts: int) -> None:
     """After so many starts of the gateway in front: asserts who listens on what, who is told, and that every broker of Metadata answers."""
-    later = behind.gateway_port_block(1)
+    later = behind.ports.gateway_block(1)
     wait_until(
         lambda: (
             ports_of(front.pid) == set(range(first, later[0]))

@@ -21,7 +21,8 @@ from tests.conformance.protocol.requests import fetch, list_offset
 from tests.support.cluster_view import view, wait_for_view
 from tests.support.kafka_admin import make_replicated_topic
 from tests.support.process import wait_until
-from tests.support.replicated_cluster import ReplicatedCluster, Shape
+from tests.support.replicated.shape import Shape
+from tests.support.replicated_cluster import ReplicatedCluster
 from tests.support.wire import ConnectionEnded, RawConnection
 
 pytestmark = [pytest.mark.etcd, pytest.mark.java, pytest.mark.timeout(240)]

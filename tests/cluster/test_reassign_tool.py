@@ -14,7 +14,8 @@ from tests.cluster.traffic import read_all
 from tests.support.cluster_view import is_whole, view, wait_for_view
 from tests.support.java_tools import CONFIGS, REASSIGN_PARTITIONS, java_tool
 from tests.support.kafka_admin import make_replicated_topic
-from tests.support.replicated_cluster import ReplicatedCluster, Shape
+from tests.support.replicated.shape import Shape
+from tests.support.replicated_cluster import ReplicatedCluster
 
 pytestmark = [pytest.mark.etcd, pytest.mark.java, pytest.mark.full]
 

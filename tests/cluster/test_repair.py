@@ -15,7 +15,8 @@ from tests.support.cluster_view import view
 from tests.support.kafka_admin import make_replicated_topic
 from tests.support.partition_logs import assert_identical_logs, headers, segments
 from tests.support.process import wait_until
-from tests.support.replicated_cluster import ReplicatedCluster, Shape
+from tests.support.replicated.shape import Shape
+from tests.support.replicated_cluster import ReplicatedCluster
 
 pytestmark = pytest.mark.etcd
 

@@ -14,7 +14,8 @@ from tests.cluster.replicated import FAST_SESSIONS
 from tests.cluster.runner import START_TIMEOUT_S, Up
 from tests.support.kafka_admin import make_replicated_topic
 from tests.support.process import wait_until
-from tests.support.replicated_cluster import ReplicatedCluster, Shape
+from tests.support.replicated.shape import Shape
+from tests.support.replicated_cluster import ReplicatedCluster
 from tests.support.wire import ConnectionEnded, RawConnection
 
 SHAPE = Shape(settings={"controller": FAST_SESSIONS})

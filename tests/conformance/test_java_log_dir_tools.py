@@ -15,7 +15,8 @@ from tests.cluster.traffic import read_all
 from tests.support.java_tools import CONFIGS, LOG_DIRS, REASSIGN_PARTITIONS, java_tool
 from tests.support.kafka_admin import make_replicated_topic
 from tests.support.process import wait_until
-from tests.support.replicated_cluster import ReplicatedCluster, Shape
+from tests.support.replicated.shape import Shape
+from tests.support.replicated_cluster import ReplicatedCluster
 
 pytestmark = [pytest.mark.etcd, pytest.mark.java, pytest.mark.full]
 

@@ -77,7 +77,7 @@ from tests.robustness.faults.process_faults import (
 )
 from tests.robustness.faults.proxy_faults import BrokenConnections
 from tests.robustness.faults.restart_faults import RollingRestart
-from tests.support.replicated_cluster import Shape
+from tests.support.replicated.shape import Shape
 
 COMBINED_CLIENTS = {"socket.timeout.ms": int(SESSION_S * 1000)}
 """A client whose gateway hangs notices it by itself, as with any broker; the library waits for 60 s."""

@@ -13,7 +13,7 @@ from tests.robustness.faults.fault import Fault, Scene
 from tests.robustness.faults.history import number_in
 from tests.support.kafka_admin import make_replicated_topic
 from tests.support.process import wait_until
-from tests.support.replicated_cluster import Shape
+from tests.support.replicated.shape import Shape
 
 _LIBRARIES = (
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",

@@ -22,7 +22,8 @@ from tests.robustness.faults.history import History
 from tests.robustness.faults.log_reading import read_log
 from tests.support.partition_logs import headers, segments
 from tests.support.process import wait_until
-from tests.support.replicated_cluster import Shape, empty_directory
+from tests.support.replicated.shape import Shape
+from tests.support.replicated_cluster import empty_directory
 
 Who = Literal["leader", "follower"]
 

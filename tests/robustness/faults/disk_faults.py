@@ -14,7 +14,7 @@ from tests.support import call_tracer, mounted_disk
 from tests.support.call_tracer import READS, SYNCS, CallTracer
 from tests.support.mounted_disk import LoopDisk, SmallDisk
 from tests.support.process import wait_until
-from tests.support.replicated_cluster import Shape
+from tests.support.replicated.shape import Shape
 
 NODE = 2
 """Whose disk it is; faults wait until it leads a partition, which it does from the start."""
@@ -363,7 +363,7 @@ class LaggingFollower(TracedFault):
         cluster.terminate_node(scene.victim)
         cluster.restart_node(scene.victim)
         scene.wait_whole()
-        before, node_epoch = _leaders(scene), cluster.node_epoch(scene.victim)
+        before, node_epoch = _leaders(scene), cluster.store.node_epoch(scene.victim)
         assert all(leader != scene.victim for leader, _ in before.values())
         scene.begun_s = begun_s = time.monotonic()
         with self.tracer(scene) as tracer:
@@ -376,8 +376,8 @@ class LaggingFollower(TracedFault):
                 looks += 1
                 away += all(scene.victim not in p.isr for p in scene.view().values())
                 assert _leaders(scene) == before, "leaders flap"
-                assert not cluster.is_fenced(scene.victim), "it is slow, not dead"
-            assert cluster.node_epoch(scene.victim) == node_epoch, "it was never given up"
+                assert not cluster.store.is_fenced(scene.victim), "it is slow, not dead"
+            assert cluster.store.node_epoch(scene.victim) == node_epoch, "it was never given up"
         delayed = len(tracer.changed())
         scene.note(f"{delayed} syncs were slow, out of the ISR at {away} of {looks} looks")
         # When the load pauses for a moment, the follower catches up and is in the ISR for a moment.

@@ -10,7 +10,9 @@ from typing import Any, ClassVar
 
 from tests.robustness.faults.workload import Workload
 from tests.support.cluster_view import Partitions, PartitionView, is_whole, view, wait_for_view
-from tests.support.replicated_cluster import NodeHosts, ReplicatedCluster, Shape
+from tests.support.replicated.hosts import NodeHosts
+from tests.support.replicated.shape import Shape
+from tests.support.replicated_cluster import ReplicatedCluster
 
 SESSION_S = 6.0
 """session_timeout_ms of the controller's defaults."""

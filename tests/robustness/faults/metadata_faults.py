@@ -18,7 +18,7 @@ from tests.support.cluster_view import Partitions, is_whole, view, wait_for_view
 from tests.support.etcd import EtcdMemberProcess
 from tests.support.kafka_admin import make_replicated_topic
 from tests.support.process import wait_until
-from tests.support.replicated_cluster import Shape
+from tests.support.replicated.shape import Shape
 from tests.support.wire import ConnectionEnded, RawConnection
 
 UNTOUCHED_S_MAX = 2.0
@@ -166,7 +166,7 @@ class CompactWhileAway(Fault):
             member.start()
             cluster.etcd.wait_healthy()
         self._topics = [_create_topic(scene, time.monotonic()) for _ in range(3)]
-        cluster.etcd.members[0].compact(cluster.store_revision())
+        cluster.etcd.members[0].compact(cluster.store.revision())
         cluster.resume(away)
         scene.note(f"{away} was away for {_since(begun)}")
         wait_until(

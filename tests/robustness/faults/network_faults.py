@@ -13,7 +13,8 @@ from tests.support import node_network
 from tests.support.kafka_admin import make_replicated_topic
 from tests.support.node_network import NodeNetwork
 from tests.support.process import wait_until
-from tests.support.replicated_cluster import NodeHosts, Shape
+from tests.support.replicated.hosts import NodeHosts
+from tests.support.replicated.shape import Shape
 from tests.support.wire import RawConnection
 
 UNTOUCHED_S_MAX = 1.0
@@ -121,7 +122,7 @@ class LeaderWithoutController(NetworkFault):
 
     def inject(self, scene: Scene) -> None:
         scene.victim = scene.leader()
-        for port in scene.cluster.controller_ports.values():
+        for port in scene.cluster.ports.controllers.values():
             self.network.cut_port(scene.victim, port)
         took_s = scene.wait_led_by_others(scene.victim)
         scene.note(f"others lead after {took_s:.2f} s")

@@ -19,7 +19,7 @@ from tests.support.kafka_admin import make_replicated_topic
 from tests.support.mounted_disk import LoopDisk
 from tests.support.other_kernel import OtherKernel
 from tests.support.partition_logs import end_offset
-from tests.support.replicated_cluster import NodeHosts
+from tests.support.replicated.hosts import NodeHosts
 
 NODES = (1, 2, 3)
 

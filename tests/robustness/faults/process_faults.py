@@ -242,11 +242,11 @@ class DuplicateNode(Fault):
     def inject(self, scene: Scene) -> None:
         cluster = scene.cluster
         scene.victim = scene.leader()
-        epoch = cluster.node_epoch(scene.victim)
+        epoch = cluster.store.node_epoch(scene.victim)
         elsewhere = cluster.data_dir(scene.victim).with_name("duplicate")
         twin = ManagedProcess(
             "twin",
-            cluster.node_command(scene.victim, data_dir=elsewhere, port=free_port_block(1)),
+            cluster.commands.node(scene.victim, elsewhere, port=free_port_block(1)),
             log_path=elsewhere.with_suffix(".log"),
         )
         twin.start()
@@ -258,7 +258,7 @@ class DuplicateNode(Fault):
         scene.note(f"the second node {scene.victim} ended with {code}")
         assert code == 2, twin.log_tail()
         assert "in use by a live node" in twin.log_tail()
-        assert cluster.node_epoch(scene.victim) == epoch, "the first is the one that counts"
+        assert cluster.store.node_epoch(scene.victim) == epoch, "the first is the one that counts"
 
     def heal(self, scene: Scene) -> None:
         """The first node never knew."""

@@ -13,7 +13,8 @@ from tests.cluster.replicated import in_form
 from tests.robustness.faults.fault import SESSION_S, Fault, Scene
 from tests.support.faulty_proxy import FaultyProxy
 from tests.support.process import free_port_block
-from tests.support.replicated_cluster import ReplicatedCluster, Shape
+from tests.support.replicated.shape import Shape
+from tests.support.replicated_cluster import ReplicatedCluster
 
 _NODES = 3
 _REAL, _PROXIED = "127.0.0.1", "127.0.0.2"
@@ -73,7 +74,9 @@ class BrokenConnections(Fault):
     def started(self, cluster: ReplicatedCluster) -> None:
         if self.who == "clients":
             block = (
-                cluster.gateway_port_block(1) if cluster.gateway_ids else cluster.shared_port_block
+                cluster.ports.gateway_block(1)
+                if cluster.gateway_ids
+                else cluster.ports.shared_block()
             )
             self._start(block)
 

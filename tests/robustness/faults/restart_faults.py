@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tests.robustness.faults.fault import Fault, Scene
 from tests.support.process import wait_until
-from tests.support.replicated_cluster import Shape
+from tests.support.replicated.shape import Shape
 
 NODE_PAUSE_S_MAX = 1.5
 """A leader that stops costs 0.3 s at most (F3), but here the node's next process starts beside the load.

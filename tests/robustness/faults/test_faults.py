@@ -27,7 +27,8 @@ from tests.robustness.faults.run import run_fault, run_in
 from tests.support.cluster import COMPLAINT_WORDS
 from tests.support.etcd import etcd_missing
 from tests.support.process import COMPLAINTS_MAX, ManagedProcess
-from tests.support.replicated_cluster import ReplicatedCluster, Shape
+from tests.support.replicated.shape import Shape
+from tests.support.replicated_cluster import ReplicatedCluster
 
 pytestmark = pytest.mark.etcd
 

@@ -128,11 +128,11 @@ class CutOffController(NetworkFault):
     def inject(self, scene: Scene) -> None:
         cluster = scene.cluster
         active = cluster.active_controller()
-        port = cluster.controller_ports[int(active.rpartition("-")[2])]
+        port = cluster.ports.controllers[int(active.rpartition("-")[2])]
         for node in cluster.node_ids:
             self.network.cut_port(node, port)
         time.sleep(2 * SESSION_S)
-        fenced = [node for node in cluster.node_ids if cluster.is_fenced(node)]
+        fenced = [node for node in cluster.node_ids if cluster.store.is_fenced(node)]
         scene.note(f"{active} cut off, which fenced {fenced}")
         assert fenced == list(cluster.node_ids), "or this has shown nothing"
 
@@ -140,7 +140,7 @@ class CutOffController(NetworkFault):
         super().heal(scene)
         cluster = scene.cluster
         wait_until(
-            lambda: not any(cluster.is_fenced(node) for node in cluster.node_ids),
+            lambda: not any(cluster.store.is_fenced(node) for node in cluster.node_ids),
             timeout_s=LEASE_S_MAX,
             what="all nodes unfenced",
         )
