@@ -43,7 +43,7 @@ GROUPS, TRANSACTIONS = 0, 1
 READ = 3
 _LATEST, _EARLIEST = -1, -2
 _NUMBERS = count(1)
-"""Of this process, not of one cluster: what remembers names in it has met none of a new owner's."""
+"""Counted over all clusters of this process, so that no cache in it knows a new owner's names."""
 SUBSCRIPTIONS_KEPT = 200
 """With more of them room is made before the next test, which needs a hundred or two."""
 _RETRIED = {

@@ -10,7 +10,7 @@ from tests.support.replicated.shape import Shape
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """Each kind of process by its number, from 1 on."""
+    """Ports by the numbers of the processes, which begin with 1."""
 
     controllers: dict[int, int]
     nodes: dict[int, int]
@@ -27,14 +27,13 @@ class Ports:
         block = shape.nodes + 1
         blocks = 1 if shape.balancer else shape.gateways + bool(shape.combined)
         count = shape.controllers + shape.nodes + shape.room_in_front + blocks * block
-        first_node = free_port_block(count) + shape.controllers
+        first_controller = free_port_block(count)
+        first_node = first_controller + shape.controllers
         first_gateway = first_node + shape.nodes + shape.room_in_front
         # Behind a balancer all gateways have the same ports, on addresses of their own.
         step = 0 if shape.balancer else block
         return cls(
-            controllers={
-                n: first_node - shape.controllers + n - 1 for n in range(1, shape.controllers + 1)
-            },
+            controllers={n: first_controller + n - 1 for n in range(1, shape.controllers + 1)},
             nodes={n: first_node + n - 1 for n in range(1, shape.nodes + 1)},
             gateways={n: first_gateway + (n - 1) * step for n in range(1, shape.gateways + 1)},
             shared=first_gateway + shape.gateways * step,
