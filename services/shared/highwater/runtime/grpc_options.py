@@ -40,6 +40,8 @@ def shared_options(
         ("grpc.max_receive_message_length", message_bytes_max),
         ("grpc.keepalive_time_ms", keepalive_ms),
         ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+        # gRPC 1.85 never starts the timer of a keepalive probe, only that of pings: a minute by default.
+        ("grpc.http2.ping_timeout_ms", KEEPALIVE_TIMEOUT_MS),
         # Probe idle connections and quiet watches, too.
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),

@@ -1,19 +1,23 @@
-"""A connection that is reset right behind data: grpcio may not see it, its probes do."""
+"""Connections whose peer is gone, which grpcio does not see by itself: its probes do."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import select
 import signal
 import socket
 import struct
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from highwater.runtime.grpc_options import GRPCIO_KEEPALIVE_MS
+from highwater.runtime.grpc_options import GRPCIO_KEEPALIVE_MS, KEEPALIVE_TIMEOUT_MS
+from highwater.runtime.grpc_server import GrpcServer
 from tests.support.process import wait_until
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -22,6 +26,8 @@ HEAD = 9
 UPDATES = 20
 """At first grpcio reads until nothing is left, later only if the kernel tells it to."""
 NOTICED_S_MAX = GRPCIO_KEEPALIVE_MS / 1000 + 3.0
+SILENT_S_MAX = (GRPCIO_KEEPALIVE_MS + KEEPALIVE_TIMEOUT_MS) / 1000 + 3.0
+"""A peer that takes what it is sent, and answers nothing, is left after that."""
 STEP_S_MAX = 30.0
 
 
@@ -51,9 +57,9 @@ def is_stopped(pid: int) -> bool:
     return set(states) == {"T"}
 
 
-@pytest.mark.timeout(120)
-def test_a_reset_behind_data_is_noticed_by_the_next_probe():
-    update = frame(WINDOW_UPDATE, payload=struct.pack(">I", 1000))
+@contextlib.contextmanager
+def streaming_client() -> Iterator[tuple[subprocess.Popen[str], socket.socket]]:
+    """A process with a stream over grpcio that has begun, and our end of its connection."""
     with contextlib.ExitStack() as undo:
         listener = undo.enter_context(socket.create_server(("127.0.0.1", 0)))
         listener.settimeout(STEP_S_MAX)
@@ -76,6 +82,24 @@ def test_a_reset_behind_data_is_noticed_by_the_next_probe():
             assert data
             got += data
         assert client.stdout.readline() == "open\n"
+        yield client, connection
+
+
+def ended_after_s(client: subprocess.Popen[str], begun_s: float) -> float:
+    """How long after that the client's stream has ended. Fails if it goes on, or ends otherwise."""
+    assert client.stdout is not None
+    readable, _, _ = select.select([client.stdout], [], [], STEP_S_MAX)
+    assert readable, "the stream goes on"
+    assert client.stdout.readline() == "ended\n"
+    after_s = time.monotonic() - begun_s
+    assert client.wait(STEP_S_MAX) == 0
+    return after_s
+
+
+@pytest.mark.timeout(120)
+def test_a_reset_behind_data_is_noticed_by_the_next_probe() -> None:
+    update = frame(WINDOW_UPDATE, payload=struct.pack(">I", 1000))
+    with streaming_client() as (client, connection):
         for _ in range(UPDATES):
             connection.sendall(update)
             time.sleep(0.005)
@@ -88,7 +112,27 @@ def test_a_reset_behind_data_is_noticed_by_the_next_probe():
         connection.close()
         time.sleep(0.1)
         client.send_signal(signal.SIGCONT)
+        assert ended_after_s(client, time.monotonic()) < NOTICED_S_MAX
+
+
+@pytest.mark.timeout(120)
+def test_a_client_leaves_a_server_that_answers_no_probe() -> None:
+    with streaming_client() as (client, _):
+        assert ended_after_s(client, time.monotonic()) < SILENT_S_MAX
+
+
+@pytest.mark.timeout(120)
+async def test_a_server_leaves_a_client_that_answers_no_probe() -> None:
+    server = GrpcServer("127.0.0.1", 0)
+    await server.start()
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(PREFACE + frame(SETTINGS) + frame(SETTINGS, ACK))
         begun_s = time.monotonic()
-        assert client.stdout.readline() == "ended\n"
-        assert time.monotonic() - begun_s < NOTICED_S_MAX
-        assert client.wait(STEP_S_MAX) == 0
+        async with asyncio.timeout(STEP_S_MAX):
+            while await reader.read(65536):
+                """Settings and probes."""
+        assert time.monotonic() - begun_s < SILENT_S_MAX
+        writer.close()
+    finally:
+        await server.stop(drain_s=0)
