@@ -12,6 +12,9 @@ import grpc
 from highwater.metadata.endpoints import ControllerEndpoints, ControllerStub, MetadataStub
 from highwater.metadata.status import ACTIVE_KEY, NOT_CONTROLLER, REASON_KEY, InProcessRpcError
 
+ANSWER_S = 0.001
+"""Until a stream begins, or ends with an error."""
+
 
 def unavailable() -> InProcessRpcError:
     return InProcessRpcError(grpc.StatusCode.UNAVAILABLE, "connection reset", ())
@@ -54,6 +57,7 @@ class FakeController:
         return self._stream(self.streams.pop(0) if self.streams else [])
 
     async def _stream(self, items: list[Any]) -> AsyncIterator[Any]:
+        await asyncio.sleep(ANSWER_S)
         for item in items:
             if isinstance(item, BaseException):
                 raise item

@@ -17,6 +17,9 @@ from highwater.model.steps import Steps
 from highwater.runtime.slices import SLICE_MS, Slices
 from tests.support.fake_controllers import fake_cluster, not_controller, unavailable
 
+ATTEMPTS_MANY = 60
+"""Of two watches within a second."""
+
 
 def snapshot(revision: int, *, epoch: int = 1, cluster_id: str = "c") -> Any:
     return snapshot_to_pb(
@@ -170,6 +173,21 @@ async def test_a_pause_ends_when_heartbeats_find_the_active_controller(
     watched.endpoints.prefer("a:1")
     await watched.at(10)
     await watched.watch.stop()
+
+
+async def test_watches_that_share_their_endpoints_pause_while_no_controller_answers() -> None:
+    """The gateway's and the node's of one process: each failure moves the other one, too."""
+    endpoints, fakes = fake_cluster("a:1", "b:1")
+    for fake in fakes.values():
+        fake.streams = [[unavailable()] for _ in range(ATTEMPTS_MANY)]
+    watches = [ClusterWatch(endpoints), ClusterWatch(endpoints)]
+    for watch in watches:
+        watch.start()
+    await asyncio.sleep(1)
+    for watch in watches:
+        await watch.stop()
+    attempts = sum(len(fake.watches) for fake in fakes.values())
+    assert len(watches) < attempts < ATTEMPTS_MANY
 
 
 async def test_a_registration_reopens_the_stream(watched: Watched) -> None:

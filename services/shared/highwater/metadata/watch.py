@@ -38,6 +38,10 @@ BACKOFF_MS: Final = (20, 1_000)
 """First and longest pause between attempts. The first is short because a controller takes a closed
 stream for the member's death after half a second."""
 
+MOVED_PAUSE_MS: Final = 100
+"""The longest pause before a controller that somebody else has moved to. Watches, heartbeats and calls of a
+process share their endpoints; with no pause, their failures would send one another round and round."""
+
 _STOP_TIMEOUT_S: Final = 5.0
 
 Subscriber = Callable[[ClusterImage, ClusterDelta | None], Steps[None] | None]
@@ -195,15 +199,22 @@ class ClusterWatch:
             restarting, self._restarting = self._restarting, False
             if self.failed.done():
                 return
-            if restarting or self._image is not before:
+            if self._image is not before:
                 backoff_ms = first_ms
-            if restarting:
-                continue
-            self._moved.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(backoff_ms * random.uniform(0.5, 1.0) / 1000):
-                    await self._moved.wait()
+                if restarting:
+                    continue
+            await self._pause(backoff_ms * random.uniform(0.5, 1.0) / 1000, moved=restarting)
             backoff_ms = min(greatest_ms, backoff_ms * 2)
+
+    async def _pause(self, longest_s: float, *, moved: bool) -> None:
+        """Ends early if the endpoints have moved, or move meanwhile."""
+        shortest_s = min(longest_s, MOVED_PAUSE_MS / 1000)
+        self._moved.clear()
+        await asyncio.sleep(shortest_s)
+        if not moved:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(longest_s - shortest_s):
+                    await self._moved.wait()
 
     async def _stream(self) -> None:
         request = service_pb.WatchClusterRequest(
