@@ -390,6 +390,22 @@ def test_who_has_to_be_asked_for() -> None:
     assert states.has_to_ask(5, 0, 7, 7), "out of order: the coordinator's answer comes first"
 
 
+def test_a_batch_that_comes_late_does_not_keep_out_the_one_that_is_next() -> None:
+    """From a gateway that stood still, say: its client has sent the batch by another way long since."""
+    states = ProducerStates()
+    for sequence in range(10):
+        assert transactional(states, 0, sequence, 10 + sequence) == ACCEPT
+    assert states.record_marker(5, 0, 0, 20, 1000, committed=True) is None
+    assert not states.has_to_ask(5, 0, 2, 2)
+    assert transactional(states, 0, 2, 21, may_begin=False) == OUT_OF_ORDER_SEQUENCE
+    assert states.has_to_ask(5, 0, 10, 10)
+    verification = states.verifications.asked(5, 0, 10)
+    assert not states.has_to_ask(5, 0, 2, 2)
+    assert states.verifications.grant(5, verification)
+    assert transactional(states, 0, 2, 21, may_begin=False) == OUT_OF_ORDER_SEQUENCE
+    assert transactional(states, 0, 10, 21, may_begin=False) == ACCEPT
+
+
 def test_other_batches_are_refused_while_a_transaction_is_open() -> None:
     states = ProducerStates()
     transactional(states, 0, 0, 10)

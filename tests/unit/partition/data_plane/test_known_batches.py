@@ -2,7 +2,8 @@
 
 from highwater.hop.append import Failure
 from highwater.kafka.error_codes import ErrorCode
-from highwater.partition.core.producers import ACCEPT, SEQUENCE_MAX, ProducerStates
+from highwater.partition.core.producers import ACCEPT, ProducerStates
+from highwater.partition.core.sequences import SEQUENCE_MAX
 from highwater.partition.data_plane.known_batches import known_batches
 from tests.support.log_batches import make_batch
 from tests.unit.hop.sinks import group_of

@@ -2,7 +2,8 @@
 
 import pytest
 
-from highwater.partition.core.producers import SEQUENCE_MAX, ProducerStates
+from highwater.partition.core.producers import ProducerStates
+from highwater.partition.core.sequences import SEQUENCE_MAX
 from highwater.partition.data_plane import refused_producers
 from highwater.partition.data_plane.refused_producers import REMEMBERED_MS, RefusedProducers
 from tests.support.log_batches import make_batch

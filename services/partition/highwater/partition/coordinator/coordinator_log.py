@@ -17,12 +17,8 @@ from highwater.model.errors import HighwaterError
 from highwater.model.transactions import TransactionMarker
 from highwater.partition.coordinator.log_port import LogPlace
 from highwater.partition.core.leader_epochs import NO_EPOCH
-from highwater.partition.core.producers import (
-    ACCEPT,
-    NO_SEQUENCE,
-    STRICT_EPOCHS_FROM,
-    ProducerStates,
-)
+from highwater.partition.core.producers import ACCEPT, STRICT_EPOCHS_FROM, ProducerStates
+from highwater.partition.core.sequences import NO_SEQUENCE
 from highwater.partition.core.verifications import Verification
 from highwater.partition.data_plane.node_group import MarkerGroup, NodeGroup
 from highwater.partition.data_plane.plane import DataPlane

@@ -44,6 +44,12 @@ from highwater.partition.core.producer_entry import (
     with_transaction,
 )
 from highwater.partition.core.producer_generations import ProducerGenerations
+from highwater.partition.core.sequences import (
+    NO_SEQUENCE,
+    SEQUENCE_MAX,
+    is_before,
+    last_sequence,
+)
 from highwater.partition.core.transactions import NO_PRODUCER, AbortedTransaction, Transactions
 from highwater.partition.core.verifications import Verifications
 
@@ -59,10 +65,8 @@ COORDINATOR_FENCED: Final = -52
 """`ProducerStates.check_marker`: minus Kafka's error code TRANSACTION_COORDINATOR_FENCED."""
 STRICT_EPOCHS_FROM: Final = 2
 """The transaction.version from which on a marker has a larger epoch than its records (KIP-890)."""
-NO_SEQUENCE: Final = -1
 
 BATCHES_KEPT: Final = 5
-SEQUENCE_MAX: Final = 0x7FFF_FFFF
 
 EXPIRED_AT_ONCE: Final = 1000
 """Producers that `expire` looks at before its caller may do something else; half a millisecond."""
@@ -79,16 +83,6 @@ _unpack_state = Struct(">hi").unpack_from
 _unpack_timestamp = Struct(">q").unpack_from
 _pack_timestamp = Struct(">q").pack_into
 _pack = ENTRY.pack
-
-
-def last_sequence(base_sequence: int, last_offset_delta: int) -> int:
-    """The sequence of a batch's last record: sequences go on at 0 after 2^31 - 1.
-
-    -1 for a batch without sequences.
-    """
-    if base_sequence < 0:
-        return NO_SEQUENCE
-    return (base_sequence + last_offset_delta) & SEQUENCE_MAX
 
 
 class ProducerStates:
@@ -177,7 +171,7 @@ class ProducerStates:
         last = last_sequence(base_sequence, last_offset_delta)
         # Looked up once for all questions, as in `append`.
         batches = self._known.find(producer_id)
-        is_open = False
+        is_open = late = False
         verdict = ACCEPT
         if batches is not None:
             known_epoch, known_sequence = _unpack_state(batches, _STATE_AT)
@@ -186,7 +180,8 @@ class ProducerStates:
                 verdict = INVALID_PRODUCER_EPOCH if epoch < known_epoch else ACCEPT
             elif epoch != known_epoch or base_sequence != (known_sequence + 1) & SEQUENCE_MAX:
                 verdict = self.check(producer_id, epoch, base_sequence, last)
-        if verdict >= 0:
+                late = epoch == known_epoch and _is_late(base_sequence, known_sequence)
+        if verdict >= 0 or late:
             return verdict
         if not may_begin and not is_open:
             refused = self.verifications.refuse(
@@ -206,14 +201,14 @@ class ProducerStates:
         self, producer_id: int, epoch: int, base_sequence: int, last_sequence: int
     ) -> bool:
         """Whether the coordinator has to be asked before this batch of a transaction may be appended;
-        not for one that is in the log already.
+        not for one that is in the log already, nor for one that comes so late that it never can be.
         """
         batches = self._known.find(producer_id)
         follows = batches is None
         if batches is not None:
             known_epoch, known_sequence = _unpack_state(batches, _STATE_AT)
             if epoch == known_epoch:
-                if producer_id in self._open:
+                if producer_id in self._open or _is_late(base_sequence, known_sequence):
                     return False
                 follows = base_sequence == (known_sequence + 1) & SEQUENCE_MAX
         if self.verifications.granted(producer_id, epoch):
@@ -483,6 +478,11 @@ class ProducerStates:
         self._known.newest[producer_id] = batches[_KEPT_FROM:] + with_transaction(
             entry, NO_TRANSACTION
         )
+
+
+def _is_late(base_sequence: int, known_sequence: int) -> bool:
+    """Whether a batch comes before the one that is next, so that it is in the log or never will be."""
+    return is_before(base_sequence, (known_sequence + 1) & SEQUENCE_MAX)
 
 
 def producer_id_of(batches: bytes) -> int:

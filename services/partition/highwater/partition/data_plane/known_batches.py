@@ -12,7 +12,8 @@ from highwater.hop.append import AppendGroup, Failure
 from highwater.hop.append_expiry import is_idempotent
 from highwater.kafka.primitives import Buffer
 from highwater.kafka.records.batch import BATCH_HEADER, HEADER_SIZE
-from highwater.partition.core.producers import ProducerStates, last_sequence
+from highwater.partition.core.producers import ProducerStates
+from highwater.partition.core.sequences import last_sequence
 from highwater.partition.data_plane.mixed_outcome import MixedOutcome
 
 

@@ -16,12 +16,8 @@ from highwater.hop.append import AppendGroup
 from highwater.kafka.primitives import Buffer
 from highwater.kafka.records.batch import BATCH_HEADER, HEADER_SIZE
 from highwater.model.ids import TopicId
-from highwater.partition.core.producers import (
-    ACCEPT,
-    OUT_OF_ORDER_SEQUENCE,
-    SEQUENCE_MAX,
-    last_sequence,
-)
+from highwater.partition.core.producers import ACCEPT, OUT_OF_ORDER_SEQUENCE
+from highwater.partition.core.sequences import is_before, last_sequence
 
 REMEMBERED_MS: Final = 30_000
 """A usual request's time limit: longer than anything of the same producer is under way. After that the log's
@@ -71,7 +67,7 @@ class RefusedProducers:
                 self._lost[key] = epoch, sequence, until_ms
                 if len(self._lost) > PRODUCERS_MAX:
                     del self._lost[next(iter(self._lost))]
-            elif lost[0] == epoch and _is_before(sequence, lost[1]):
+            elif lost[0] == epoch and is_before(sequence, lost[1]):
                 self._lost[key] = epoch, sequence, lost[2]
 
     def places(self, group: AppendGroup, known: KnownProducers | None) -> list[int]:
@@ -86,7 +82,7 @@ class RefusedProducers:
             if lost is None or epoch < lost[0]:
                 continue
             if epoch == lost[0] and now_ms < lost[2] and sequence != lost[1]:
-                if _is_before(sequence, lost[1]):
+                if is_before(sequence, lost[1]):
                     continue
                 verdict = OUT_OF_ORDER_SEQUENCE
                 if known is not None and producer_id in known:
@@ -121,8 +117,3 @@ def _read(batch: Buffer) -> tuple[int, int, int, int]:
         return -1, -1, -1, -1
     *_, last_delta, _, _, producer_id, epoch, sequence, _ = _unpack_header(batch, 0)
     return producer_id, epoch, sequence, last_sequence(sequence, last_delta)
-
-
-def _is_before(one: int, other: int) -> bool:
-    """Whether a sequence comes before another one, as they go on at 0 after the largest."""
-    return ((other - one) & SEQUENCE_MAX) < SEQUENCE_MAX // 2 and one != other

@@ -33,7 +33,7 @@ from highwater.kafka.records.batch import (
 )
 from highwater.model.time import CallLater
 from highwater.model.transactions import PartitionWriter, TransactionVerifier
-from highwater.partition.core.producers import last_sequence
+from highwater.partition.core.sequences import last_sequence
 from highwater.partition.core.verifications import Verification, produce_error
 from highwater.partition.data_plane.joined_groups import joined
 from highwater.partition.data_plane.replica_role import ReplicaRole

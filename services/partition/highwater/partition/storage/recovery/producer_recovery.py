@@ -21,7 +21,8 @@ from highwater.kafka.errors import RecordsError
 from highwater.kafka.primitives import Buffer
 from highwater.kafka.records.batch import CONTROL_BIT, LENGTH_OVERHEAD, TRANSACTIONAL_BIT
 from highwater.kafka.records.control import CONTROL_BYTES_MAX, EndMarker, read_end_marker
-from highwater.partition.core.producers import ProducerStates, last_sequence
+from highwater.partition.core.producers import ProducerStates
+from highwater.partition.core.sequences import last_sequence
 from highwater.partition.core.transactions import AbortedTransaction
 from highwater.partition.storage import producer_snapshots
 from highwater.partition.storage.errors import (
