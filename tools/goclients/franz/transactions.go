@@ -17,6 +17,10 @@ const (
 	transactionTimeout = 30 * time.Second
 	// A session timeout of the group: dead members are to be noticed within a test.
 	sessionTimeout = 6 * time.Second
+	// A broker that hangs or is cut off is to be noticed within a test, too. A client asks it up to six times, and each
+	// connection and each answer may take 10 s by default; that to a JoinGroup as long as a rebalance more, a minute.
+	brokerTimeout    = 3 * time.Second
+	rebalanceTimeout = 6 * time.Second
 	// How long one operation may take, retries included.
 	patience       = 60 * time.Second
 	pollTimeout    = 200 * time.Millisecond
@@ -53,6 +57,8 @@ func (f franz) identified(ctx context.Context, id string) (*kgo.Client, error) {
 		kgo.TransactionalID(id),
 		kgo.TransactionTimeout(transactionTimeout),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.DialTimeout(brokerTimeout),
+		kgo.RequestTimeoutOverhead(brokerTimeout),
 	)
 	if err != nil {
 		return nil, err
@@ -151,6 +157,9 @@ func (f franz) copySession(ctx context.Context, copying driver.Copying, tell fun
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.RequireStableFetchOffsets(),
 		kgo.SessionTimeout(sessionTimeout),
+		kgo.RebalanceTimeout(rebalanceTimeout),
+		kgo.DialTimeout(brokerTimeout),
+		kgo.RequestTimeoutOverhead(brokerTimeout),
 		kgo.HeartbeatInterval(time.Second),
 	)...)
 	if err != nil {
