@@ -52,7 +52,8 @@ async def test_who_may_not_write_it_cannot_end_it(version):
     assert backend.coordinator_calls() == []
 
 
-async def test_a_moved_coordinator_is_asked_where_it_is_now():
+async def test_an_end_is_not_taken_to_another_coordinator():
+    """Its client has perhaps long since gone on there, in the next transaction."""
     backend = backend_of(refuse(ErrorCode.NOT_COORDINATOR))
     backend.links[2].coordinate = echo(EndTxnResponse())
 
@@ -62,5 +63,14 @@ async def test_a_moved_coordinator_is_asked_where_it_is_now():
 
     backend.links[3].coordinate = refuse_and_move
     answer = await Client(backend).call(EndTxnRequest("payments", 7_000, 3, True), 5)
-    assert answer.error_code == 0
-    assert [node for node, _ in backend.coordinator_calls()] == [2, 3]
+    assert answer.error_code == ErrorCode.NOT_COORDINATOR
+    assert [node for node, _ in backend.coordinator_calls()] == [3]
+
+
+async def test_only_the_node_that_the_client_chose_ends_a_transaction():
+    backend = backend_of(echo(EndTxnResponse()))
+    request = EndTxnRequest("payments", 7_000, 3, True)
+    answer = await Client(backend, node_id=2).call(request, 5)
+    assert answer.error_code == ErrorCode.NOT_COORDINATOR
+    assert backend.coordinator_calls() == []
+    assert (await Client(backend, node_id=3).call(request, 5)).error_code == 0

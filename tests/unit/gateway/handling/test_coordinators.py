@@ -103,6 +103,30 @@ async def test_a_call_follows_its_coordinator():
     assert [node_id for node_id, _ in backend.coordinator_calls()] == [2, 3]
 
 
+@pytest.mark.parametrize(("chosen", "code"), [(None, 0), (2, 0), (3, ErrorCode.NOT_COORDINATOR)])
+async def test_a_call_that_must_not_come_late_goes_where_its_client_meant(chosen, code):
+    backend = FakeBackend(image_of(group_topic()))
+    backend.coordinate(lambda call: (0, b"done"))
+    context = context_of(Client(backend, node_id=chosen))
+    told = await ask_coordinator(context, "readers", b"", 1_000, never_late=True)
+    assert told.error_code == code
+    assert [node for node, _ in backend.coordinator_calls()] == ([2] if not code else [])
+
+
+async def test_a_call_that_must_not_come_late_is_not_routed_again():
+    backend = FakeBackend(image_of(group_topic()))
+
+    def refuse(call):
+        backend.change(topics=(group_topic([1, 3, 3]),))
+        return (ErrorCode.NOT_COORDINATOR, b"")
+
+    backend.coordinate(refuse)
+    context = context_of(Client(backend))
+    told = await ask_coordinator(context, "readers", b"", 1_000, never_late=True)
+    assert told.error_code == ErrorCode.NOT_COORDINATOR
+    assert len(backend.coordinator_calls()) == 1
+
+
 async def test_without_newer_metadata_the_refusal_is_the_answer():
     backend = FakeBackend(image_of(group_topic()))
     backend.coordinate(lambda call: (ErrorCode.NOT_COORDINATOR, b""))

@@ -2,6 +2,11 @@
 
 A call that the node refuses with NOT_COORDINATOR has done nothing. It is routed again when a newer
 image comes: the client could only ask FindCoordinator, which reads the same image.
+
+Not so a call that must not come late, such as EndTxn or OffsetCommit. Its client may have given it up
+while the network or this gateway stood still, and have gone on with the next coordinator: there it would
+end the client's next transaction. A broker of Kafka's would refuse it, as it serves only what it
+coordinates itself. So such a call goes only to the node whose port the client has chosen, and only once.
 """
 
 import asyncio
@@ -70,6 +75,7 @@ class CoordinatorReply(NamedTuple):
 
 
 NOT_AVAILABLE: Final = CoordinatorReply(int(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+NOT_COORDINATOR: Final = CoordinatorReply(int(ErrorCode.NOT_COORDINATOR))
 
 
 def place_of(
@@ -100,8 +106,13 @@ async def ask_coordinator(
     body: bytes | memoryview,
     deadline_ms: int,
     topic: str = GROUP_METADATA_TOPIC,
+    *,
+    never_late: bool = False,
 ) -> CoordinatorReply:
-    """Sends one request to the coordinator of a group, or of what else the topic is about."""
+    """Sends one request to the coordinator of a group, or of what else the topic is about.
+
+    `never_late`: if that is not the node whose port the client came by, NOT_COORDINATOR (see the module).
+    """
     backend = context.backend
     end_ms = backend.clock.monotonic_ms() + deadline_ms
     reply = NOT_AVAILABLE
@@ -113,8 +124,10 @@ async def ask_coordinator(
         left_ms = end_ms - backend.clock.monotonic_ms()
         if left_ms <= 0:
             return reply
+        if never_late and context.peer.node not in (None, place.node):
+            return NOT_COORDINATOR
         reply = await ask_node(context, place, body, left_ms)
-        if reply.error_code != ErrorCode.NOT_COORDINATOR:
+        if never_late or reply.error_code != ErrorCode.NOT_COORDINATOR:
             return reply
         wait_ms = min(MOVE_WAIT_MS, end_ms - backend.clock.monotonic_ms())
         if wait_ms <= 0 or not await backend.wait_for_revision(revision + 1, wait_ms / 1000):
@@ -180,6 +193,7 @@ async def forward(
     codec: GroupCodec[_Request, _Response],
     failure: Callable[[_Request, int, int], _Response],
     deadline_ms: int,
+    never_late: bool = False,
 ) -> bytes:
     """Passes a request through undecoded; an error code is put into the API's response.
 
@@ -188,7 +202,9 @@ async def forward(
     The client must be allowed to do `operation` to the group; None if the caller has asked.
     """
     if operation is None or allowed_on_group(context, operation, group_id):
-        code, response = await ask_coordinator(context, group_id, body, deadline_ms)
+        code, response = await ask_coordinator(
+            context, group_id, body, deadline_ms, never_late=never_late
+        )
         if code == ErrorCode.NONE:
             return response
     else:

@@ -46,13 +46,14 @@ async def forward_transaction(
     codec: GroupCodec[_Request, _Response],
     failure: Callable[[_Request, int, int], _Response],
 ) -> bytes:
-    """Passes a request to the coordinator of its transactional id; `request` is the body, decoded.
+    """Passes a request to the coordinator of its transactional id, if that is the node that the client
+    chose; `request` is the body, decoded.
 
     An error code is put into the API's response.
     """
     deadline_ms = context.backend.settings.request_timeout_ms
     code, response = await ask_coordinator(
-        context, transactional_id, body, deadline_ms, TRANSACTION_STATE_TOPIC
+        context, transactional_id, body, deadline_ms, TRANSACTION_STATE_TOPIC, never_late=True
     )
     if code == ErrorCode.NONE:
         return response
