@@ -26,6 +26,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     made = start_guarded(tmp_path_factory.mktemp("attacks"), login_failure_delay_s="0.01")
     yield made
     made.check_good_logins()
+    made.check_a_bad_login()  # The tests of this worker may be good logins only.
     made.check_log()
     made.cluster.stop()
 

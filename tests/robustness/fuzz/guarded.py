@@ -77,6 +77,13 @@ class Guarded:
             with self.connect(secure=secure) as connection:
                 self.log_in(connection, mechanism)
 
+    def check_a_bad_login(self) -> None:
+        """A wrong password is refused; the log tells it."""
+        with self.connect(secure=False) as connection:
+            assert choose(connection, "PLAIN") == ErrorCode.NONE
+            answer = give(connection, plain(USER, f"not {PASSWORD}"))
+            assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+
     def check_log(self) -> None:
         """No secret, in the metrics neither, and no line that a client has made."""
         text = self.cluster.process.log_path.read_text(encoding="utf-8", errors="replace")
