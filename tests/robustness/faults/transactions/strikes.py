@@ -105,6 +105,12 @@ class LeaderAlone(NetworkFault):
     title = "a leader sees the controller and no follower"
 
     def inject(self, scene: Scene) -> None:
+        # After an earlier strike, else the partitions that it leads may be given to another node meanwhile.
+        scene.wait(
+            lambda parts: all(p.leader == p.replicas[0] for p in parts.values()),
+            LEASE_S_MAX,
+            "preferred leaders",
+        )
         scene.victim = scene.leader()
         led = [p.partition for p in scene.view().values() if p.leader == scene.victim]
         peers = self.nodes(scene, scene.victim)
