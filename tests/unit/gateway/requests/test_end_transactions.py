@@ -49,7 +49,8 @@ class Tasks:
 class Scene:
     """A client of one connection, and the coordinator of its transaction at node 3."""
 
-    def __init__(self, answer, leaders=(1, 1, 3)):
+    def __init__(self, answer, leaders=(1, 1, 3), node=None):
+        """The client came by the port of `node`; None: by the bootstrap port."""
         self.world = World()
         self.tasks = Tasks()
         self.quotas = client_quotas(Now())
@@ -59,7 +60,7 @@ class Scene:
         self.bugs = []
         self.meters = self.world.shared.meters
         self.peer = self.world.connect()
-        where = ClientPeer(instance=DEFAULT_INSTANCE, node=None, host="10.0.0.1", port=1)
+        where = ClientPeer(instance=DEFAULT_INSTANCE, node=node, host="10.0.0.1", port=1)
         self.peer.session.client = ClientInfo(
             where, self.backend.routing.topics_of(DEFAULT_INSTANCE)
         )
@@ -133,19 +134,28 @@ async def test_errors_in_the_answer_are_counted():
     assert s.meters.apis[codec.API_KEY].errors == {ErrorCode.PRODUCER_FENCED: 1}
 
 
-async def test_a_moved_coordinator_is_asked_where_it_is_now():
+async def test_what_a_node_refuses_is_not_sent_to_the_next_coordinator():
     def refuse_and_move(call):
         s.backend.change(topics=(transaction_topic([2, 2, 2]),))
         return (ErrorCode.NOT_COORDINATOR, b"")
 
     s = Scene(refuse(ErrorCode.NOT_COORDINATOR))
     s.backend.links[3].coordinate = refuse_and_move
-    s.backend.links[2].coordinate = echo(NEXT_ONE)
     s.send()
-    assert s.answer() is None
-    await s.tasks.ended()
-    assert s.answer() == NEXT_ONE
-    assert [node for node, _ in s.calls] == [2, 3]
+    assert s.answer().error_code == ErrorCode.NOT_COORDINATOR
+    assert [node for node, _ in s.calls] == [3]
+    assert s.settled()
+
+
+@pytest.mark.parametrize(("chosen", "code"), [(None, 0), (3, 0), (1, ErrorCode.NOT_COORDINATOR)])
+async def test_only_the_node_that_the_client_chose_ends_a_transaction(chosen, code):
+    s = Scene(echo(NEXT_ONE), node=chosen)
+    s.send()
+    if code:
+        assert s.answer() is None
+        await s.tasks.ended()
+    assert s.answer().error_code == code
+    assert [node for node, _ in s.calls] == ([] if code else [3])
     assert s.settled()
 
 

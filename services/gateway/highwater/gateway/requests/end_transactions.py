@@ -1,14 +1,13 @@
 """EndTxn of clients without quotas: from the frame to the coordinator and back, without a task.
 
 Every transaction ends with one, and a task, its future and its timer cost as much as what the
-coordinator does. What is not the usual case goes the way of all requests (`dispatch`), as long as
-no coordinator has done anything:
+coordinator does. What is not the usual case goes the way of all requests (`dispatch`):
 
 | what happens | what follows |
 |---|---|
 | not allowed, malformed, an unknown version, no coordinator | the way of all requests |
-| NOT_COORDINATOR: the call has done nothing | the way of all requests, which waits for a newer image |
-| another error of the coordinator, or none | the answer |
+| the coordinator is not the node whose port the client came by | the way of all requests, which refuses it |
+| an error of the coordinator, NOT_COORDINATOR too, or none | the answer: an end must not come late (`coordinators`) |
 | the coordinator says nothing for too long | REQUEST_TIMED_OUT |
 | the client leaves | the call is cancelled |
 """
@@ -46,28 +45,25 @@ _API = APIS[ApiKey.END_TXN]
 _unpack_error = Struct(">4xh").unpack_from
 """The error code of a response: in all versions, behind the throttle time."""
 
-Otherwise = Callable[[ClientSession, bytearray, RequestHeader, HandlerReply], None]
-"""The way of all requests, for a reply that is expected."""
-
 
 class _Ending(HandlerReply):
     """One request at a coordinator, and the place of its reply."""
 
-    __slots__ = ("_owner", "deadline_ms", "frame", "header", "link", "session")
+    __slots__ = ("_owner", "deadline_ms", "header", "link", "session")
 
     def __init__(
         self,
         owner: "EndTransactions",
         session: ClientSession,
-        request: bytearray,
+        nbytes: int,
         header: RequestHeader,
         link: NodeLink,
         deadline_ms: int,
     ) -> None:
-        super().__init__(session, header.api_key, len(request))
+        """`nbytes` is the length of the request."""
+        super().__init__(session, header.api_key, nbytes)
         self._owner = owner
         self.session = session
-        self.frame = request
         self.header = header
         self.link = link
         self.deadline_ms = deadline_ms
@@ -86,13 +82,11 @@ class EndTransactions:
         backend: Backend,
         meters: RequestMeters,
         *,
-        otherwise: Otherwise,
         broken: Callable[[ClientSession, Exception], None],
     ) -> None:
         """`broken` is told of a bug in making a reply."""
         self._backend = backend
         self._meters = meters
-        self._otherwise = otherwise
         self._broken = broken
         self._waiting: dict[_Ending, CoordinatorCall] = {}
         """In the order of their deadlines, because all wait equally long."""
@@ -110,12 +104,15 @@ class EndTransactions:
             return False
         name = body.transactional_id
         partition = coordinator_place(instance, name, len(topic.partitions))
-        link = self._backend.link_to(topic.partitions[partition].leader)
+        node = topic.partitions[partition].leader
+        if session.client.peer.node not in (None, node):
+            return False
+        link = self._backend.link_to(node)
         if link is None:
             return False
         timeout_ms = self._backend.settings.request_timeout_ms
         deadline_ms = self._backend.clock.monotonic_ms() + timeout_ms + REPLY_GRACE_MS
-        ending = _Ending(self, session, request, header, link, deadline_ms)
+        ending = _Ending(self, session, len(request), header, link, deadline_ms)
         session.expect(ending)
         call = self._waiting[ending] = CoordinatorCall(
             api_key=header.api_key,
@@ -157,9 +154,6 @@ class EndTransactions:
         session, header = ending.session, ending.header
         answer = b""
         try:
-            if error_code == ErrorCode.NOT_COORDINATOR:
-                self._otherwise(session, ending.frame, header, ending)
-                return
             answer = self._encoded(header, group_code(error_code), body)
         except Exception as error:  # noqa: BLE001 - a bug: the client would wait for ever.
             self._broken(session, error)

@@ -58,9 +58,7 @@ class Requests:
         self._meters = meters
         self._tasks = tasks
         self._log = log
-        self._end_transactions = EndTransactions(
-            backend, meters, otherwise=self._start, broken=self.reply_failed
-        )
+        self._end_transactions = EndTransactions(backend, meters, broken=self.reply_failed)
 
     def other(self, session: ClientSession, frame: bytearray) -> None:
         """Starts any request but Produce and Fetch."""
@@ -78,12 +76,6 @@ class Requests:
             return
         reply = HandlerReply(session, header.api_key, len(frame))
         session.expect(reply)
-        self._start(session, frame, header, reply)
-
-    def _start(
-        self, session: ClientSession, frame: bytearray, header: RequestHeader, reply: HandlerReply
-    ) -> None:
-        """Starts the task of a request whose reply is expected."""
         name = f"api-{header.api_key}"
         if session.quota is None:
             self._tasks.start(self._handle(session, frame, header, reply, NO_QUOTA), name=name)
