@@ -54,6 +54,11 @@ class RawConnection:
         host, _, port = bootstrap.partition(",")[0].rpartition(":")
         return cls(host, int(port))
 
+    @property
+    def local_port(self) -> int:
+        """Its port at this end."""
+        return int(self._socket.getsockname()[1])
+
     def secure(self, context: ssl.SSLContext, host: str = "localhost") -> Self:
         """Shakes hands by TLS; call it before anything is sent."""
         self._socket = context.wrap_socket(self._socket, server_hostname=host)

@@ -20,6 +20,7 @@ from highwater.rpc.peer_memory import PeerMemory
 from highwater.rpc.reports import OnFailure
 from highwater.rpc.tls import ALPN
 from highwater.runtime.grpc_options import KEEPALIVE_MS, KEEPALIVE_TIMEOUT_MS
+from highwater.runtime.silent_peers import drop_unsent
 
 JOIN_BYTES_MAX: Final = 32 << 10
 """Up to here one copy costs less than a list of buffers."""
@@ -85,6 +86,7 @@ class Transport(asyncio.BufferedProtocol):
             owner, client=client, wake=self._wake, settings=settings, limits=limits
         )
         self._owner = owner
+        self._client = client
         self._loop = loop
         self._now_s = loop.time
         self._memory = memory
@@ -137,6 +139,10 @@ class Transport(asyncio.BufferedProtocol):
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNIX_SEND_BYTES)
         elif plain is not None and not self.is_unix:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if (
+                self._client
+            ):  # What its owner has given up must not arrive when the network is back.
+                drop_unsent(plain)
         transport.set_write_buffer_limits(WRITE_BUFFER_BYTES, WRITE_BUFFER_BYTES // 4)
         self._settings_until_s = self._now_s() + self._keepalive.settings_s
         self._look_later()

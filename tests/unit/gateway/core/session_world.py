@@ -33,6 +33,7 @@ class Wire:
     def __init__(self) -> None:
         self.sent: list[Any] = []
         self.reading = True
+        self.watched = 0
         self.closed: str | None = None
         self.session: Session | None = None
 
@@ -43,6 +44,9 @@ class Wire:
     def set_reading(self, reading: bool) -> None:
         assert reading != self.reading, "transports refuse to pause twice"
         self.reading = reading
+
+    def close_when_silent(self) -> None:
+        self.watched += 1
 
     def close(self, reason: str) -> None:
         """As `Connection.close`: later calls do nothing, the loss is reported separately."""

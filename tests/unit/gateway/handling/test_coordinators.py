@@ -26,8 +26,8 @@ from tests.unit.gateway.handlers.images import (
 PARTITION = 1
 
 
-def context_of(client):
-    return client.context(ApiKey.HEARTBEAT, 3)
+def context_of(client, api_key=ApiKey.HEARTBEAT):
+    return client.context(api_key, 3)
 
 
 async def test_a_group_lives_with_the_leader_of_its_partition():
@@ -107,8 +107,8 @@ async def test_a_call_follows_its_coordinator():
 async def test_a_call_that_must_not_come_late_goes_where_its_client_meant(chosen, code):
     backend = FakeBackend(image_of(group_topic()))
     backend.coordinate(lambda call: (0, b"done"))
-    context = context_of(Client(backend, node_id=chosen))
-    told = await ask_coordinator(context, "readers", b"", 1_000, never_late=True)
+    context = context_of(Client(backend, node_id=chosen), ApiKey.OFFSET_COMMIT)
+    told = await ask_coordinator(context, "readers", b"", 1_000)
     assert told.error_code == code
     assert [node for node, _ in backend.coordinator_calls()] == ([2] if not code else [])
 
@@ -121,8 +121,8 @@ async def test_a_call_that_must_not_come_late_is_not_routed_again():
         return (ErrorCode.NOT_COORDINATOR, b"")
 
     backend.coordinate(refuse)
-    context = context_of(Client(backend))
-    told = await ask_coordinator(context, "readers", b"", 1_000, never_late=True)
+    context = context_of(Client(backend), ApiKey.OFFSET_COMMIT)
+    told = await ask_coordinator(context, "readers", b"", 1_000)
     assert told.error_code == ErrorCode.NOT_COORDINATOR
     assert len(backend.coordinator_calls()) == 1
 

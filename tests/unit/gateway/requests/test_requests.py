@@ -4,8 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from highwater.gateway.core.standstill import STANDSTILL_MS, Standstill
 from highwater.gateway.data_plane.produce_path import ProducePath
+from highwater.gateway.handling.never_late import NEVER_LATE
 from highwater.gateway.requests.requests import Requests
+from highwater.kafka.api_keys import ApiKey
+from highwater.kafka.framing import encode_request_header
 from highwater.model.authorization import ANONYMOUS, AllowAll, Principal
 from highwater.runtime.log_limit import REPEAT_MS
 from tests.unit.gateway.core.session_world import World
@@ -147,3 +151,90 @@ def test_a_reply_that_fails_ends_its_connection_and_is_counted():
     assert (peer.wire.closed, other.wire.closed) == ("the reply could not be made", None)
     assert meters.failed_replies == 2
     assert lines == [("reply_failed", bug)], "a line that is repeated is counted"
+
+
+def frame_of(api_key):
+    """A request of version 0 without a body."""
+    frame = encode_request_header(api_key, 0, 1, "client")
+    return len(frame).to_bytes(4, "big") + frame
+
+
+class Noted:
+    """Notes which requests were taken to their handlers."""
+
+    def __init__(self):
+        self.names = []
+
+    def start(self, coroutine, *, name):
+        coroutine.close()
+        self.names.append(name)
+
+
+class Paused:
+    """A gateway whose process may stand still; its clients connect and send before, in or after that."""
+
+    def __init__(self):
+        self.ms = 10_000
+        self.world = World()
+        self.world.shared.standstill = Standstill(lambda: self.ms)
+        self.tasks = Noted()
+        self.lines = []
+        self.requests = Requests(
+            produce=ProducePath(AllowAll()),
+            fetch=fetch_path(self.world.shared.budget),
+            backend=FakeBackend(),
+            quotas=client_quotas(),
+            meters=self.world.shared.meters,
+            tasks=self.tasks,
+            log=SimpleNamespace(info=lambda _event, **values: self.lines.append(values["error"])),
+        )
+
+    def connect(self):
+        peer = self.world.connect()
+        peer.session.client = SimpleNamespace(accepted_ms=self.ms, watched=False, client_id="")
+        peer.session.handler = self.requests
+        return peer
+
+
+@pytest.mark.parametrize("api_key", sorted(NEVER_LATE))
+def test_what_must_not_come_late_and_may_have_waited_here_closes_its_connection(api_key):
+    """Bytes that lay in the kernel while the process was stopped, and their clients have gone on."""
+    s = Paused()
+    old = s.connect()
+    s.ms += STANDSTILL_MS
+    new = s.connect()
+    for peer in (old, new):
+        peer.feed(frame_of(api_key))
+    assert s.tasks.names == []
+    assert [peer.wire.closed for peer in (old, new)] == s.lines * 2
+    assert s.world.shared.meters.refused == 2
+    old.lose()
+    new.lose()
+    assert s.world.budget.used == 0
+    s.ms += 1_000
+    again = s.connect()
+    again.feed(frame_of(api_key))
+    assert (again.wire.closed, len(s.tasks.names)) == (None, 1)
+    again.lose()
+
+
+def test_other_calls_may_have_waited():
+    s = Paused()
+    peer = s.connect()
+    s.ms += STANDSTILL_MS
+    peer.feed(frame_of(ApiKey.HEARTBEAT))
+    assert (peer.wire.closed, s.tasks.names) == (None, ["api-12"])
+    peer.lose()
+
+
+def test_the_kernel_watches_the_connections_of_such_calls():
+    s = Paused()
+    peer = s.connect()
+    peer.feed(frame_of(ApiKey.HEARTBEAT))
+    assert peer.wire.watched == 0
+    peer.lose()
+    peer = s.connect()
+    for _ in range(3):
+        peer.feed(frame_of(ApiKey.OFFSET_COMMIT))
+    assert peer.wire.watched == 1
+    peer.lose()

@@ -1,6 +1,7 @@
 """From accept to a connection: headers, limits and handshakes in this order."""
 
 import asyncio
+import socket
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ from highwater.model.cluster import ClusterImage
 from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, NodeId
 from highwater.model.instances import InstanceState
 from highwater.runtime.proxy_protocol import LOCAL_HEADER, tcp_header
+from highwater.runtime.silent_peers import SILENT_S
 from tests.support.certificates import make_certificate
 from tests.unit.gateway.clients.partition_node import until
 from tests.unit.gateway.core.session_world import PRODUCE, request
@@ -148,3 +150,28 @@ async def test_limits_are_those_of_the_image_for_all_brokers_and_for_the_node_he
     assert newcomers.turns.limits == ConnectionLimits(connections=20)
     newcomers.follow(empty, NodeId(2))
     assert not newcomers.arrivals.limited
+
+
+@pytest.mark.parametrize("secured", [False, True])
+def test_the_kernel_can_be_asked_to_watch_a_client(certificate, secured):
+    async def scenario():
+        world = World()
+        await world.listen(tls=TlsContext(files(certificate)) if secured else None)
+        async with asyncio.timeout(20):
+            reader, writer = await asyncio.open_connection("127.0.0.1", world.port)
+            if secured:
+                await writer.start_tls(trusting(certificate), server_hostname="localhost")
+            writer.write(request(PRODUCE, 1))
+            assert await reader.readexactly(2) == b"1;"
+        (connection,) = world.listener.connections
+        sock = connection._transport.get_extra_info("socket")
+        assert not sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        connection.close_when_silent()
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == SILENT_S * 1000
+        writer.transport.abort()
+        await world.listener.close(drain_s=0)
+        for threads in world.threads:
+            threads.stop()
+
+    uvloop.run(scenario())

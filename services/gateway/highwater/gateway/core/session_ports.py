@@ -43,6 +43,10 @@ class Wire(Protocol):
         """Closes the connection; `reason` is for the log."""
         ...
 
+    def close_when_silent(self) -> None:
+        """From now on, closes the connection soon after its client cannot be reached any more."""
+        ...
+
     def unmute_after(self, ms: int) -> None:
         """Calls the session's `unmute` in `ms` milliseconds, or later if told so before."""
         ...

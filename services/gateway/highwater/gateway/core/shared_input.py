@@ -1,10 +1,11 @@
-"""Shared by all sessions of one event loop: read buffer, memory budget, turns, meters."""
+"""Shared by all sessions of one event loop: read buffer, memory budget, turns, meters, standstills."""
 
 from typing import Final
 
 from highwater.gateway.core.budget import MemoryBudget
 from highwater.gateway.core.meters import Departures, RequestMeters
-from highwater.gateway.core.turn import Turn
+from highwater.gateway.core.standstill import Standstill
+from highwater.gateway.core.turn import NS_PER_MS, Turn
 
 LARGE_FRAME: Final = 64 * 1024
 SHARED_BUFFER: Final = 256 * 1024
@@ -25,6 +26,7 @@ class SharedInput:
         "large_frame",
         "meters",
         "now_ms",
+        "standstill",
         "turn",
         "view",
     )
@@ -52,5 +54,6 @@ class SharedInput:
         self.large_frame = min(LARGE_FRAME, frame_bytes_max)
         """Frames above this size are large, or refused."""
         self.in_flight_bytes_max = in_flight_bytes_max
+        self.standstill = Standstill(lambda: turn.clock_ns() // NS_PER_MS)
         self.buffer = bytearray(SHARED_BUFFER)
         self.view = memoryview(self.buffer)

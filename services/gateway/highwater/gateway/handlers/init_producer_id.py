@@ -69,7 +69,6 @@ async def _of_coordinator(
         encode_request(request, version),
         context.backend.settings.request_timeout_ms,
         TRANSACTION_STATE_TOPIC,
-        never_late=True,
     )
     return failure(request, version, code) if code else decode_response(body, 0, version)
 

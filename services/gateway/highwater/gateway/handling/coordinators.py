@@ -1,12 +1,8 @@
 """Calls to coordinators: finds a group's or a transaction's node, sends the call and waits.
 
 A call that the node refuses with NOT_COORDINATOR has done nothing. It is routed again when a newer
-image comes: the client could only ask FindCoordinator, which reads the same image.
-
-Not so a call that must not come late, such as EndTxn or OffsetCommit. Its client may have given it up
-while the network or this gateway stood still, and have gone on with the next coordinator: there it would
-end the client's next transaction. A broker of Kafka's would refuse it, as it serves only what it
-coordinates itself. So such a call goes only to the node whose port the client has chosen, and only once.
+image comes: the client could only ask FindCoordinator, which reads the same image. Not so a call that
+must not come late (`never_late`): it goes only to the node whose port the client has chosen, and only once.
 """
 
 import asyncio
@@ -16,6 +12,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 from highwater.gateway.handling.authorization import allowed_on_group
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.errors import group_code
+from highwater.gateway.handling.never_late import NEVER_LATE
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
@@ -106,14 +103,13 @@ async def ask_coordinator(
     body: bytes | memoryview,
     deadline_ms: int,
     topic: str = GROUP_METADATA_TOPIC,
-    *,
-    never_late: bool = False,
 ) -> CoordinatorReply:
     """Sends one request to the coordinator of a group, or of what else the topic is about.
 
-    `never_late`: if that is not the node whose port the client came by, NOT_COORDINATOR (see the module).
+    NOT_COORDINATOR if it must not come late, and that is not the node whose port the client came by.
     """
     backend = context.backend
+    never_late = context.api_key in NEVER_LATE
     end_ms = backend.clock.monotonic_ms() + deadline_ms
     reply = NOT_AVAILABLE
     for _ in range(ATTEMPTS_MAX):
@@ -193,7 +189,6 @@ async def forward(
     codec: GroupCodec[_Request, _Response],
     failure: Callable[[_Request, int, int], _Response],
     deadline_ms: int,
-    never_late: bool = False,
 ) -> bytes:
     """Passes a request through undecoded; an error code is put into the API's response.
 
@@ -202,9 +197,7 @@ async def forward(
     The client must be allowed to do `operation` to the group; None if the caller has asked.
     """
     if operation is None or allowed_on_group(context, operation, group_id):
-        code, response = await ask_coordinator(
-            context, group_id, body, deadline_ms, never_late=never_late
-        )
+        code, response = await ask_coordinator(context, group_id, body, deadline_ms)
         if code == ErrorCode.NONE:
             return response
     else:

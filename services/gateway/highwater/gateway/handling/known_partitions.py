@@ -101,7 +101,6 @@ async def forward_known(
             codec=codec,
             failure=failure,
             deadline_ms=context.backend.settings.request_timeout_ms,
-            never_late=True,
         )
         if not changed:
             return answered

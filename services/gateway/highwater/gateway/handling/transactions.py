@@ -53,7 +53,7 @@ async def forward_transaction(
     """
     deadline_ms = context.backend.settings.request_timeout_ms
     code, response = await ask_coordinator(
-        context, transactional_id, body, deadline_ms, TRANSACTION_STATE_TOPIC, never_late=True
+        context, transactional_id, body, deadline_ms, TRANSACTION_STATE_TOPIC
     )
     if code == ErrorCode.NONE:
         return response

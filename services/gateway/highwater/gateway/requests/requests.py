@@ -9,6 +9,7 @@ from typing import Protocol
 
 from highwater.gateway.core.meters import RequestMeters
 from highwater.gateway.handling.context import Backend, RequestContext
+from highwater.gateway.handling.never_late import NEVER_LATE
 from highwater.gateway.quota.client_quotas import ClientQuotas
 from highwater.gateway.quota.core.request_quota import NO_QUOTA, LimitedRequest, RequestQuota
 from highwater.gateway.quota.limited_requests import HeldFetches
@@ -66,6 +67,9 @@ class Requests:
             header = decode_request_header(frame, 0)
         except DecodeError as error:
             self._refuse(session, frame, f"malformed request header: {error}")
+            return
+        if header.api_key in NEVER_LATE and not _in_time(session):
+            self._refuse(session, frame, "it may be old: the gateway has stood still")
             return
         self._quotas.identify(session, header.client_id or "")
         if (
@@ -135,6 +139,15 @@ class Requests:
     def _refuse(self, session: ClientSession, frame: bytearray, reason: str) -> None:
         self._backend.log_limit.write(self._log.info, "request_refused", error=reason)
         session.refuse(len(frame), reason)
+
+
+def _in_time(session: ClientSession) -> bool:
+    """False for a call that must not come late, and may; its client repeats it by a new connection."""
+    client = session.client
+    if not client.watched:
+        client.watched = True
+        session.wire.close_when_silent()
+    return not session.shared.standstill.makes_old(client.accepted_ms)
 
 
 def _shown(session: ClientSession, header: RequestHeader) -> str:

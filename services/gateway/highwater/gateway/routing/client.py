@@ -38,6 +38,7 @@ class ClientInfo:
     """A session's peer; `topics` are those of its instance, kept current."""
 
     __slots__ = (
+        "accepted_ms",
         "client_id",
         "fetch_session",
         "instance",
@@ -46,10 +47,22 @@ class ClientInfo:
         "requester",
         "told_revision",
         "topics",
+        "watched",
     )
 
-    def __init__(self, peer: Peer, topics: InstanceTopics, told_revision: int = -1) -> None:
+    def __init__(
+        self,
+        peer: Peer,
+        topics: InstanceTopics,
+        told_revision: int = -1,
+        *,
+        accepted_ms: int = 0,
+    ) -> None:
         self.peer = peer
+        self.accepted_ms = accepted_ms
+        """When its connection was accepted, on the turn's clock."""
+        self.watched = False
+        """Its connection closes when it cannot be reached (`Wire.close_when_silent`)."""
         self.requester = Requester(ANONYMOUS, peer.instance, canonical_address(peer.host))
         self.client_id = ""
         """That of the last request that was neither Produce nor Fetch; its quotas apply."""

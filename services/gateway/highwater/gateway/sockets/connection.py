@@ -14,6 +14,7 @@ from highwater.gateway.routing.client import ClientInfo, ClientSession
 from highwater.gateway.routing.table import TopicRoutes
 from highwater.gateway.sockets.outbox import Outbox, SenderPool, duplicate
 from highwater.gateway.sockets.tls_outbox import TlsOutbox
+from highwater.runtime.silent_peers import close_when_silent
 
 SHORTAGES: Final = (errno.EMFILE, errno.ENFILE)
 """The process, or the machine, has no free file descriptor."""
@@ -183,6 +184,13 @@ class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()
+
+    def close_when_silent(self) -> None:
+        """From now on, closes soon after the client cannot be reached any more; the kernel sees to it."""
+        assert self._transport is not None
+        sock = self._transport.get_extra_info("socket")
+        if sock is not None:  # It is gone once the transport closes.
+            close_when_silent(sock)
 
     def unmute_after(self, ms: int) -> None:
         """Calls `unmute` after `ms`, or at an earlier call's later time."""

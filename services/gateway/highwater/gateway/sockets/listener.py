@@ -239,6 +239,7 @@ class Listener:
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         """Closes silent connections, and those that begin a frame and do not finish it."""
         self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop)
+        self._shared.standstill.look()
         self._check_descriptors()
         self._reload_certificates()
         for connection in list(self.connections):

@@ -17,6 +17,7 @@ from typing import NamedTuple, cast
 
 from highwater.gateway.core.session_ports import RequestHandler
 from highwater.gateway.core.shared_input import SharedInput
+from highwater.gateway.core.turn import NS_PER_MS
 from highwater.gateway.login.gate import LoginGate
 from highwater.gateway.login.principal_rules import PrincipalRules, distinguished_name
 from highwater.gateway.quota.client_quotas import ClientQuotas
@@ -143,14 +144,15 @@ class Newcomers:
 
     def accept(self, way: Way) -> asyncio.BaseProtocol:
         """The protocol of a socket that was accepted."""
+        accepted_ms = self._shared.turn.clock_ns() // NS_PER_MS
         if not way.address.proxy_protocol:
-            return self._arrived(way, None)
+            return self._arrived(way, accepted_ms, None)
         if self._is_full:
             self.refused += 1
             return Refusal()
         return Preface(
             proxies=way.address.proxies,
-            accept=partial(self._arrived, way),
+            accept=partial(self._arrived, way, accepted_ms),
             prefaces=self.prefaces,
             on_refused=self._no_header,
             loop=asyncio.get_running_loop(),
@@ -169,7 +171,9 @@ class Newcomers:
         begun = len(self.prefaces) + len(self.arrivals)
         return len(self) + begun >= self._connections_max
 
-    def _arrived(self, way: Way, client: ProxiedClient | None) -> asyncio.BaseProtocol:
+    def _arrived(
+        self, way: Way, accepted_ms: int, client: ProxiedClient | None
+    ) -> asyncio.BaseProtocol:
         """`client` is whom a header has named; None without a header, or if it names nobody."""
         if self._is_full:
             self.refused += 1
@@ -178,20 +182,22 @@ class Newcomers:
         if self.arrivals.limited and not self._is_check(way, client):
             return Arrival(
                 self.arrivals,
-                partial(self._begin, way),
+                partial(self._begin, way, accepted_ms),
                 listener=way.listener,
                 instance=way.instance,
                 client=client,
                 lets_in=way.door.lets_in,
             )
-        return self._begin(way, client)
+        return self._begin(way, accepted_ms, client)
 
     @staticmethod
     def _is_check(way: Way, client: ProxiedClient | None) -> bool:
         """True for the connection of a balancer itself: its header names nobody."""
         return way.address.proxy_protocol and client is None
 
-    def _begin(self, way: Way, client: ProxiedClient | None) -> asyncio.BufferedProtocol:
+    def _begin(
+        self, way: Way, accepted_ms: int, client: ProxiedClient | None
+    ) -> asyncio.BufferedProtocol:
         """The protocol of a client that has come in."""
         loop = asyncio.get_running_loop()
         host, port = client or ("", 0)
@@ -202,7 +208,7 @@ class Newcomers:
         connection = Connection(
             shared=self._shared,
             handler=self._handler,
-            client=ClientInfo(peer, topics, self._routing.revision),
+            client=ClientInfo(peer, topics, self._routing.revision, accepted_ms=accepted_ms),
             loop=loop,
             pool=self._pool,
             door=way.door,
