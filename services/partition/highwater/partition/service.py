@@ -77,10 +77,12 @@ class PartitionService:
         log: Logger,
         embedded: bool = False,
         observed: bool = False,
+        has_gateway: bool = False,
     ) -> None:
         """`embedded`: the only node, no gRPC server, no thread for heartbeats; see `local_link`.
 
         `observed`: a process of several services serves the metrics and watches the loop.
+        `has_gateway`: this process has a gateway, which will register; the node leads nothing before that.
         """
         self._config = config
         self._clock = clock
@@ -88,6 +90,7 @@ class PartitionService:
         self._log = log
         self._embedded = embedded
         self._observed = embedded or observed
+        self._has_gateway = has_gateway
         loop = asyncio.get_running_loop()
         self.failed: asyncio.Future[None] = loop.create_future()
         self.readiness = Readiness()
@@ -318,6 +321,7 @@ class PartitionService:
             clock=self._clock,
             hand_overs=self._asked_hand_overs,
             session=self._session,
+            has_gateway=self._has_gateway,
         )
         for index in self.logs.failed_dirs:
             self._membership.log_dir_failed(str(self._config.log_dirs[index]))
@@ -388,7 +392,7 @@ class PartitionService:
 
     def _tell_controller(self) -> None:
         """Sends a heartbeat now; after `start`."""
-        self.membership.applied()
+        self.membership.nudge()
 
     async def hand_over(self) -> None:
         """The first part of `stop`; a gateway in the same process should still serve clients."""
@@ -441,7 +445,7 @@ class PartitionService:
             self.logs.set_strays_aside(image, membership.node_id)
             self.logs.moves.go_on(self.plane.replicas.values())
         self.coordinators.after_image()
-        membership.applied()
+        membership.applied(image)
 
     # ---- failures ----
 

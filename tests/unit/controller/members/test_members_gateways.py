@@ -1,5 +1,8 @@
 """Gateways: registration, blocks of ports, and sessions."""
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
@@ -8,6 +11,8 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.watch import ClusterWatch, Watcher
+from highwater.model.cluster import ClusterImage
+from highwater.model.ids import NodeId
 from tests.support.controller import FakeNode, gateway_state, image_when, node
 
 
@@ -103,3 +108,53 @@ async def test_node_0_and_a_block_of_ports_refuse_each_other(
     assert answer.error.error_code == ErrorCode.INVALID_REQUEST
     image = await image_when(watch, lambda i: 0 in i.nodes)
     assert "block" not in image.gateways
+
+
+def of_node(number: int) -> Any:
+    """The gateway of a node's process."""
+    state = gateway_state(f"of {number}", host=f"host-{number}")
+    state.node_id = number
+    return state
+
+
+async def test_a_node_is_fenced_until_the_gateway_of_its_process_is_there(
+    client: ControllerClient,
+) -> None:
+    one = node(client, 1)
+    await one.register()
+    for state in (gateway_state("other"), of_node(2)):
+        await client.register_gateway(pb.RegisterGatewayRequest(gateway=state))
+    assert (await one.beat(waits_for_gateway=True)).fenced
+    await client.register_gateway(pb.RegisterGatewayRequest(gateway=of_node(1)))
+    assert not (await one.beat(waits_for_gateway=True)).fenced
+
+
+async def test_a_node_that_has_waited_long_enough_is_unfenced(client: ControllerClient) -> None:
+    one = node(client, 1)
+    await one.register()
+    assert (await one.beat(waits_for_gateway=True)).fenced
+    assert not (await one.beat()).fenced
+
+
+async def test_a_gateway_goes_with_the_node_of_its_process_and_not_before(
+    client: ControllerClient, watch: ClusterWatch, endpoints: ControllerEndpoints
+) -> None:
+    """In between clients would get another gateway's address for the node."""
+    one = node(client, 1)
+    await one.register()
+    for state in (of_node(1), of_node(2)):
+        await client.register_gateway(pb.RegisterGatewayRequest(gateway=state))
+    assert not (await one.beat(waits_for_gateway=True)).fenced
+    images: list[ClusterImage] = []
+    watch.subscribe(lambda image, _delta: images.append(image))
+    stream = ClusterWatch(endpoints, watcher=Watcher(gateway_id="of 1"))
+    stream.start()
+    await stream.wait_for_revision(1, 5.0)
+    await stream.stop()
+    for _ in range(5):  # Longer than the grace of a gateway's stream.
+        await asyncio.sleep(0.1)
+        assert not (await one.beat(waits_for_gateway=True)).fenced
+    await image_when(watch, lambda i: "of 1" not in i.gateways)
+    of_live = {i.node_gateways[NodeId(1)] for i in images if not i.nodes[NodeId(1)].fenced}
+    assert of_live == {"of 1"}
+    assert (await one.beat(waits_for_gateway=True)).fenced, "it waits for it again"

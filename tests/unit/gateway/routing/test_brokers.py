@@ -2,6 +2,7 @@ from dataclasses import replace
 
 from highwater.gateway.routing.brokers import (
     Entrance,
+    FencedNode,
     advertised_listeners,
     broker_of,
     brokers_for,
@@ -149,3 +150,27 @@ def test_an_instance_has_addresses_of_its_own_where_it_has_a_block():
         assert live_brokers(image, Entrance(DEFAULT_LISTENER, nobody)) == []
         assert nodes_without(image, Entrance(DEFAULT_LISTENER, nobody)) == {1, 2, 3}
     assert live_brokers(image, Entrance()) == live_brokers(image_of(), Entrance())
+
+
+def own(number, host):
+    """The gateway of a node's process."""
+    return GatewayState(
+        gateway_id=GatewayId(host), host=host, port=9092, single_port=False, node_id=NodeId(number)
+    )
+
+
+def test_a_fenced_node_keeps_the_address_of_its_own_gateway():
+    """The controller names another one when the session of the node's own has ended."""
+    other = own(2, "host-2")
+    image = image_of(
+        nodes=[node(1, fenced=True), node(2)],
+        gateways={other.gateway_id: other},
+        node_gateways={NodeId(1): other.gateway_id, NodeId(2): other.gateway_id},
+    )
+
+    def shown(gateway):
+        known = {NodeId(1): FencedNode(image.revision, gateway)}
+        return [(b.node_id, b.host) for b in brokers_for(image, Entrance(), known, -1)]
+
+    assert shown(own(1, "host-1")) == [(1, "host-1"), (2, "host-2")]
+    assert shown(None) == [(1, "host-2"), (2, "host-2")], "a gateway that has never known it"

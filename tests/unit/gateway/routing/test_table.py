@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from highwater.gateway.core.produce_reply import reply_struct
+from highwater.gateway.routing.brokers import FencedNode
 from highwater.gateway.routing.table import RoutingTable
-from highwater.model.cluster import ClusterDelta
-from highwater.model.ids import DEFAULT_INSTANCE, InstanceId, TopicId
+from highwater.model.cluster import ClusterDelta, GatewayState
+from highwater.model.ids import DEFAULT_INSTANCE, GatewayId, InstanceId, NodeId, TopicId
 from tests.support.controller_images import image_of, node_state, topic_state
 from tests.support.looked_at import Looks, longest_step
 
@@ -337,3 +338,36 @@ def test_a_step_finds_links_for_a_part_of_a_wide_topic(links):
     _, longest = longest_step(table.relinking(), lambda: asked)
     assert asked == WIDE
     assert longest <= 1024
+
+
+def gateway(name, number):
+    return GatewayState(
+        gateway_id=GatewayId(name), host=name, port=9092, single_port=False, node_id=NodeId(number)
+    )
+
+
+def test_what_is_known_of_fenced_nodes(links):
+    """The gateway of a node's process is remembered when it goes, and replaced when it is back."""
+    table = RoutingTable(links.link_to)
+    first, second = gateway("first", 1), gateway("second", 2)
+
+    def apply(revision, fenced, *gateways):
+        names = {one.node_id: one.gateway_id for one in gateways}
+        table.apply(
+            replace(
+                image_of(nodes=[node_state(1, fenced=fenced), node_state(2)]),
+                revision=revision,
+                gateways={one.gateway_id: one for one in gateways},
+                node_gateways={n: names.get(n, second.gateway_id) for n in (1, 2)},
+            )
+        )
+        return dict(table.fenced)
+
+    assert apply(1, False, first, second) == {}
+    assert apply(2, True, second) == {1: FencedNode(2, first)}
+    assert apply(3, True, second) == {1: FencedNode(2, first)}
+    moved = replace(first, port=19_092)
+    assert apply(4, True, moved, second) == {1: FencedNode(2, moved)}
+    assert apply(5, False, moved, second) == {}
+    table = RoutingTable(links.link_to)
+    assert apply(6, True, second) == {1: FencedNode(-1, None)}, "nobody has told of its gateway"

@@ -57,7 +57,7 @@ async def test_the_replicas_of_a_failed_directory_fail_once_and_the_controller_h
     w = World()
     w.replicas[3].failed = True
     w.failures.dir_failed(1, FAILURE)
-    assert w.calls == ["fail 1", "log_dir_failed /b", "count", "applied"]
+    assert w.calls == ["fail 1", "log_dir_failed /b", "count", "nudge"]
     assert not w.failed.done()
 
 
@@ -83,7 +83,7 @@ async def test_a_failed_write_takes_the_directory_and_damage_only_the_log():
     assert w.calls == ["fail_dir 1"]
     w.calls.clear()
     w.failures.log_failed(w.replicas[1], CorruptLogError("cut"))
-    assert w.calls == ["fail 1", "replace_uncut_log", "count", "applied"]
+    assert w.calls == ["fail 1", "replace_uncut_log", "count", "nudge"]
 
 
 @pytest.mark.parametrize(
@@ -92,4 +92,4 @@ async def test_a_failed_write_takes_the_directory_and_damage_only_the_log():
 async def test_a_damaged_log_is_fetched_again_and_a_bug_is_not(error, first):
     w = World()
     w.failures.replica_bug(w.replicas[0], error)
-    assert w.calls == [*first, "count", "applied"]
+    assert w.calls == [*first, "count", "nudge"]

@@ -17,7 +17,12 @@ from highwater.model.errors import UsageError
 from highwater.model.ids import NodeId, TopicId
 from highwater.partition.data_plane.controller_session import ControllerSession
 from highwater.partition.node.asked_hand_overs import AskedHandOver, HandOverAnswer
-from highwater.partition.node.membership import INCARNATION_FILE, Membership, NodeIdentity
+from highwater.partition.node.membership import (
+    GATEWAY_WAIT_MS,
+    INCARNATION_FILE,
+    Membership,
+    NodeIdentity,
+)
 from highwater.runtime.clock import SystemClock
 from highwater.runtime.logging import silent_logger
 from highwater.runtime.tasks import TaskOwner
@@ -50,12 +55,27 @@ class HandOvers:
         self.asked += asked
 
 
+class Clock(SystemClock):
+    """May be ahead."""
+
+    ahead_ms = 0
+
+    def monotonic_ms(self) -> int:
+        return super().monotonic_ms() + self.ahead_ms
+
+
 class Member:
     """Node 1 with its watch; `lineage` is that of its directories now."""
 
     def __init__(
-        self, endpoints: ControllerEndpoints, directory: Path, *, in_loop: bool = True
+        self,
+        endpoints: ControllerEndpoints,
+        directory: Path,
+        *,
+        in_loop: bool = True,
+        has_gateway: bool = False,
     ) -> None:
+        self.clock = Clock()
         self.disks_hang = False
         self.full: dict[TopicId, tuple[int, ...]] = {}
         self.session = ControllerSession(SystemClock().monotonic_ms)
@@ -88,17 +108,33 @@ class Member:
             lineage=lambda: self.lineage,
             on_registered=self.epochs.append,
             static_configs={},
-            clock=SystemClock(),
+            clock=self.clock,
             hand_overs=self.hand_overs,
             session=self.session,
+            has_gateway=has_gateway,
         )
 
     async def join(self) -> Member:
-        await self.membership.join("127.0.0.1:1")
-        self.watch.subscribe(lambda _image, _delta: self.membership.applied())
-        self.watch.start()
-        await support.image_when(self.watch, lambda image: not image.nodes[1].fenced)
+        await self.begin()
+        await self.unfenced()
         return self
+
+    async def begin(self) -> None:
+        await self.membership.join("127.0.0.1:1")
+        self.watch.subscribe(lambda image, _delta: self.membership.applied(image))
+        self.watch.start()
+
+    async def unfenced(self) -> None:
+        await support.image_when(self.watch, lambda image: not image.nodes[1].fenced)
+
+    async def stays_fenced(self) -> None:
+        """For a few heartbeats."""
+        await support.image_when(self.watch, lambda image: 1 in image.nodes)
+        for _ in range(3):
+            self.membership.nudge()
+            await asyncio.sleep(0.05)
+        assert self.watch.image is not None
+        assert self.watch.image.nodes[NodeId(1)].fenced
 
     async def close(self) -> None:
         await self.membership.leave()
@@ -258,3 +294,36 @@ async def test_the_session_lasts_while_the_controller_lets_the_node_lead(member:
     assert not session.lasts()
     member.membership._answered(pb.HeartbeatResponse(), now_ms)
     assert session.lasts()
+
+
+async def register_gateway(member: Member, node_id: int) -> None:
+    state = support.gateway_state(f"gateway of {node_id}")
+    state.node_id = node_id
+    request = pb.RegisterGatewayRequest(gateway=state)
+    response = await member.client.register_gateway(request, timeout_s=5)
+    assert response.error.error_code == 0
+
+
+@pytest.fixture
+async def with_gateway(controller: ControllerService, tmp_path: Path) -> AsyncIterator[Member]:
+    made = Member(controller.in_process_endpoints(), tmp_path, has_gateway=True)
+    yield made
+    await made.close()
+
+
+async def test_a_node_is_fenced_until_the_gateway_of_its_process_is_registered(
+    with_gateway: Member,
+) -> None:
+    await with_gateway.begin()
+    await register_gateway(with_gateway, 2)
+    await with_gateway.stays_fenced()
+    await register_gateway(with_gateway, 1)
+    await with_gateway.unfenced()
+
+
+async def test_it_does_not_wait_for_ever(with_gateway: Member) -> None:
+    await with_gateway.begin()
+    await with_gateway.stays_fenced()
+    with_gateway.clock.ahead_ms = GATEWAY_WAIT_MS
+    with_gateway.membership.nudge()
+    await with_gateway.unfenced()

@@ -16,6 +16,8 @@ class NodeHeartbeat:
     node_epoch: int
     applied_revision: int
     wants_shutdown: bool = False
+    waits_for_gateway: bool = False
+    """If it is fenced, it is to remain so until the gateway of its process is registered."""
     failed_log_dirs: tuple[str, ...] = ()
     offline_replicas: OfflineReplicas = field(default_factory=dict)
     full_replicas: Replicas = field(default_factory=dict)

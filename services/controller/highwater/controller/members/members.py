@@ -26,6 +26,7 @@ from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusa
 from highwater.controller.core.tail_check import has_its_tail
 from highwater.controller.image.writer import MetadataWriter
 from highwater.controller.members.absent_nodes import IsRefused, close_ended
+from highwater.controller.members.applied_waits import AppliedWaits
 from highwater.controller.members.departures import GatewayDepartures
 from highwater.controller.members.heartbeats import HeartbeatResult, NodeHeartbeat
 from highwater.controller.store.port import StoreUnavailableError
@@ -40,9 +41,6 @@ from highwater.runtime.logging import Logger
 
 K = TypeVar("K")
 
-APPLIED_WAIT_MS_MAX: Final = 1_000
-"""How long a mutating admin call waits until live members apply its revision (decision 9)."""
-
 DRAIN_WAIT_MS: Final = 300
 """How long a draining node's heartbeat waits for other members, well below its timeout."""
 
@@ -52,6 +50,7 @@ NODE_ID_MAX: Final = 10_000
 _NOT_NOW: Final = (StoreUnavailableError, LimitExceededError)
 """Errors of commits that may be retried later."""
 
+_CHECK_MS_MIN: Final = 5
 _CHECK_MS_MAX: Final = 250
 _STALL_MS: Final = 1_000
 """If a check is this late, the controller itself stood still and took no heartbeats."""
@@ -109,7 +108,7 @@ class Members:
         self._failed_log_dirs: dict[NodeId, tuple[str, ...]] = {}
         self._offline: dict[NodeId, OfflineReplicas] = {}
         """Replicas that live nodes cannot serve, from their heartbeats; not in the store."""
-        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._applied = AppliedWaits(lambda: writer.image, self.nodes, self.gateways, log)
         self._wake = asyncio.Event()
         now_ms = clock.monotonic_ms()
         image = writer.image
@@ -195,20 +194,7 @@ class Members:
 
     async def wait_applied(self, revision: int, timeout_ms: int) -> bool:
         """Waits until all live members have applied the revision; False on timeout."""
-        if not self._behind(revision):
-            return True
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append((revision, waiter))
-        try:
-            async with asyncio.timeout(min(timeout_ms, APPLIED_WAIT_MS_MAX) / 1000):
-                await waiter
-        except TimeoutError:
-            late = self._behind(revision)
-            self._log.info("members_behind", revision=revision, members=[str(m) for m in late])
-            return False
-        finally:
-            self._waiters = [(r, w) for r, w in self._waiters if w is not waiter]
-        return True
+        return await self._applied.wait(revision, timeout_ms)
 
     def stream_opened(self, node: NodeId, node_epoch: int, gateway: GatewayId) -> bool:
         """Counts a watch stream of a node or gateway; True if it counts for a session."""
@@ -311,7 +297,7 @@ class Members:
         table.heard(member, now_ms=now_ms, applied_revision=applied_revision)
         if applied_revision >= self._writer.image.revision:
             table.caught_up(member, now_ms=now_ms)
-        self._check_waiters()
+        self._applied.check()
 
     def _tell_overlaps(self) -> None:
         """To refuse a gateway would not help: it may be the one that was there first."""
@@ -362,26 +348,43 @@ class Members:
     async def _follow_wishes(self, beat: NodeHeartbeat) -> None:
         node = self._writer.image.nodes[beat.node_id]
         try:
-            if node.fenced and beat.applied_revision >= self._fenced_at.get(beat.node_id, 0):
-                await self._change(beat.node_id, beat.node_epoch, unfence_first=True)
+            if node.fenced and self._may_be_unfenced(self._writer.image, beat):
+                await self._change(beat, unfence_first=True)
             # A replica may have joined the ISR of a partition that no other node could lead before.
             if beat.wants_shutdown and (not node.draining or self._movable(beat.node_id)):
-                await self._change(beat.node_id, beat.node_epoch, unfence_first=False)
+                await self._change(beat, unfence_first=False)
         except _NOT_NOW as error:
             # The session goes on; the next heartbeat tries again.
             self._log.warning("cannot_change_node", node=beat.node_id, error=str(error))
 
-    async def _change(self, node_id: NodeId, node_epoch: int, *, unfence_first: bool) -> None:
-        """Unfences or drains the node, unless it was registered again meanwhile."""
+    def _may_be_unfenced(self, image: ClusterImage, beat: NodeHeartbeat) -> bool:
+        """True if the node knows that it was fenced, and does not wait for the gateway of its process."""
+        if beat.applied_revision < self._fenced_at.get(beat.node_id, 0):
+            return False
+        now_ms = self._clock.monotonic_ms()
+        return not beat.waits_for_gateway or any(
+            gateway.node_id == beat.node_id and self.gateways.is_live(gateway_id, now_ms)
+            for gateway_id, gateway in image.gateways.items()
+        )
+
+    async def _change(self, beat: NodeHeartbeat, *, unfence_first: bool) -> None:
+        """Unfences or drains the node, unless it was registered again meanwhile, or its gateway has gone."""
+        node_id = beat.node_id
+        changed = False
 
         def decide(image: ClusterImage) -> Steps[Decision[int]]:
-            if self.check_epoch(node_id, node_epoch) is not None:
+            nonlocal changed
+            changed = self.check_epoch(node_id, beat.node_epoch) is None and (
+                not unfence_first or self._may_be_unfenced(image, beat)
+            )
+            if not changed:
                 return self._with_elections(image, ())
             node = image.nodes[node_id]
-            after = unfence(node) if unfence_first else drain(node)
-            return self._with_elections(image, (after,))
+            return self._with_elections(image, (unfence(node) if unfence_first else drain(node),))
 
         elections, revision = await self._writer.commit_in_steps(decide)
+        if not changed:
+            return
         if not unfence_first:
             self._drained_at[node_id] = revision
         what = "node_unfenced" if unfence_first else "node_draining"
@@ -414,7 +417,6 @@ class Members:
 
     async def _end_sessions(self, now_ms: int) -> None:
         dead = self.nodes.expired(now_ms)
-        gone = self.gateways.expired(now_ms)
         if dead:
             epochs = {node: session.epoch for node in dead if (session := self.nodes.get(node))}
 
@@ -444,6 +446,7 @@ class Members:
                 if not self.nodes.is_live(node, now_ms):
                     self.nodes.end(node)
             self._log.warning("nodes_fenced", nodes=dead, elections=elections)
+        gone = [g for g in self.gateways.expired(now_ms) if not self._has_live_node(g)]
         if gone:
 
             def remove(image: ClusterImage) -> Decision[frozenset[GatewayId]]:
@@ -461,39 +464,19 @@ class Members:
             self._log.info("gateways_gone", gateways=sorted(ended))
             self._tell_overlaps()  # If one of these comes back, that is told again.
         if dead or gone:
-            self._check_waiters()
+            self._applied.check()
+
+    def _has_live_node(self, gateway: GatewayId) -> bool:
+        """True if the node of the gateway's process is not fenced: it would get another one's address."""
+        image = self._writer.image
+        state = image.gateways.get(gateway)
+        node = None if state is None else image.nodes.get(state.node_id)
+        return node is not None and not node.fenced
 
     def _pause_ms(self, now_ms: int) -> int:
         deadlines = (self.nodes.next_deadline_ms(), self.gateways.next_deadline_ms())
-        pauses = [max(1, deadline - now_ms) for deadline in deadlines if deadline is not None]
-        return min([_CHECK_MS_MAX, *pauses])
-
-    def _behind(self, revision: int) -> list[NodeId | GatewayId]:
-        """Live members with an older image; unconfirmed members may not exist any more."""
-        nodes = self._writer.image.nodes
-        late: list[NodeId | GatewayId] = [
-            node
-            for node in self.nodes.behind(revision)
-            if node in nodes and not nodes[node].fenced and _confirmed(self.nodes, node)
-        ]
-        # One that has said that it stops drains: it names others, and sends no heartbeats any more.
-        gateways = self._writer.image.gateways
-        late += [
-            gateway
-            for gateway in self.gateways.behind(revision)
-            if gateway in gateways and _confirmed(self.gateways, gateway)
-        ]
-        return late
-
-    def _check_waiters(self) -> None:
-        for revision, waiter in self._waiters:
-            if not waiter.done() and not self._behind(revision):
-                waiter.set_result(None)
-
-
-def _confirmed(table: SessionTable[K], member: K) -> bool:
-    session = table.get(member)
-    return session is not None and session.confirmed
+        pauses = [deadline - now_ms for deadline in deadlines if deadline is not None]
+        return max(_CHECK_MS_MIN, min([_CHECK_MS_MAX, *pauses]))
 
 
 def _refusal(code: ErrorCode, message: str) -> Refusal:

@@ -18,7 +18,7 @@ from highwater.controller.core.hand_over import LeaderMove
 from highwater.controller.core.membership import Registration
 from highwater.controller.core.outcome import Refusal
 from highwater.controller.image.not_active import NotActiveError
-from highwater.controller.members.members import APPLIED_WAIT_MS_MAX
+from highwater.controller.members.applied_waits import APPLIED_WAIT_MS_MAX
 from highwater.controller.rpc.client_access import (
     acl_filter,
     quota_alteration,

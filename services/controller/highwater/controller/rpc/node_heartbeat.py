@@ -15,6 +15,7 @@ def node_heartbeat(request: pb.HeartbeatRequest) -> NodeHeartbeat:
         node_epoch=request.node_epoch,
         applied_revision=request.applied_revision,
         wants_shutdown=request.wants_shutdown,
+        waits_for_gateway=request.waits_for_gateway,
         failed_log_dirs=tuple(request.failed_log_dirs),
         offline_replicas=_by_topic(request.offline_replicas),
         full_replicas=_by_topic(request.full_replicas),

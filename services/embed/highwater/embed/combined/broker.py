@@ -141,6 +141,7 @@ class CombinedBroker:
             registry=self.registry,
             log=self._log.bind(service="partition"),
             observed=True,
+            has_gateway=self._settings.gateway is not None,
         )
         await self._services.start(partition)
         self.partition = partition

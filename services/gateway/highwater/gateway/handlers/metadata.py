@@ -133,7 +133,7 @@ def _answer(
     told = context.backend.routing.ahead
     entrance = context.peer.entrance
     brokers = brokers_for(
-        image, entrance, context.backend.routing.fenced_at, context.client.told_revision
+        image, entrance, context.backend.routing.fenced, context.client.told_revision
     )
     context.client.told_revision = image.revision
     live = {broker.node_id for broker in brokers if not broker.fenced}

@@ -32,10 +32,18 @@ class Broker(NamedTuple):
     fenced: bool
 
 
+class FencedNode(NamedTuple):
+    """A node that is fenced, as the images have told."""
+
+    revision: int
+    """That of the image in which it was fenced; -1 if that was before the first one."""
+    gateway: GatewayState | None
+    """The gateway of its process, which may be gone by now; None if none is known."""
+
+
 def registered_brokers(image: ClusterImage, entrance: Entrance) -> list[Broker]:
     """All nodes that some gateway serves at this entrance, fenced or not, by id."""
-    brokers = (_broker(image, image.nodes[node_id], entrance) for node_id in sorted(image.nodes))
-    return [broker for broker in brokers if broker is not None]
+    return _registered(image, entrance, {})
 
 
 def live_brokers(image: ClusterImage, entrance: Entrance) -> list[Broker]:
@@ -48,7 +56,10 @@ def live_brokers(image: ClusterImage, entrance: Entrance) -> list[Broker]:
 
 
 def brokers_for(
-    image: ClusterImage, entrance: Entrance, fenced_at: Mapping[NodeId, int], told_revision: int
+    image: ClusterImage,
+    entrance: Entrance,
+    fenced: Mapping[NodeId, FencedNode],
+    told_revision: int,
 ) -> list[Broker]:
     """The live brokers, and those fenced since the image of a client's last Metadata answer.
 
@@ -56,22 +67,31 @@ def brokers_for(
     2.16 sends nothing to a partition for up to a second if it learns both at once.
     If all brokers are fenced, all are listed: a client drops every address after an empty list,
     and gateways serve them all. In Kafka the broker that answers is always there.
-    `fenced_at` has the revisions of the images in which nodes were fenced.
+
+    A fenced broker keeps the address that it had at the gateway of its process: it has that again when it
+    is back, and clients are slow to leave another one (librdkafka's transactional producers do not, if it
+    was their coordinator's).
     """
-    registered = registered_brokers(image, entrance)
+    registered = _registered(image, entrance, fenced)
     if all(broker.fenced for broker in registered):
         return registered
     return [
         broker
         for broker in registered
-        if not broker.fenced or fenced_at.get(broker.node_id, image.revision) > told_revision
+        if not broker.fenced or _fenced_at(fenced, broker.node_id, image) > told_revision
     ]
+
+
+def own_gateway(image: ClusterImage, node_id: NodeId) -> GatewayState | None:
+    """The gateway of the node's process, if that is the one that clients get for the node."""
+    gateway = _gateway_of(image, node_id)
+    return gateway if gateway is not None and gateway.node_id == node_id else None
 
 
 def broker_of(image: ClusterImage, node_id: NodeId, entrance: Entrance) -> Broker | None:
     """One node as a broker; None if there is no such node or no gateway serves it there."""
     node = image.nodes.get(node_id)
-    return None if node is None else _broker(image, node, entrance)
+    return None if node is None else _broker(image, node, entrance, _gateway_of(image, node_id))
 
 
 def nodes_without(image: ClusterImage, entrance: Entrance) -> set[NodeId]:
@@ -120,8 +140,26 @@ def controller_among(brokers: list[Broker]) -> NodeId:
     return next((broker.node_id for broker in brokers if not broker.fenced), NO_NODE)
 
 
-def _broker(image: ClusterImage, node: NodeState, entrance: Entrance) -> Broker | None:
-    gateway = _gateway_of(image, node.node_id)
+def _registered(
+    image: ClusterImage, entrance: Entrance, fenced: Mapping[NodeId, FencedNode]
+) -> list[Broker]:
+    """All nodes; those in `fenced` with the gateway of their process, if it is known."""
+    brokers = []
+    for node_id in sorted(image.nodes):
+        former = fenced.get(node_id)
+        gateway = (former and former.gateway) or _gateway_of(image, node_id)
+        brokers.append(_broker(image, image.nodes[node_id], entrance, gateway))
+    return [broker for broker in brokers if broker is not None]
+
+
+def _fenced_at(fenced: Mapping[NodeId, FencedNode], node_id: NodeId, image: ClusterImage) -> int:
+    known = fenced.get(node_id)
+    return image.revision if known is None else known.revision
+
+
+def _broker(
+    image: ClusterImage, node: NodeState, entrance: Entrance, gateway: GatewayState | None
+) -> Broker | None:
     address = None if gateway is None else _address(image, gateway, node.node_id, entrance)
     if address is None:
         return None

@@ -9,6 +9,7 @@ from struct import Struct
 from typing import Final
 
 from highwater.gateway.core.produce_reply import reply_struct
+from highwater.gateway.routing.brokers import FencedNode, own_gateway
 from highwater.gateway.routing.near_nodes import NearNodes
 from highwater.hop.append import AppendRoute
 from highwater.hop.ports import NodeLink, ProduceTarget
@@ -160,8 +161,7 @@ class RoutingTable:
         self._newest_revision = 0
         self.ahead: dict[tuple[TopicId, int], int] = {}
         """Leader epochs that clients know already and the image does not."""
-        self.fenced_at: dict[NodeId, int] = {}
-        """By fenced node, the revision of the image that fenced it; -1 if the first image did."""
+        self.fenced: dict[NodeId, FencedNode] = {}
 
     @property
     def revision(self) -> int:
@@ -257,12 +257,19 @@ class RoutingTable:
         return topic.partitions[partition].leader_epoch
 
     def _note_fenced(self, image: ClusterImage) -> None:
-        fenced_at = -1 if self.image is None else image.revision
-        self.fenced_at = {
-            node.node_id: self.fenced_at.get(node.node_id, fenced_at)
+        self.fenced = {
+            node.node_id: self._fenced(image, node.node_id)
             for node in image.nodes.values()
             if node.fenced
         }
+
+    def _fenced(self, image: ClusterImage, node_id: NodeId) -> FencedNode:
+        before, gateway = self.image, own_gateway(image, node_id)
+        if (known := self.fenced.get(node_id)) is not None:
+            return FencedNode(known.revision, gateway or known.gateway)
+        if before is None:
+            return FencedNode(-1, gateway)
+        return FencedNode(image.revision, gateway or own_gateway(before, node_id))
 
     def _remove(self, topic_ids: Iterable[TopicId]) -> None:
         for topic_id in topic_ids:

@@ -87,4 +87,4 @@ class NodeFailures:
         self._replicas().count()
         membership = self._membership()
         if membership is not None:
-            membership.applied()
+            membership.nudge()

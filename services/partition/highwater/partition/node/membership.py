@@ -18,6 +18,7 @@ from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.heartbeat import HeartbeatLoop, Heartbeats, InLoopHeartbeats
 from highwater.metadata.watch import ClusterWatch, Watcher
+from highwater.model.cluster import ClusterImage
 from highwater.model.errors import HighwaterError, UsageError
 from highwater.model.ids import NodeId, TopicId
 from highwater.model.time import Clock
@@ -29,6 +30,8 @@ from highwater.runtime.tasks import TaskOwner
 INCARNATION_FILE: Final = ".highwater_incarnation"
 REGISTER_TIMEOUT_S: Final = 30.0
 DUPLICATE_RETRY_S: Final = 0.5
+GATEWAY_WAIT_MS: Final = 15_000
+"""A node with a gateway that does not get registered is fenced no longer: other gateways can serve it."""
 DRAIN_BEAT_S: Final = 0.1
 """Between heartbeats of a node that waits for the controller's permission to stop."""
 _REGISTER_AGAIN: Final = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED)
@@ -84,6 +87,7 @@ class Membership:
         clock: Clock,
         hand_overs: HandOvers,
         session: ControllerSession | None = None,
+        has_gateway: bool = False,
     ) -> None:
         """`in_loop`: send heartbeats without a thread of their own, for the embedded mode.
 
@@ -95,6 +99,7 @@ class Membership:
         `static_configs` are the node's settings under Kafka's names, for DescribeConfigs.
         `hand_overs` gets requests to hand over, and has answers for the heartbeats.
         `session` is told how long the controller's session lasts; None if nobody asks.
+        `has_gateway`: this process has a gateway, without which the node is to remain fenced for a while.
         """
         self._identity = identity
         self._log_dirs = [path.resolve() for path in log_dirs]
@@ -115,6 +120,9 @@ class Membership:
         self._clock = clock
         self._hand_overs = hand_overs
         self._session = session
+        self._has_gateway = has_gateway
+        self._fenced_until_ms: int | None = clock.monotonic_ms() + GATEWAY_WAIT_MS
+        """Until when it is to remain fenced; None while the gateway of its process is in the image."""
         self._heartbeats: Heartbeats | None = None
         self._address = ""
         self._registering = False
@@ -198,6 +206,7 @@ class Membership:
             seen=self._watch.seen,
             failed_log_dirs=self._failed_log_dirs,
             wants_shutdown=self._wants_shutdown,
+            waits_for_gateway=self._waits_for_gateway(),
             leader_count=self._leader_count(),
             offline_replicas=[
                 pb.OfflineReplicas(topic_id=topic_id, partitions=partitions)
@@ -240,21 +249,37 @@ class Membership:
     async def _register_again(self) -> None:
         try:
             await self._register()
-            self.applied()
+            self.nudge()
         except HighwaterError as error:
             self._log.warning("registration_failed", error=str(error))
         finally:
             self._registering = False
 
-    def applied(self) -> None:
-        """An image has been applied: tell the controller now."""
+    def _waits_for_gateway(self) -> bool:
+        """Without it clients would get another gateway's address for the node, for a moment: librdkafka's
+        transactional producers stay at the address that their coordinator had when they found it.
+        """
+        until_ms = self._fenced_until_ms
+        in_time = until_ms is None or self._clock.monotonic_ms() < until_ms
+        return self._has_gateway and in_time
+
+    def applied(self, image: ClusterImage) -> None:
+        """The image has been applied: tell the controller now."""
+        if any(gateway.node_id == self.node_id for gateway in image.gateways.values()):
+            self._fenced_until_ms = None
+        elif self._fenced_until_ms is None:
+            self._fenced_until_ms = self._clock.monotonic_ms() + GATEWAY_WAIT_MS
+        self.nudge()
+
+    def nudge(self) -> None:
+        """Tells the controller now what the next heartbeat would."""
         if self._heartbeats is not None:
             self._heartbeats.nudge()
 
     def log_dir_failed(self, directory: str) -> None:
         """A directory is offline; the next heartbeat reports it and its replicas."""
         self._failed_log_dirs = [*self._failed_log_dirs, directory]
-        self.applied()
+        self.nudge()
 
     async def drain(self, timeout_s: float) -> bool:
         """Asks the controller to move leaderships away; True once nothing depends on this node.

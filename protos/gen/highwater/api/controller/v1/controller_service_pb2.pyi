@@ -118,7 +118,7 @@ class RegisterGatewayResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., cluster_id: _Optional[str] = ..., heartbeat_interval_ms: _Optional[int] = ..., session_timeout_ms: _Optional[int] = ..., login_secret: _Optional[bytes] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
-    __slots__ = ("node_id", "node_epoch", "gateway_id", "applied_revision", "wants_shutdown", "failed_log_dirs", "leader_count", "offline_replicas", "seen", "handed_over", "full_replicas")
+    __slots__ = ("node_id", "node_epoch", "gateway_id", "applied_revision", "wants_shutdown", "failed_log_dirs", "leader_count", "offline_replicas", "seen", "handed_over", "full_replicas", "waits_for_gateway")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     NODE_EPOCH_FIELD_NUMBER: _ClassVar[int]
     GATEWAY_ID_FIELD_NUMBER: _ClassVar[int]
@@ -130,6 +130,7 @@ class HeartbeatRequest(_message.Message):
     SEEN_FIELD_NUMBER: _ClassVar[int]
     HANDED_OVER_FIELD_NUMBER: _ClassVar[int]
     FULL_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FOR_GATEWAY_FIELD_NUMBER: _ClassVar[int]
     node_id: int
     node_epoch: int
     gateway_id: str
@@ -141,7 +142,8 @@ class HeartbeatRequest(_message.Message):
     seen: SeenImage
     handed_over: _containers.RepeatedCompositeFieldContainer[HandedOver]
     full_replicas: _containers.RepeatedCompositeFieldContainer[FullReplicas]
-    def __init__(self, node_id: _Optional[int] = ..., node_epoch: _Optional[int] = ..., gateway_id: _Optional[str] = ..., applied_revision: _Optional[int] = ..., wants_shutdown: _Optional[bool] = ..., failed_log_dirs: _Optional[_Iterable[str]] = ..., leader_count: _Optional[int] = ..., offline_replicas: _Optional[_Iterable[_Union[OfflineReplicas, _Mapping]]] = ..., seen: _Optional[_Union[SeenImage, _Mapping]] = ..., handed_over: _Optional[_Iterable[_Union[HandedOver, _Mapping]]] = ..., full_replicas: _Optional[_Iterable[_Union[FullReplicas, _Mapping]]] = ...) -> None: ...
+    waits_for_gateway: bool
+    def __init__(self, node_id: _Optional[int] = ..., node_epoch: _Optional[int] = ..., gateway_id: _Optional[str] = ..., applied_revision: _Optional[int] = ..., wants_shutdown: _Optional[bool] = ..., failed_log_dirs: _Optional[_Iterable[str]] = ..., leader_count: _Optional[int] = ..., offline_replicas: _Optional[_Iterable[_Union[OfflineReplicas, _Mapping]]] = ..., seen: _Optional[_Union[SeenImage, _Mapping]] = ..., handed_over: _Optional[_Iterable[_Union[HandedOver, _Mapping]]] = ..., full_replicas: _Optional[_Iterable[_Union[FullReplicas, _Mapping]]] = ..., waits_for_gateway: _Optional[bool] = ...) -> None: ...
 
 class HandOver(_message.Message):
     __slots__ = ("topic_id", "partition", "leader_epoch", "successor")

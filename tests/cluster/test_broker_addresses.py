@@ -1,0 +1,118 @@
+"""The address of a node whose process has a gateway is always that of this gateway.
+
+librdkafka's transactional producers keep the address that their coordinator had when they found it, and
+come back to it for as long as the node coordinates them, whatever Metadata says later.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from highwater.embed.clients.kafka_client import KafkaClient
+from highwater.model.errors import HighwaterError
+from tests.cluster import replicated as three
+from tests.support import node_network
+from tests.support.etcd import etcd_missing
+from tests.support.process import wait_until
+from tests.support.replicated_cluster import ReplicatedCluster
+
+pytestmark = pytest.mark.etcd
+
+LOOK_S = 0.01
+
+
+@pytest.fixture
+def apart(tmp_path: Path) -> Iterator[ReplicatedCluster]:
+    """Nodes with gateways, each with a network address of its own."""
+    if why := etcd_missing() or node_network.missing():
+        pytest.skip(why)
+    shape = three.in_form(three.SHAPE, "combined")
+    cluster = ReplicatedCluster(tmp_path, shape, hosts=node_network.NodeNetwork())
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+class Watcher(threading.Thread):
+    """Asks a gateway for Metadata all the time, each time as a client that has just connected or, with
+    `stays`, as one that knows what it was told before.
+    """
+
+    def __init__(self, address: str, *, stays: bool) -> None:
+        super().__init__(daemon=True)
+        self._address = address
+        self._stays = stays
+        self._ends = threading.Event()
+        self.seen: dict[int, set[str]] = {}
+        """By node, its addresses."""
+        self.numbers: list[int] = []
+        """How many brokers each answer had."""
+
+    def run(self) -> None:
+        while not self._ends.is_set():
+            try:
+                with KafkaClient(self._address) as client:
+                    self._look(client)
+            except HighwaterError:
+                time.sleep(LOOK_S)  # The network is cut, or comes back.
+
+    def _look(self, client: KafkaClient) -> None:
+        while not self._ends.wait(LOOK_S):
+            brokers = client.metadata([]).brokers
+            self.numbers.append(len(brokers))
+            for broker in brokers:
+                self.seen.setdefault(broker.node_id, set()).add(f"{broker.host}:{broker.port}")
+            if not self._stays:
+                return
+
+    def stop(self) -> None:
+        self._ends.set()
+        self.join(10)
+        assert not self.is_alive()
+
+
+def test_no_other_gateway_stands_for_a_node_that_comes_back(apart: ReplicatedCluster) -> None:
+    own = {node: {apart.own_address(node)} for node in apart.node_ids}
+    watchers = [Watcher(apart.own_address(3), stays=stays) for stays in (False, True)]
+    for one in watchers:
+        one.start()
+    wait_until(lambda: all(one.seen == own for one in watchers), timeout_s=20, what="every address")
+    apart.kill_node(1)
+    wait_until(lambda: apart.store.is_fenced(1), timeout_s=20, what="the end of the session")
+    wait_until(
+        lambda: all(one.numbers[-1:] == [2] for one in watchers), timeout_s=20, what="two brokers"
+    )
+    apart.restart_node(1)
+    _cut_off_from_the_controller(apart)
+    wait_until(
+        lambda: all(one.numbers[-1:] == [3] for one in watchers), timeout_s=20, what="all of them"
+    )
+    for one in watchers:
+        one.stop()
+        assert one.seen == own
+
+
+def _cut_off_from_the_controller(cluster: ReplicatedCluster) -> None:
+    """All nodes are fenced, and their gateways gone, until they hear one another again."""
+    network = cluster.hosts
+    assert isinstance(network, node_network.NodeNetwork)
+    for node in cluster.node_ids:
+        network.cut_port(node, cluster.ports.controllers[1])
+
+    def all_fenced() -> bool:
+        return all(cluster.store.is_fenced(node) for node in cluster.node_ids)
+
+    wait_until(all_fenced, timeout_s=20, what="the end of all sessions")
+    network.heal()
+    wait_until(
+        lambda: not any(cluster.store.is_fenced(node) for node in cluster.node_ids),
+        timeout_s=three.RECOVERY_S_MAX,
+        what="all nodes, unfenced",
+    )
