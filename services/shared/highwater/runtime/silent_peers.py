@@ -14,19 +14,19 @@ _TCP_KEEPIDLE: Final[int | None] = getattr(socket, "TCP_KEEPIDLE", None)
 def drop_unsent(sock: socket.socket) -> None:
     """Closes the connection if what is sent is not acknowledged for SILENT_S, and sends it no more.
 
-    That goes for a peer, too, that is there and reads nothing for so long (tcp(7), TCP_USER_TIMEOUT).
-    Systems without the option keep their own limits; Linux has it.
+    That goes for a peer, too, that is there, and has no room for more as it has read nothing for so long
+    (tcp(7), TCP_USER_TIMEOUT). Systems without the option keep their own limits; Linux has it.
     """
     if _TCP_USER_TIMEOUT is not None:
         sock.setsockopt(socket.IPPROTO_TCP, _TCP_USER_TIMEOUT, SILENT_S * 1000)
 
 
 def close_when_silent(sock: socket.socket) -> None:
-    """The same, and the connection closes if nothing is sent, too: the kernel asks an idle peer.
+    """Closes the connection if its peer, to which nothing is being sent, is not heard for SILENT_S.
 
-    What such a peer has sent, and the network has held back, is then never read.
+    The kernel asks it. What such a peer has sent, and the network has held back, is then never read. A peer that is
+    there and reads slowly is no silent one.
     """
-    drop_unsent(sock)
     if _TCP_KEEPIDLE is not None:
         sock.setsockopt(socket.IPPROTO_TCP, _TCP_KEEPIDLE, _IDLE_S)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _PROBE_EVERY_S)

@@ -158,3 +158,25 @@ async def test_a_gateway_goes_with_the_node_of_its_process_and_not_before(
     of_live = {i.node_gateways[NodeId(1)] for i in images if not i.nodes[NodeId(1)].fenced}
     assert of_live == {"of 1"}
     assert (await one.beat(waits_for_gateway=True)).fenced, "it waits for it again"
+
+
+async def test_a_gateway_that_its_node_does_not_have_any_more_goes(
+    client: ControllerClient, watch: ClusterWatch, endpoints: ControllerEndpoints
+) -> None:
+    """The process has come back without one, or under another name."""
+    for number, waits in ((1, False), (2, True)):
+        one = node(client, number)
+        await one.register()
+        await client.register_gateway(pb.RegisterGatewayRequest(gateway=of_node(number)))
+        assert not (await one.beat(waits_for_gateway=waits)).fenced
+    renamed = of_node(2)
+    renamed.gateway_id = "renamed"
+    await client.register_gateway(pb.RegisterGatewayRequest(gateway=renamed))
+    for number in (1, 2):
+        stream = ClusterWatch(endpoints, watcher=Watcher(gateway_id=f"of {number}"))
+        stream.start()
+        await stream.wait_for_revision(1, 5.0)
+        await stream.stop()
+    image = await image_when(watch, lambda i: len(i.gateways) == 1, timeout_s=1.5)
+    assert not image.nodes[NodeId(1)].fenced
+    assert set(image.gateways) == {"renamed"}

@@ -234,7 +234,7 @@ def test_the_kernel_watches_the_connections_of_such_calls():
     assert peer.wire.watched == 0
     peer.lose()
     peer = s.connect()
-    for _ in range(3):
-        peer.feed(frame_of(ApiKey.OFFSET_COMMIT))
+    for _ in range(3):  # As the session would, one after the other.
+        s.requests.other(peer.session, bytearray(frame_of(ApiKey.OFFSET_COMMIT)[4:]))
     assert peer.wire.watched == 1
     peer.lose()

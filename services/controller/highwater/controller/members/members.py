@@ -108,6 +108,8 @@ class Members:
         self._failed_log_dirs: dict[NodeId, tuple[str, ...]] = {}
         self._offline: dict[NodeId, OfflineReplicas] = {}
         """Replicas that live nodes cannot serve, from their heartbeats; not in the store."""
+        self._waiting: set[NodeId] = set()
+        """Nodes that wait for the gateway of their process if it is not registered."""
         self._applied = AppliedWaits(lambda: writer.image, self.nodes, self.gateways, log)
         self._wake = asyncio.Event()
         now_ms = clock.monotonic_ms()
@@ -165,6 +167,7 @@ class Members:
         if self.nodes.get(beat.node_id) is None:
             self.nodes.open(beat.node_id, epoch=beat.node_epoch, now_ms=self._clock.monotonic_ms())
         self._heard(self.nodes, beat.node_id, beat.applied_revision)
+        (self._waiting.add if beat.waits_for_gateway else self._waiting.discard)(beat.node_id)
         if beat.failed_log_dirs != self._failed_log_dirs.get(beat.node_id, ()):
             self._failed_log_dirs[beat.node_id] = beat.failed_log_dirs
             self._log.warning("log_dirs_failed", node=beat.node_id, dirs=beat.failed_log_dirs)
@@ -446,7 +449,7 @@ class Members:
                 if not self.nodes.is_live(node, now_ms):
                     self.nodes.end(node)
             self._log.warning("nodes_fenced", nodes=dead, elections=elections)
-        gone = [g for g in self.gateways.expired(now_ms) if not self._has_live_node(g)]
+        gone = [g for g in self.gateways.expired(now_ms) if not self._is_missed(g)]
         if gone:
 
             def remove(image: ClusterImage) -> Decision[frozenset[GatewayId]]:
@@ -466,12 +469,15 @@ class Members:
         if dead or gone:
             self._applied.check()
 
-    def _has_live_node(self, gateway: GatewayId) -> bool:
-        """True if the node of the gateway's process is not fenced: it would get another one's address."""
+    def _is_missed(self, gateway: GatewayId) -> bool:
+        """True if a live node waits for this gateway of its process: it would get another one's address."""
         image = self._writer.image
         state = image.gateways.get(gateway)
         node = None if state is None else image.nodes.get(state.node_id)
-        return node is not None and not node.fenced
+        if state is None or node is None or node.fenced or node.node_id not in self._waiting:
+            return False
+        own = [g for g, other in image.gateways.items() if other.node_id == state.node_id]
+        return own == [gateway]  # Else the process has come back under another name.
 
     def _pause_ms(self, now_ms: int) -> int:
         deadlines = (self.nodes.next_deadline_ms(), self.gateways.next_deadline_ms())
