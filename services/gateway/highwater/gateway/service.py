@@ -25,6 +25,7 @@ from highwater.gateway.core.budget import MemoryBudget
 from highwater.gateway.core.fetch_session_cache import FetchSessionCache
 from highwater.gateway.core.meters import RequestMeters
 from highwater.gateway.core.shared_input import SharedInput
+from highwater.gateway.core.standstill import Standstill
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.data_plane.fetch_path import FetchPath
 from highwater.gateway.data_plane.fetch_sessions import FetchSessions, end_sets
@@ -33,8 +34,7 @@ from highwater.gateway.data_plane.held_produce import HeldProduce
 from highwater.gateway.data_plane.old_fetch import OldFetchPath
 from highwater.gateway.data_plane.old_produce import OldProducePath
 from highwater.gateway.data_plane.produce_path import ProducePath
-from highwater.gateway.handling.backend import GatewayBackend
-from highwater.gateway.handling.context import HandlerSettings
+from highwater.gateway.handling.backend import GatewayBackend, handler_settings
 from highwater.gateway.login.assembly import make_authorizer, make_gate
 from highwater.gateway.login.gate import LoginGate
 from highwater.gateway.login.topic_networks import TopicNetworks
@@ -74,6 +74,7 @@ from highwater.model.scram import LOGIN_SECRET_BYTES
 from highwater.model.steps import Steps
 from highwater.model.time import Clock
 from highwater.rpc.inner import Inner
+from highwater.runtime.clock import boot_ms
 from highwater.runtime.health import Readiness
 from highwater.runtime.logging import Logger
 from highwater.runtime.loop_lag import LoopLagMonitor
@@ -259,7 +260,7 @@ class GatewayService:
             links=self.links,
             controller=self.controller,
             watch=self.watch,
-            settings=_handler_settings(config),
+            settings=handler_settings(config),
             authorizer=make_authorizer(config, lambda: self.routing.image, self._topic_networks),
             clock=self._clock,
             log=self._log,
@@ -286,6 +287,7 @@ class GatewayService:
                 frame_bytes_max=config.request_bytes_max,
                 in_flight_bytes_max=config.in_flight_bytes_max,
                 fetches_max=config.fetches_max,
+                standstill=Standstill(boot_ms),
             ),
             handler=requests,
             gate=gate,
@@ -480,21 +482,3 @@ class GatewayService:
         error = None if watch.cancelled() else watch.exception()
         if error is not None and not self.failed.done():
             self.failed.set_exception(error)
-
-
-def _handler_settings(config: GatewayConfig) -> HandlerSettings:
-    return HandlerSettings(
-        auto_create_topics=config.auto_create_topics,
-        partitions_default=config.default_partitions,
-        replication_factor_default=config.default_replication_factor,
-        group_metadata_partitions=config.group_metadata_partitions,
-        group_metadata_replication_factor=config.group_metadata_replication_factor,
-        transaction_state_partitions=config.transaction_state_partitions,
-        transaction_state_replication_factor=config.transaction_state_replication_factor,
-        transaction_state_min_isr=config.transaction_state_min_isr,
-        transaction_state_segment_bytes=config.transaction_state_segment_bytes,
-        request_bytes_max=config.request_bytes_max,
-        idle_ms_max=int(config.idle_s_max * 1000),
-        old_message_formats=config.old_message_formats,
-        has_acls=config.authorizer == "acl",
-    )

@@ -5,6 +5,13 @@ import time
 from highwater.model.time import Clock
 
 _NS_PER_MS = 1_000_000
+_BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Linux's monotonic clock stands still while the machine is suspended; this one does not."""
+
+
+def boot_ms() -> int:
+    """Milliseconds that only grow, also while the machine is suspended where the system can tell."""
+    return time.clock_gettime_ns(_BOOT_CLOCK) // _NS_PER_MS
 
 
 class SystemClock(Clock):

@@ -12,7 +12,9 @@ from highwater.gateway.core.meters import RequestMeters
 from highwater.gateway.core.reply import Reply
 from highwater.gateway.core.session import Session
 from highwater.gateway.core.shared_input import OUTSTANDING_MAX, SharedInput
+from highwater.gateway.core.standstill import Standstill
 from highwater.gateway.core.turn import Turn
+from highwater.runtime.clock import boot_ms
 
 PRODUCE, FETCH, METADATA = 0, 1, 3
 
@@ -137,6 +139,7 @@ class World:
         self.soon: deque[Callable[[], None]] = deque()
         self.budget = MemoryBudget(budget_bytes)
         self.shared = SharedInput(
+            standstill=Standstill(boot_ms),
             turn=Turn(self.soon.append, time.monotonic_ns),
             budget=self.budget,
             meters=RequestMeters(),

@@ -9,6 +9,7 @@ from highwater.gateway.core.fetch_session_cache import FetchSessionCache
 from highwater.gateway.core.meters import RequestMeters
 from highwater.gateway.core.session import Session
 from highwater.gateway.core.shared_input import SharedInput
+from highwater.gateway.core.standstill import Standstill
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.data_plane.fetch_path import FetchPath
 from highwater.gateway.data_plane.fetch_sessions import FetchSessions, end_sets
@@ -18,6 +19,7 @@ from highwater.kafka.framing import encode_request_header
 from highwater.kafka.messages import fetch
 from highwater.model.authorization import AllowAll
 from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.runtime.clock import boot_ms
 from tests.support.controller_images import image_of, topic_state
 from tests.unit.gateway.core.session_world import Wire
 
@@ -71,6 +73,7 @@ class World:
         routing = self.routing = RoutingTable(self.links.get)
         routing.apply(image_of(topics=[topic_state("orders", [(1,), (2,), (3,), (1,)])]))
         self.shared = SharedInput(
+            standstill=Standstill(boot_ms),
             turn=Turn(self.due.append, time.monotonic_ns),
             budget=MemoryBudget(1 << 20),
             meters=RequestMeters(),

@@ -6,6 +6,7 @@ from highwater.gateway.core.budget import MemoryBudget
 from highwater.gateway.core.meters import RequestMeters
 from highwater.gateway.core.session import Session
 from highwater.gateway.core.shared_input import SharedInput
+from highwater.gateway.core.standstill import Standstill
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.data_plane.produce_path import ProducePath
 from highwater.gateway.routing.client import ClientInfo, Peer
@@ -13,6 +14,7 @@ from highwater.gateway.routing.table import RoutingTable
 from highwater.kafka.messages import produce
 from highwater.model.authorization import AllowAll
 from highwater.model.ids import DEFAULT_INSTANCE, NO_TOPIC_ID
+from highwater.runtime.clock import boot_ms
 from tests.support.controller_images import image_of, topic_state
 from tests.unit.gateway.core.session_world import Wire
 
@@ -53,6 +55,7 @@ class World:
         ]
         self.routing.apply(image_of(topics=self.topics))
         self.shared = SharedInput(
+            standstill=Standstill(boot_ms),
             turn=Turn(self.due.append, lambda: 1000 * 10**6),
             budget=MemoryBudget(1 << 20),
             meters=RequestMeters(),

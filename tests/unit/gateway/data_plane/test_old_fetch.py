@@ -9,6 +9,7 @@ from highwater.gateway.core.budget import MemoryBudget
 from highwater.gateway.core.meters import RequestMeters
 from highwater.gateway.core.session import Session
 from highwater.gateway.core.shared_input import SharedInput
+from highwater.gateway.core.standstill import Standstill
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.data_plane.fetch_path import FetchPath
 from highwater.gateway.data_plane.fetch_sessions import FetchSessions
@@ -24,6 +25,7 @@ from highwater.kafka.records.compression import Compression
 from highwater.kafka.records.message_set import iter_messages
 from highwater.model.authorization import AllowAll
 from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.runtime.clock import boot_ms
 from tests.support.controller_images import image_of, topic_state
 from tests.unit.gateway.core.session_world import Wire
 from tests.unit.gateway.data_plane.fetch_world import Link, session_cache
@@ -41,6 +43,7 @@ class World:
         routing.apply(image_of(topics=[topic_state("orders", [(1,), (2,), (3,), (1,)])]))
         self.budget = MemoryBudget(BUDGET)
         shared = SharedInput(
+            standstill=Standstill(boot_ms),
             turn=Turn(asyncio.get_running_loop().call_soon, lambda: self.now_ms * 10**6),
             budget=self.budget,
             meters=RequestMeters(),

@@ -9,6 +9,7 @@ from highwater.gateway.core.budget import MemoryBudget
 from highwater.gateway.core.meters import RequestMeters
 from highwater.gateway.core.session import Session
 from highwater.gateway.core.shared_input import SharedInput
+from highwater.gateway.core.standstill import Standstill
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.data_plane.old_produce import OldProducePath
 from highwater.gateway.data_plane.produce_path import ProducePath
@@ -26,6 +27,7 @@ from highwater.kafka.records.record import read_records
 from highwater.model.acl_operations import AclOperation
 from highwater.model.authorization import AllowAll
 from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.runtime.clock import boot_ms
 from tests.support.controller_images import image_of, topic_state
 from tests.unit.gateway.core.session_world import Wire
 from tests.unit.gateway.handlers.fakes import DenySome, a_topic
@@ -62,6 +64,7 @@ class World:
         self.budget = MemoryBudget(64 << 20)
         loop = asyncio.get_running_loop()
         shared = SharedInput(
+            standstill=Standstill(boot_ms),
             turn=Turn(loop.call_soon, lambda: 1000 * 10**6),
             budget=self.budget,
             meters=RequestMeters(),

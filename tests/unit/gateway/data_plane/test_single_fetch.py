@@ -176,3 +176,12 @@ def test_clients_without_a_session_get_one_when_there_is_room(w, decoded):
     assert len(decoded) == 1, "while there is none, full fetches take the short way"
     w.cache._slots = 1
     assert w.begin(12, {3: 5}) == 1
+
+
+def test_a_client_that_changes_its_version_in_a_session_is_answered_in_the_one_of_its_request(w):
+    session = w.begin(12, {0: 5})
+    for epoch in range(1, 7):
+        version, offsets = ((12, {0: 5}), (11, {}))[epoch % 2]
+        w.ask(version, session, epoch, offsets)
+        w.links[1].answer(found(9 + epoch))
+        assert w.told(version) == (0, session, [(0, 0, 9 + epoch, b"")])

@@ -174,3 +174,22 @@ def test_a_fenced_node_keeps_the_address_of_its_own_gateway():
 
     assert shown(own(1, "host-1")) == [(1, "host-1"), (2, "host-2")]
     assert shown(None) == [(1, "host-2"), (2, "host-2")], "a gateway that has never known it"
+
+
+def test_if_all_are_fenced_some_address_answers():
+    """A gateway without a node is left, or none yet that has registered again."""
+    alone = GatewayState(gateway_id=GatewayId("alone"), host="alone", port=9092, single_port=False)
+    known = {NodeId(1): FencedNode(5, own(1, "host-1")), NodeId(2): FencedNode(5, own(2, "host-2"))}
+
+    def shown(*gateways):
+        serving = gateways[0].gateway_id if gateways else None
+        image = image_of(
+            nodes=[node(1, fenced=True), node(2, fenced=True)],
+            gateways={one.gateway_id: one for one in gateways},
+            node_gateways={NodeId(n): serving for n in (1, 2)} if gateways else {},
+        )
+        return [b.host for b in brokers_for(image, Entrance(), known, -1)]
+
+    assert shown(alone) == ["alone", "alone"]
+    assert shown() == ["host-1", "host-2"]
+    assert shown(own(2, "host-2"), alone) == ["host-1", "host-2"], "one of them answers"

@@ -8,6 +8,7 @@ from highwater.gateway.core.budget import MemoryBudget
 from highwater.gateway.core.meters import RequestMeters
 from highwater.gateway.core.reply import Reply
 from highwater.gateway.core.shared_input import SharedInput
+from highwater.gateway.core.standstill import Standstill
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.routing.table import RoutingTable
 from highwater.gateway.sockets.listener import Listener
@@ -16,6 +17,7 @@ from highwater.gateway.sockets.tls_shared import READ_BYTES, SharedTls
 from highwater.gateway.sockets.tls_threads import TlsThreads
 from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.model.listener_names import DEFAULT_LISTENER
+from highwater.runtime.clock import boot_ms
 from highwater.runtime.logging import silent_logger
 from tests.unit.gateway.core.session_world import PRODUCE, number_of
 from tests.unit.gateway.quota.quota_world import client_quotas
@@ -85,6 +87,7 @@ class World:
             buffer=memoryview(bytearray(READ_BYTES)),
         )
         self.shared = SharedInput(
+            standstill=Standstill(boot_ms),
             turn=Turn(loop.call_soon, time.monotonic_ns),
             budget=self.budget,
             meters=RequestMeters(),

@@ -7,6 +7,7 @@ from highwater.gateway.core.budget import MemoryBudget
 from highwater.gateway.core.meters import RequestMeters
 from highwater.gateway.core.reading import MUTED
 from highwater.gateway.core.shared_input import SharedInput
+from highwater.gateway.core.standstill import Standstill
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.data_plane.fetch_path import WholeFetch
 from highwater.gateway.routing.client import ClientInfo, Peer
@@ -16,6 +17,7 @@ from highwater.gateway.sockets.connection import Connection
 from highwater.hop.fetch import FetchedPartition, FetchPartition, FetchWork
 from highwater.kafka.messages import fetch
 from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.runtime.clock import boot_ms
 from tests.unit.gateway.core.session_world import FETCH, METADATA, request
 from tests.unit.gateway.wires import connected
 from tests.unit.hop.sinks import TOPIC
@@ -76,6 +78,7 @@ class Door:
 async def connect(handler):
     loop = asyncio.get_running_loop()
     shared = SharedInput(
+        standstill=Standstill(boot_ms),
         turn=Turn(loop.call_soon, time.monotonic_ns),
         budget=MemoryBudget(1 << 20),
         meters=RequestMeters(),

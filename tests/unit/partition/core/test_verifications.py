@@ -96,7 +96,11 @@ def test_there_is_a_limit(known, monkeypatch):
     known.asked(3, 0, 0)
     assert len(known) == 2
     assert not known.grant(2, second)
+    assert second.late_code == ErrorCode.NOT_ENOUGH_REPLICAS, "it may ask again"
     assert known.grant(1, first)
+    known.ended(1, 0, strict=False)
+    assert not known.grant(1, first)
+    assert first.late_code == ErrorCode.INVALID_TXN_STATE
     known.clear()
     assert not known.granted(1, 0)
 

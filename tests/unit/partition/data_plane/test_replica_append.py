@@ -58,6 +58,10 @@ REFUSED = {
         make_batch(producer_id=5, producer_epoch=0, base_sequence=0, transactional=True),
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     ),
+    "of a transaction without a producer": (
+        make_batch(transactional=True),
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ),
     "transactional control": (resealed(good(), 21, ">h", 0x30), ErrorCode.INVALID_RECORD),
     "stamped by the client": (resealed(good(), 21, ">h", 0x08), ErrorCode.INVALID_TIMESTAMP),
     "compression 5": (resealed(good(), 21, ">h", 5), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),

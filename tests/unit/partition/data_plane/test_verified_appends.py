@@ -5,6 +5,7 @@ import pytest
 from highwater.hop.append import TransactionalWrite
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId
+from highwater.partition.core import verifications
 from highwater.partition.data_plane import verified_appends as module
 from tests.support.log_batches import make_batch
 from tests.unit.hop.sinks import TOPIC, Sink, group_of
@@ -199,6 +200,17 @@ def test_a_marker_between_answer_and_append(f, transaction):
     f.coordinator.answer()
     assert late.codes == {0: ErrorCode.INVALID_TXN_STATE}
     assert f.replica.log.log_end_offset == 1, "the marker"
+
+
+def test_a_producer_that_made_room_for_others_sends_again(f, monkeypatch):
+    monkeypatch.setattr(verifications, "PRODUCERS_MAX", 1)
+    first = f.write(0)
+    f.write(0, producer_id=8, transaction=OTHER)
+    f.coordinator.answer()
+    assert first.codes == {0: ErrorCode.NOT_ENOUGH_REPLICAS}
+    again = f.write(0)
+    f.coordinator.answer(at=1)
+    assert again.codes == {0: 0}
 
 
 def test_the_marker_of_the_transaction_before(f):

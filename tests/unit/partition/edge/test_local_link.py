@@ -1,9 +1,12 @@
 """The embedded link calls the data plane directly and gathers appends once per turn."""
 
+import asyncio
+
 import pytest
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.errors import UnreachableError
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.edge.local_link import LocalLink
 from highwater.partition.node.log_dirs import LogDirRequests
@@ -168,3 +171,25 @@ async def test_a_waiting_fetch_that_raises_does_not_fail_the_append_that_ends_it
     (throw,) = due
     with pytest.raises(RuntimeError, match="a bug"):
         throw()
+
+
+class HangingQueries:
+    """Of a node whose disk hangs."""
+
+    async def list_offsets(self, request):
+        await asyncio.Event().wait()
+
+
+async def test_a_question_for_offsets_has_a_limit(tmp_path):
+    node = Node(tmp_path)
+    link = LocalLink(
+        1,
+        plane=node.plane,
+        queries=HangingQueries(),
+        log_dirs=log_dirs_of(node, tmp_path),
+        loggers=LoggerQueries(silent_logger()),
+        coordinator=Coordinator(),
+        schedule=[].append,
+    )
+    with pytest.raises(UnreachableError, match="node 1 did not answer within 0"):
+        await link.list_offsets(pb.ListOffsetsRequest(), 0.01)

@@ -1,10 +1,14 @@
 """The link to a node in the same process ends its waits as a link over gRPC does."""
 
+import asyncio
+
 import pytest
 
+from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.authorization import ANONYMOUS, TopicView
+from highwater.model.errors import UnreachableError
 from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.model.steps import finish
 from highwater.partition.data_plane.offsets import OffsetQueries
@@ -208,3 +212,25 @@ async def test_after_the_end_nothing_waits(w):
     assert w.replies == [(NOT_AVAILABLE, b"")]
     assert sink.codes == {0: NOT_LEADER}
     assert stored(w.replica) == b""
+
+
+async def test_questions_for_offsets_end_when_the_node_is_fenced(w, monkeypatch):
+    """They may wait for a disk that hangs."""
+    answers = asyncio.Event()
+
+    async def list_offsets(_queries, _request):
+        await answers.wait()
+        return pb.ListOffsetsResponse()
+
+    monkeypatch.setattr(OffsetQueries, "list_offsets", list_offsets)
+    asking = [
+        asyncio.ensure_future(w.link.list_offsets(pb.ListOffsetsRequest(), 30)) for _ in range(2)
+    ]
+    await asyncio.sleep(0)
+    w.link.set_fenced(True)
+    w.link.set_fenced(True)
+    for each in asking:
+        with pytest.raises(UnreachableError, match="node 1 was fenced"):
+            await each
+    answers.set()
+    assert await w.link.list_offsets(pb.ListOffsetsRequest(), 30) == pb.ListOffsetsResponse()

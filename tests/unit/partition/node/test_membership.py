@@ -321,6 +321,22 @@ async def test_a_node_is_fenced_until_the_gateway_of_its_process_is_registered(
     await with_gateway.unfenced()
 
 
+async def test_the_time_that_a_registration_takes_does_not_count(
+    with_gateway: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register = with_gateway.client.register_node
+
+    async def register_late(
+        request: pb.RegisterNodeRequest, *, timeout_s: float
+    ) -> pb.RegisterNodeResponse:
+        with_gateway.clock.ahead_ms = 2 * GATEWAY_WAIT_MS
+        return await register(request, timeout_s=timeout_s)
+
+    monkeypatch.setattr(with_gateway.client, "register_node", register_late)
+    await with_gateway.begin()
+    await with_gateway.stays_fenced()
+
+
 async def test_it_does_not_wait_for_ever(with_gateway: Member) -> None:
     await with_gateway.begin()
     await with_gateway.stays_fenced()

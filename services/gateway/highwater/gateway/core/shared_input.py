@@ -5,7 +5,7 @@ from typing import Final
 from highwater.gateway.core.budget import MemoryBudget
 from highwater.gateway.core.meters import Departures, RequestMeters
 from highwater.gateway.core.standstill import Standstill
-from highwater.gateway.core.turn import NS_PER_MS, Turn
+from highwater.gateway.core.turn import Turn
 
 LARGE_FRAME: Final = 64 * 1024
 SHARED_BUFFER: Final = 256 * 1024
@@ -40,8 +40,12 @@ class SharedInput:
         frame_bytes_max: int,
         in_flight_bytes_max: int,
         fetches_max: int = OUTSTANDING_MAX,
+        standstill: Standstill,
     ) -> None:
-        """Limits of one connection: bytes of requests in flight, and number of Fetch requests."""
+        """Limits of one connection: bytes of requests in flight, and number of Fetch requests.
+
+        `standstill` has a clock that goes on while the machine does not.
+        """
         self.turn = turn
         self.budget = budget
         self.meters = meters
@@ -54,6 +58,6 @@ class SharedInput:
         self.large_frame = min(LARGE_FRAME, frame_bytes_max)
         """Frames above this size are large, or refused."""
         self.in_flight_bytes_max = in_flight_bytes_max
-        self.standstill = Standstill(lambda: turn.clock_ns() // NS_PER_MS)
+        self.standstill = standstill
         self.buffer = bytearray(SHARED_BUFFER)
         self.view = memoryview(self.buffer)

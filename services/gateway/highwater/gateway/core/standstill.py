@@ -1,7 +1,7 @@
 """Knows whether what a connection brings may be old, because this process stood still.
 
-While a process is stopped, swapped out or its virtual machine is paused, the kernel goes on taking
-connections and bytes for it. Their clients may have given up long before they are read.
+While a process is stopped or swapped out, the kernel goes on taking connections and bytes for it; so does
+the client's while the machine is suspended. Their clients may have given up long before they are read.
 """
 
 from collections.abc import Callable
@@ -17,14 +17,15 @@ class Standstill:
     """Of one gateway. `look` at least once a second; times are the clock's, in milliseconds."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
-        self._now_ms = now_ms
+        """The clock should go on while the machine is suspended."""
+        self.now_ms = now_ms
         self._looked_ms = now_ms()
         self._over_ms: int | None = None
         """When the last standstill was over; None if there was none."""
 
     def look(self) -> None:
         """Notes that the process runs."""
-        now_ms = self._now_ms()
+        now_ms = self.now_ms()
         if now_ms - self._looked_ms >= STANDSTILL_MS:
             self._over_ms = now_ms
         self._looked_ms = now_ms

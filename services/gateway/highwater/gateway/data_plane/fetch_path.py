@@ -139,7 +139,7 @@ class FetchPath:
         fetch_session = session.client.fetch_session
         if limits is not None and fetch_session is not None:
             nbytes = len(frame)
-            again = (session, nbytes, correlation_id, fetch_session, limits, sessions)
+            again = (session, nbytes, version, correlation_id, fetch_session, limits, sessions)
             if not short_way_again(*again):
                 sessions.go_on(session, nbytes, version, correlation_id, fetch_session, limits)
             return

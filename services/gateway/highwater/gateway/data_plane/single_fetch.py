@@ -200,7 +200,7 @@ def short_way(
     max_wait_ms, min_bytes, max_bytes, isolation_level, rack = shape.limits
     near: tuple[NodeId, ...] = ()
     if rack:
-        link, near = _near(session, shape, route)
+        link, near = _near(session, shape, route, shape.limits.rack)
     if link is None:
         return False
     reply = SinglePartitionFetch(session, len(frame), correlation_id, partition, shape, link)
@@ -252,6 +252,7 @@ def short_way(
 def short_way_again(
     session: ClientSession,
     request_bytes: int,
+    version: int,
     correlation_id: int,
     fetch_session: FetchSession[NodeLink],
     limits: FetchLimits,
@@ -259,7 +260,12 @@ def short_way_again(
 ) -> bool:
     """Starts a request that names no partition, in a session of one; False if it is of more."""
     shape = session.fetch_shape
-    if shape is None or shape.topic.gone or shape.session_id != fetch_session.session_id:
+    if (
+        shape is None
+        or shape.version != version
+        or shape.topic.gone
+        or shape.session_id != fetch_session.session_id
+    ):
         return False
     cached = shape.cached
     if cached is None:
@@ -270,7 +276,7 @@ def short_way_again(
     present = route.link
     near: tuple[NodeId, ...] = ()
     if limits.rack:
-        present, near = _near(session, shape, route)
+        present, near = _near(session, shape, route, limits.rack)
     if (
         link is None
         or present is not link
@@ -285,11 +291,11 @@ def short_way_again(
 
 
 def _near(
-    session: ClientSession, shape: FetchShape[TopicRoutes], route: PartitionRoute
+    session: ClientSession, shape: FetchShape[TopicRoutes], route: PartitionRoute, rack: str
 ) -> tuple[NodeLink | None, tuple[NodeId, ...]]:
     """For a client that names its rack, the link to fetch by and the nodes that are near."""
     client = session.client
-    near = client.near(shape.limits.rack)
+    near = client.near(rack)
     return shape.topic.link_for(route.partition, client.peer.node, near), near
 
 

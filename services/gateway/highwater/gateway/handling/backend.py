@@ -1,5 +1,6 @@
 """The gateway as handlers see it: routes, links, the controller and the image."""
 
+from highwater.gateway.config import GatewayConfig
 from highwater.gateway.handling.context import HandlerSettings
 from highwater.gateway.handling.shared_state import SharedState
 from highwater.gateway.routing.node_links import NodeLinks
@@ -59,3 +60,22 @@ class GatewayBackend:
         except TimeoutError:
             return False
         return True
+
+
+def handler_settings(config: GatewayConfig) -> HandlerSettings:
+    """What of the gateway's settings handlers need."""
+    return HandlerSettings(
+        auto_create_topics=config.auto_create_topics,
+        partitions_default=config.default_partitions,
+        replication_factor_default=config.default_replication_factor,
+        group_metadata_partitions=config.group_metadata_partitions,
+        group_metadata_replication_factor=config.group_metadata_replication_factor,
+        transaction_state_partitions=config.transaction_state_partitions,
+        transaction_state_replication_factor=config.transaction_state_replication_factor,
+        transaction_state_min_isr=config.transaction_state_min_isr,
+        transaction_state_segment_bytes=config.transaction_state_segment_bytes,
+        request_bytes_max=config.request_bytes_max,
+        idle_ms_max=int(config.idle_s_max * 1000),
+        old_message_formats=config.old_message_formats,
+        has_acls=config.authorizer == "acl",
+    )

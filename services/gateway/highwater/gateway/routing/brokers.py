@@ -70,11 +70,14 @@ def brokers_for(
 
     A fenced broker keeps the address that it had at the gateway of its process: it has that again when it
     is back, and clients are slow to leave another one (librdkafka's transactional producers do not, if it
-    was their coordinator's).
+    was their coordinator's). Not so if no address would answer: all are fenced, and the gateways of their
+    processes gone, while others serve.
     """
     registered = _registered(image, entrance, fenced)
     if all(broker.fenced for broker in registered):
-        return registered
+        own = [one.gateway for one in fenced.values() if one.gateway is not None]
+        gone = image.gateways and not any(one.gateway_id in image.gateways for one in own)
+        return registered_brokers(image, entrance) if gone else registered
     return [
         broker
         for broker in registered

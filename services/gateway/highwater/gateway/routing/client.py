@@ -60,7 +60,7 @@ class ClientInfo:
     ) -> None:
         self.peer = peer
         self.accepted_ms = accepted_ms
-        """When its connection was accepted, on the turn's clock."""
+        """When its connection was accepted (`Standstill.now_ms`)."""
         self.watched = False
         """Its connection closes when it cannot be reached (`Wire.close_when_silent`)."""
         self.requester = Requester(ANONYMOUS, peer.instance, canonical_address(peer.host))

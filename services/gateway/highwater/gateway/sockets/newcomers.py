@@ -17,7 +17,6 @@ from typing import NamedTuple, cast
 
 from highwater.gateway.core.session_ports import RequestHandler
 from highwater.gateway.core.shared_input import SharedInput
-from highwater.gateway.core.turn import NS_PER_MS
 from highwater.gateway.login.gate import LoginGate
 from highwater.gateway.login.principal_rules import PrincipalRules, distinguished_name
 from highwater.gateway.quota.client_quotas import ClientQuotas
@@ -144,7 +143,7 @@ class Newcomers:
 
     def accept(self, way: Way) -> asyncio.BaseProtocol:
         """The protocol of a socket that was accepted."""
-        accepted_ms = self._shared.turn.clock_ns() // NS_PER_MS
+        accepted_ms = self._shared.standstill.now_ms()
         if not way.address.proxy_protocol:
             return self._arrived(way, accepted_ms, None)
         if self._is_full:

@@ -16,7 +16,7 @@ from highwater.kafka.error_codes import ErrorCode
 
 PRODUCERS_MAX: Final = 4096
 """That were asked for and have neither begun nor ended a transaction since, of one partition; some
-150 bytes each. Then the oldest has to be asked for again."""
+150 bytes each. Then the oldest has to be asked for again, and its producer to send again."""
 
 _ASK_AGAIN: Final = frozenset(
     {
@@ -36,7 +36,7 @@ _ASK_AGAIN: Final = frozenset(
 class Verification:
     """Of one producer; `Verifications` has it until it is dropped."""
 
-    __slots__ = ("epoch", "granted", "lowest_sequence", "own_epoch")
+    __slots__ = ("crowded_out", "epoch", "granted", "lowest_sequence", "own_epoch")
 
     def __init__(self, epoch: int, lowest_sequence: int, *, own_epoch: bool) -> None:
         self.epoch = epoch
@@ -47,6 +47,14 @@ class Verification:
         """The first of all batches that were seen: a later one may not begin the transaction, even if
         nothing else is known of the producer."""
         self.granted = False
+        self.crowded_out = False
+        """It made room for others: nothing has been said against the producer."""
+
+    @property
+    def late_code(self) -> ErrorCode:
+        """Why a batch is refused whose answer comes too late; with NOT_ENOUGH_REPLICAS it is sent again."""
+        crowded_out = self.crowded_out
+        return ErrorCode.NOT_ENOUGH_REPLICAS if crowded_out else ErrorCode.INVALID_TXN_STATE
 
 
 class Verifications:
@@ -74,11 +82,12 @@ class Verifications:
             known.lowest_sequence = base_sequence
         self._by_producer[producer_id] = known
         if len(self._by_producer) > PRODUCERS_MAX:
-            del self._by_producer[next(iter(self._by_producer))]
+            oldest = self._by_producer.pop(next(iter(self._by_producer)))
+            oldest.crowded_out = True
         return known
 
     def grant(self, producer_id: int, verification: Verification) -> bool:
-        """The coordinator has agreed; False if that comes too late."""
+        """The coordinator has agreed; False if that comes too late (`late_code`)."""
         if self._by_producer.get(producer_id) is not verification:
             return False
         verification.granted = True

@@ -49,6 +49,8 @@ from highwater.partition.storage.errors import LogDirFailure, StorageError
 from highwater.partition.storage.log.append_info import LogAppendInfo
 
 _FORBIDDEN_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT
+_NOBODYS_TRANSACTION = Failure(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+"""As without a transactional id: no producer can have one."""
 _NO_TRANSACTIONAL_ID = -int(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 """Nobody was asked whether the client may write in a transaction; as in Kafka's `KafkaApis`."""
 _COMPRESSION_MAX = int(Compression.ZSTD)
@@ -249,7 +251,9 @@ class PartitionReplica(ReplicaRole):
                     else:
                         correct_max_timestamp(batch, 0, size, timestamp)
             known = -1
-            if failure is None and pid >= 0:
+            if failure is None and pid < 0 and attributes & TRANSACTIONAL_BIT:
+                failure = _NOBODYS_TRANSACTION
+            elif failure is None and pid >= 0:
                 states = log.producers.states
                 if attributes & TRANSACTIONAL_BIT:
                     of_node = isinstance(group, NodeGroup)

@@ -277,7 +277,7 @@ class VerifiedAppends:
             return
         verifications = self._replica.log.producers.states.verifications
         if not code and not verifications.grant(producer_id, verification):
-            code = ErrorCode.INVALID_TXN_STATE  # A marker came in between.
+            code = verification.late_code
         if code:
             waiting.codes[producer_id, verification.epoch] = code
         waiting.unanswered -= 1

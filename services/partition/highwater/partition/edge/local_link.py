@@ -1,5 +1,6 @@
 """A gateway's link to a partition node in the same process: no copy, no message, no thread."""
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 
@@ -7,6 +8,7 @@ from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.hop.append import AppendGatherer
 from highwater.hop.coordinator import CoordinatorCall, CoordinatorPort
 from highwater.hop.fetch import FetchSet, FetchWork
+from highwater.model.errors import UnreachableError
 from highwater.model.ids import NodeId
 from highwater.partition.data_plane.markers import Markers
 from highwater.partition.data_plane.offsets import OffsetQueries
@@ -52,10 +54,16 @@ class LocalLink:
             work.done = _Guarded(work.done, self._schedule)
 
     async def list_offsets(
-        self, request: pb.ListOffsetsRequest, _timeout_s: float
+        self, request: pb.ListOffsetsRequest, timeout_s: float
     ) -> pb.ListOffsetsResponse:
-        """Answers in the order of the request."""
-        return await self._queries.list_offsets(request)
+        """Answers in the order of the request; raises UnreachableError if a disk takes longer."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._queries.list_offsets(request)
+        except TimeoutError:
+            raise UnreachableError(
+                f"node {self.node_id} did not answer within {timeout_s:g} s"
+            ) from None
 
     async def offsets_for_leader_epoch(
         self, request: pb.OffsetsForLeaderEpochRequest, _timeout_s: float

@@ -1,17 +1,20 @@
 """A gateway's link to the node in its process, in a cluster of several nodes.
 
 Like `LocalLink` it copies nothing. But the node may be fenced, lose its leaderships or hang while its
-gateway goes on, so what waits here ends as over gRPC: appends go to the next leader, fetches and
-coordinator calls are answered so that clients look for it.
+gateway goes on, so what waits here ends as over gRPC: appends go to the next leader, fetches, questions
+for offsets and coordinator calls are answered so that clients look for it.
 """
 
+import asyncio
 from collections.abc import Callable
 
+from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.hop.append import AppendOwner
 from highwater.hop.coordinator import CoordinatorCall, CoordinatorPort
 from highwater.hop.fetch import FetchWork, answer_away
 from highwater.hop.ports import ENDED_IN_STEP
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.errors import UnreachableError
 from highwater.model.steps import Steps, finish
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.edge.local_appends import LocalAppends
@@ -39,6 +42,8 @@ class LocalMemberLink:
         """Waiting fetches, with what answers them."""
         self._calls: dict[CoordinatorCall, CoordinatorCall] = {}
         """What the coordinator got in place of each waiting call."""
+        self._questions: set[asyncio.Timeout] = set()
+        """The limits of questions for offsets, which may wait for a disk."""
         self._fenced = False
         self._closed = False
         self.append = self._appends.gatherer.append
@@ -46,7 +51,6 @@ class LocalMemberLink:
         self.appends_under_way = self._appends.under_way
         self.recall_appends = self._appends.recall
         self.end_fetch_set = local.end_fetch_set
-        self.list_offsets = local.list_offsets
         self.offsets_for_leader_epoch = local.offsets_for_leader_epoch
         self.describe_producers = local.describe_producers
         self.delete_records = local.delete_records
@@ -66,9 +70,14 @@ class LocalMemberLink:
         self._appends.expire(now_ms)
 
     def set_fenced(self, fenced: bool) -> None:
-        """While the node is fenced, new fetches and calls are answered at once; `ending_waits` ends
-        the others. The gateway's `HeldProduce` looks after appends.
+        """While the node is fenced, new fetches and calls are answered at once, and questions end;
+        `ending_waits` ends the others. The gateway's `HeldProduce` looks after appends.
         """
+        if fenced and not self._fenced:
+            now_s = asyncio.get_running_loop().time()
+            questions, self._questions = self._questions, set()  # Each can be ended once.
+            for limit in questions:
+                limit.reschedule(now_s)
         self._fenced = fenced
 
     async def close(self) -> None:
@@ -96,6 +105,22 @@ class LocalMemberLink:
 
     def _fetched(self, work: FetchWork) -> None:
         self._fetches.pop(work)(work)
+
+    # ---- questions for offsets ----
+
+    async def list_offsets(
+        self, request: pb.ListOffsetsRequest, timeout_s: float
+    ) -> pb.ListOffsetsResponse:
+        """Answers in the order of the request; raises UnreachableError, also when the node is fenced."""
+        fencing = asyncio.timeout(None)
+        self._questions.add(fencing)
+        try:
+            async with fencing:
+                return await self._local.list_offsets(request, timeout_s)
+        except TimeoutError:
+            raise UnreachableError(f"node {self.node_id} was fenced") from None
+        finally:
+            self._questions.discard(fencing)
 
     # ---- coordinator calls ----
 

@@ -68,7 +68,7 @@ class OffsetVerification:
         code: int,
     ) -> None:
         if not code and not self._log.grant_verification(call.partition, producer_id, asked):
-            code = ErrorCode.INVALID_TXN_STATE
+            code = asked.late_code
         done(_commit_error(code, call.api_version))
 
     def marker_decided(self, partition: int, marker: TransactionMarker) -> None:

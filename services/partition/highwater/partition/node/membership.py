@@ -121,8 +121,8 @@ class Membership:
         self._hand_overs = hand_overs
         self._session = session
         self._has_gateway = has_gateway
-        self._fenced_until_ms: int | None = clock.monotonic_ms() + GATEWAY_WAIT_MS
-        """Until when it is to remain fenced; None while the gateway of its process is in the image."""
+        self._missed_since_ms: int | None = None
+        """Since when images of this registration lack the gateway; None if they do not."""
         self._heartbeats: Heartbeats | None = None
         self._address = ""
         self._registering = False
@@ -175,6 +175,7 @@ class Membership:
         self.cluster_id = response.cluster_id
         if self._session is not None:
             self._session.timeout_ms = response.session_timeout_ms
+        self._missed_since_ms = None
         self._on_registered(self.node_epoch)
         self._watch.set_watcher(Watcher(node_id=self.node_id, node_epoch=self.node_epoch))
         self._log.info("registered", node_id=self.node_id, node_epoch=self.node_epoch)
@@ -259,16 +260,16 @@ class Membership:
         """Without it clients would get another gateway's address for the node, for a moment: librdkafka's
         transactional producers stay at the address that their coordinator had when they found it.
         """
-        until_ms = self._fenced_until_ms
-        in_time = until_ms is None or self._clock.monotonic_ms() < until_ms
-        return self._has_gateway and in_time
+        since_ms = self._missed_since_ms
+        late = since_ms is not None and self._clock.monotonic_ms() - since_ms >= GATEWAY_WAIT_MS
+        return self._has_gateway and not late
 
     def applied(self, image: ClusterImage) -> None:
-        """The image has been applied: tell the controller now."""
+        """The image, which has this registration, has been applied: tell the controller now."""
         if any(gateway.node_id == self.node_id for gateway in image.gateways.values()):
-            self._fenced_until_ms = None
-        elif self._fenced_until_ms is None:
-            self._fenced_until_ms = self._clock.monotonic_ms() + GATEWAY_WAIT_MS
+            self._missed_since_ms = None
+        elif self._missed_since_ms is None:
+            self._missed_since_ms = self._clock.monotonic_ms()
         self.nudge()
 
     def nudge(self) -> None:
