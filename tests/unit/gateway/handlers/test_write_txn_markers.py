@@ -76,6 +76,18 @@ async def test_each_leader_gets_its_markers_in_one_call(version):
     assert (where.topic_id, where.partition, where.leader_epoch) == (topic_id("orders"), 1, 6)
 
 
+async def test_a_partition_that_is_named_twice_gets_one_marker():
+    backend = backend_of()
+    request = codec.WriteTxnMarkersRequest([marker(3, orders=[0, 0, 2, 0]), marker(4, orders=[0])])
+    request.markers[0].topics = [*request.markers[0].topics] * 2
+    answer = await Client(backend).call(request, 2)
+    told = [[[p.error_code for p in t.partitions] for t in one.topics] for one in answer.markers]
+    assert told == [[[103, 103, 123, 103]] * 2, [[104]]]
+    [(asked, _)] = backend.links[1].asked
+    written = [(one.producer_epoch, one.partitions[0].partition) for one in asked.markers]
+    assert written == [(3, 0), (3, 2), (4, 0)]
+
+
 @pytest.mark.parametrize("transaction_version", [2, -1])
 async def test_the_transaction_version_is_passed_on(transaction_version):
     backend = backend_of()

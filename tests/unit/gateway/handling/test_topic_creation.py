@@ -43,7 +43,7 @@ async def test_many_clients_share_one_call():
     backend.controller.hold.set()
     assert await asyncio.gather(*callers) == [{"clicks": 0}] * 20
     assert len(backend.controller.requests) == 1
-    assert backend.shared.creations == {}
+    assert not any(backend.shared.creations.values())
 
 
 async def test_topics_being_created_are_not_requested_again():
@@ -72,7 +72,7 @@ async def test_other_callers_go_on_when_the_first_leaves():
     await asyncio.sleep(0)
     first.cancel()
     assert await second == {"a": ErrorCode.LEADER_NOT_AVAILABLE}
-    assert backend.shared.creations == {}
+    assert not any(backend.shared.creations.values())
 
 
 async def test_another_gateway_creates_the_topic_first():
@@ -89,6 +89,25 @@ async def test_the_number_of_creations_is_limited(monkeypatch):
     codes = await create_topics(context, [auto_topic(context, "a"), auto_topic(context, "b")])
     assert codes == {"a": ErrorCode.LEADER_NOT_AVAILABLE, "b": ErrorCode.LEADER_NOT_AVAILABLE}
     assert backend.controller.requests == []
+
+
+async def test_an_instance_leaves_room_for_the_creations_of_others(monkeypatch):
+    monkeypatch.setattr(topic_creation, "CREATIONS_MAX", 10)
+    backend = FakeBackend()
+    hold = backend.controller.hold = asyncio.Event()
+    first, second = context_of(backend), Client(backend, instance=OTHER).context(3, 9)
+
+    def wishes(context, count, name):
+        made = [auto_topic(context, f"{name}{number}") for number in range(count)]
+        return asyncio.ensure_future(create_topics(context, made))
+
+    greedy = wishes(first, 6, "a")
+    await asyncio.sleep(0)
+    assert set((await wishes(first, 1, "b")).values()) == {ErrorCode.LEADER_NOT_AVAILABLE}
+    modest = wishes(second, 2, "a")
+    await asyncio.sleep(0)
+    hold.set()
+    assert set((await greedy).values()) == set((await modest).values()) == {0}
 
 
 async def test_the_topic_of_group_metadata_is_internal_and_compacted():
@@ -125,7 +144,7 @@ async def test_all_other_instances_share_a_topic_of_the_same_settings(name):
     first, second = backend.controller.requests
     assert (first.instance, second.instance) == (DEFAULT_INSTANCE, SYSTEM_INSTANCE)
     assert first.topics[0].replication_factor == second.topics[0].replication_factor
-    assert backend.shared.creations == {}
+    assert not any(backend.shared.creations.values())
 
 
 async def test_an_existing_group_metadata_topic_is_not_created():

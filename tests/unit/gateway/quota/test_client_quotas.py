@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from highwater.model.authorization import USER, Principal
 from tests.unit.gateway.core.session_world import World
 from tests.unit.gateway.quota.quota_world import Clients, key
 
@@ -116,3 +117,19 @@ def test_many_connections_are_looked_at_in_steps(clients):
     steps = sum(1 for _ in clients.quotas.following(ALICE, clients.sessions))
     assert steps >= 3
     assert all(produce_rate(session) == 1000 for session in clients.sessions)
+
+
+def test_who_has_yet_to_log_in_uses_up_no_quota(clients):
+    """It may call itself like a client that has one."""
+    clients.set({**APP, key(user="<default>"): {"request_percentage": 1.0}})
+    stranger = clients.connect()
+    stranger.client.login = object()
+    clients.quotas.identify(stranger, "app")
+    assert stranger.quota is None
+    stranger.client.requester = stranger.client.requester._replace(
+        principal=Principal(USER, "alice")
+    )
+    clients.quotas.settle(stranger)
+    assert stranger.quota is not None
+    unasked = clients.connect(client_id="app")
+    assert unasked.quota is not None, "where nobody logs in, all are anonymous"

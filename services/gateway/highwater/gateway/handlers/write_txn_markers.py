@@ -37,10 +37,10 @@ _PartitionResult = codec.WriteTxnMarkersResponseWritableTxnMarkerPartitionResult
 
 
 class _Place(NamedTuple):
-    """A partition in the request, by positions."""
+    """A partition of a marker, which is named by its position."""
 
     marker: int
-    topic: int
+    topic: str
     partition: int
 
 
@@ -61,14 +61,16 @@ async def handle(
     questions: list[Routed[_Question]] = []
     asked: list[_Place] = []
     for m, marker in enumerate(request.markers):
-        for t, topic in enumerate(marker.topics):
-            for p, index in enumerate(topic.partition_indexes):
+        for topic in marker.topics:
+            for index in topic.partition_indexes:
+                place = _Place(m, topic.name, index)
+                if place in codes:
+                    continue  # A partition that is named twice gets one marker.
                 routed = _question(context, m, marker, topic.name, index)
+                codes[place] = ErrorCode.NONE if isinstance(routed, Routed) else routed
                 if isinstance(routed, Routed):
                     questions.append(routed)
-                    asked.append(_Place(m, t, p))
-                else:
-                    codes[_Place(m, t, p)] = routed
+                    asked.append(place)
     timeout_s = context.backend.settings.request_timeout_ms / 1000
 
     async def ask(link: NodeLink, some: list[_Question]) -> Sequence[int]:
@@ -83,8 +85,8 @@ async def handle(
         request,
         [
             [
-                [codes[_Place(m, t, p)] for p in range(len(topic.partition_indexes))]
-                for t, topic in enumerate(marker.topics)
+                [codes[_Place(m, topic.name, index)] for index in topic.partition_indexes]
+                for topic in marker.topics
             ]
             for m, marker in enumerate(request.markers)
         ],

@@ -92,16 +92,12 @@ async def create_topics(
     request is already creating a topic, this one waits for it: a thousand clients that start
     together cause one request to the controller. Raises nothing.
     """
-    creations = context.backend.shared.creations
     instance = context.peer.instance if instance is None else instance
-    waited = {
-        wish.name: creations[instance, wish.name]
-        for wish in wishes
-        if (instance, wish.name) in creations
-    }
+    creations = context.backend.shared.creations[instance]
+    waited = {wish.name: creations[wish.name] for wish in wishes if wish.name in creations}
     own = [wish for wish in wishes if wish.name not in waited]
     codes: dict[str, int] = {}
-    if len(creations) + len(own) > CREATIONS_MAX:
+    if own and not _has_room(context, len(creations) + len(own)):
         codes.update((wish.name, int(ErrorCode.LEADER_NOT_AVAILABLE)) for wish in own)
     elif own:
         codes.update(await _create(context, own, instance))
@@ -110,17 +106,23 @@ async def create_topics(
     return codes
 
 
+def _has_room(context: RequestContext, count: int) -> bool:
+    """True if so many topics of one instance may be under creation."""
+    others = sum(len(each) for each in context.backend.shared.creations.values())
+    return count <= CREATIONS_MAX - others
+
+
 async def _create(
     context: RequestContext, wishes: Sequence[pb.NewTopic], instance: InstanceId
 ) -> dict[str, int]:
     """Makes one call to the controller, and answers all requests that wait for its topics."""
-    creations = context.backend.shared.creations
+    creations = context.backend.shared.creations[instance]
     for wish in wishes:
         if not wish.internal:
             context.quota.may_change(wish.partitions, strict=False)
     loop = asyncio.get_running_loop()
     outcomes = {wish.name: loop.create_future() for wish in wishes}
-    creations.update({(instance, name): outcome for name, outcome in outcomes.items()})
+    creations.update(outcomes)
     codes = dict.fromkeys(outcomes, int(ErrorCode.LEADER_NOT_AVAILABLE))
     try:
         response = await context.backend.controller.create_topics(
@@ -142,7 +144,7 @@ async def _create(
         )
     finally:
         for name, outcome in outcomes.items():
-            del creations[instance, name]
+            del creations[name]
             outcome.set_result(codes[name])
     return codes
 

@@ -18,6 +18,7 @@ from highwater.gateway.quota.core.precedence import (
 from highwater.gateway.quota.core.rates import QuotaRates
 from highwater.gateway.quota.limited_requests import LimitedRequests
 from highwater.gateway.routing.client import ClientSession
+from highwater.model.authorization import ANONYMOUS
 from highwater.model.steps import Steps, runs
 
 _STEP_SESSIONS: Final = 200
@@ -49,13 +50,17 @@ class ClientQuotas:
     def settle(self, session: ClientSession) -> bool:
         """Gives a session the quotas of its client; True if it had others before.
 
-        Called for new connections, after logins, and for all if the quotas have changed.
+        Called for new connections, after logins, and for all if the quotas have changed. A client that has yet
+        to log in has none: it may call itself what it likes, and would use up what others may.
         """
         if not self._quotas and session.quota is None:
             return False
         client = session.client
         user = client.requester.principal.name
-        limits = limits_of(self._quotas, client.instance, user, client.client_id)
+        logs_in = client.login is not None and user == ANONYMOUS.name
+        limits = (
+            None if logs_in else limits_of(self._quotas, client.instance, user, client.client_id)
+        )
         before = session.quota
         changed = (None if before is None else before.limits) != limits
         if changed:
