@@ -330,7 +330,7 @@ async def test_moves_go_on_after_a_restart(
         assert replica.log_dir == 2
         assert len(read_all(replica.log)) == 20
         hosted = node.disks.manager.dirs[2]
-        hosted.remove_due()
+        hosted.remover.remove_due()
         await node.until(lambda: node.disks.places("gone-0")[2] == [])
         node.moves.go_on(node.plane.replicas.values())
         assert len(node.moves) == 0

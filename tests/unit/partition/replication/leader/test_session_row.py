@@ -106,6 +106,22 @@ def test_offsets_are_sent_again_after_a_divergence(leader):
     assert row.has_new_offsets
 
 
+def test_offsets_are_sent_again_to_who_asked_twice_for_one_place(leader):
+    """Of the two answers the follower takes the first, which may have had the older high watermark."""
+    replica = leader.add_led(replicas=(NODE, FOLLOWER), isr=(NODE,))
+    leader.append(make_batch())
+    leader.append(make_batch())
+    row, _ = row_of(replica)
+    row.offsets()
+    row.ask(place(0), FOLLOWER, NODE_EPOCH, 1001)
+    row.offsets()
+    row.ask(place(1), FOLLOWER, NODE_EPOCH, 1002)
+    assert row.has_new_offsets
+    row.offsets()
+    row.ask(place(2), FOLLOWER, NODE_EPOCH, 1003)
+    assert not row.has_new_offsets, "once is enough"
+
+
 def test_replicas_in_the_maximal_isr_do_not_catch_up(leader):
     replica = leader.add_led(isr=(NODE, FOLLOWER))
     row, _ = row_of(replica)

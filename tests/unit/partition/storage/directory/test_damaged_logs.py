@@ -39,7 +39,7 @@ async def test_a_log_is_set_aside_and_removed_after_a_restart(tmp_path: Path) ->
     assert damaged.remove("orders-1") == []
     assert damaged.remove("orders-0") == [str(tmp_path / name)]
     assert not damaged
-    node.manager.dirs[0].remove_due()
+    node.manager.dirs[0].remover.remove_due()
     async with asyncio.timeout(10):
         while kept(tmp_path):
             await asyncio.sleep(0.01)

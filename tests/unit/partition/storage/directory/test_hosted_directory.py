@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from highwater.partition.storage import checkpoint
-from highwater.partition.storage.directory import hosted_directory
+from highwater.partition.storage.directory import deletion
 from highwater.partition.storage.directory.log_directory import DirectoryOffsets
 from highwater.partition.storage.directory.worker import WAITING_MAX
 from highwater.partition.storage.filesystem import FileSystem
@@ -253,7 +253,7 @@ def test_more_removals_are_due_than_one_job_takes(
         go_on.wait(10)
         removed.append(path)
 
-    monkeypatch.setattr(hosted_directory, "remove", slow)
+    monkeypatch.setattr(deletion, "remove", slow)
     paths = [f"{number}.log.deleted" for number in range(WAITING_MAX + 100)]
     hosted.delete_later(paths, 0)
     for _ in range(2):

@@ -43,6 +43,7 @@ class SessionRow:
     """
 
     __slots__ = (
+        "_asked_again",
         "_notice",
         "_diverging",
         "_told_high_watermark",
@@ -93,6 +94,8 @@ class SessionRow:
         """Where the logs diverge, if they do; valid as long as this node leads in this epoch."""
         self._told_high_watermark = NONE
         self._told_log_start = NONE
+        self._asked_again = False
+        """Whether the last question was for a place that had been asked for."""
         if replica is not None:
             replica.listeners += (self.changed,)
 
@@ -114,9 +117,13 @@ class SessionRow:
     def ask(self, asked: Asked, node: int, node_epoch: int, now_ms: int) -> None:
         """Take a question; unless refused, it says that the follower has all before its offset."""
         before, self.asked = self.asked, asked
-        if asked.fetch_offset <= before.fetch_offset or asked.leader_epoch != before.leader_epoch:
-            # The follower may not have applied the last answer.
+        again = (
+            asked.fetch_offset <= before.fetch_offset or asked.leader_epoch != before.leader_epoch
+        )
+        if again or self._asked_again:
+            # The follower may not have applied the last answer, or taken only the first of two to one place.
             self._told_high_watermark = self._told_log_start = NONE
+        self._asked_again = again
         self.waiting = True
         replica = self.replica
         if replica is None:

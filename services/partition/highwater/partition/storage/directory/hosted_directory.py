@@ -6,23 +6,22 @@
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
 
 from highwater.model.ids import NO_TOPIC_ID, TopicId
 from highwater.model.time import Clock
 from highwater.partition.storage import checkpoint
 from highwater.partition.storage.config import LogConfig
-from highwater.partition.storage.directory.deletion import DeletionQueue
+from highwater.partition.storage.directory.deletion import DeletionQueue, Remover
 from highwater.partition.storage.directory.handle_limits import HandleLimits
 from highwater.partition.storage.directory.log_directory import (
     DirectoryOffsets,
     LogDirectory,
     Partition,
 )
+from highwater.partition.storage.directory.made_anew import MadeAnew
 from highwater.partition.storage.directory.tail_read_ahead import TailReadAhead
 from highwater.partition.storage.directory.worker import DirectoryWorker
 from highwater.partition.storage.errors import LogDirFailure, StorageError
-from highwater.partition.storage.log.environment import remove
 from highwater.partition.storage.log.log import PartitionLog
 from highwater.partition.storage.log.stall import HUNG_WRITE_MS, StallMonitor
 from highwater.partition.storage.names import (
@@ -31,10 +30,6 @@ from highwater.partition.storage.names import (
     stray_directory,
 )
 from highwater.partition.storage.segment.handles import HandleClock
-
-REMOVED_AT_ONCE: Final = 20
-"""Files and directories per job. An orderly stop waits for one job and leaves the rest to the next
-start. Removing a large file takes some 15 ms."""
 
 
 class HostedLog:
@@ -59,11 +54,6 @@ class HostedLog:
 def _high_watermarks(entries: Sequence[HostedLog]) -> dict[Partition, int]:
     logs = [entry.log for entry in entries]
     return {(log.topic, log.partition): log.stored_high_watermark for log in logs}
-
-
-def _remove_all(paths: Sequence[str]) -> None:
-    for path in paths:
-        remove(path)
 
 
 def _nothing() -> None:
@@ -126,9 +116,13 @@ class HostedDirectory:
         self._worker: DirectoryWorker | None = None
         self._writer: DirectoryWorker | None = None
         """Created when the directory stalls for the first time."""
-        self._remover: DirectoryWorker | None = None
-        """Created when something is removed for the first time."""
-        self._removing = False
+        self.remover = Remover(
+            self.deletions,
+            new_worker=self._new_worker,
+            now_ms=clock.monotonic_ms,
+            is_online=lambda: self.failure is None,
+        )
+        self._made_anew = MadeAnew(self.filesystem, self._path_of)
 
     # -- start and stop -------------------------------------------------------------------------
 
@@ -144,6 +138,9 @@ class HostedDirectory:
             self._cleaned = self.directory.cleaned()
             partitions = self.directory.partitions()
             self.names = {f"{stem}-{number}" for stem, number in partitions}
+            offsets = self._made_anew.without_others(partitions, offsets)
+            for partition in self._made_anew.marked:
+                self._cleaned.pop(partition, None)
             for path in self.directory.deleted_directories():
                 self.deletions.add([path], self._clock.monotonic_ms())
             tails = TailReadAhead(
@@ -217,6 +214,8 @@ class HostedDirectory:
     def start(self) -> None:
         """Starts the worker."""
         self._worker = self._new_worker()
+        for partition in self._made_anew.marked:
+            self.checkpoint_soon(self._made_anew.unmark(partition))
 
     def _new_worker(self) -> DirectoryWorker:
         return DirectoryWorker(
@@ -235,7 +234,7 @@ class HostedDirectory:
         stays locked.
         """
         failure = self.failure
-        for worker in (self._writer, self._worker, self._remover):
+        for worker in (self._writer, self._worker, self.remover.worker):
             if worker is not None and not worker.stop(timeout_s=timeout_s):
                 hung = OSError(f"its worker did not end within {timeout_s} s")
                 failure = failure or LogDirFailure(self.directory.path, hung)
@@ -252,11 +251,12 @@ class HostedDirectory:
                 cleaned = self._cleaned_now(entries)
                 if cleaned != self._cleaned:
                     self.directory.write_cleaned(cleaned)
+                self._made_anew.remove_all()
                 self.directory.write_clean_shutdown(node_epoch)
                 self.closed_clean = True
             except LogDirFailure as error:
                 failure = error
-        self._worker = self._writer = self._remover = None
+        self._worker = self._writer = self.remover.worker = None
         return failure
 
     # -- logs -----------------------------------------------------------------------------------
@@ -274,6 +274,9 @@ class HostedDirectory:
             clock=self._clock,
             environment=self,
         )
+        own = self._made_anew.created(parsed)
+        if own is not None:
+            self.checkpoint_soon(own)
         self.write_topic_id(log, topic_id)
         self._names_changed = True
         if self.names is not None:
@@ -368,7 +371,13 @@ class HostedDirectory:
         self.checkpoint_cleaned(entries)
         offsets = self.offsets(entries)
         self._high_watermarks = dict(offsets.high_watermarks)
-        self.run_later(partial(self.directory.write_offsets, offsets), done)
+        self._made_anew.begins(self._high_watermarks)
+
+        def written() -> None:
+            self._made_anew.ended()
+            done()
+
+        self.run_later(partial(self.directory.write_offsets, offsets), written)
 
     def checkpoint_high_watermarks(self, entries: Sequence[HostedLog]) -> None:
         """Writes the high watermarks on the worker, if any has moved and no write is unfinished.
@@ -382,6 +391,7 @@ class HostedDirectory:
         if offsets != self._high_watermarks:
             self._high_watermarks = offsets
             self._writing_high_watermarks = True
+            self._made_anew.begins(offsets, whole=False)
             self.run_later(
                 partial(self.directory.write_high_watermarks, offsets),
                 self._high_watermarks_written,
@@ -389,6 +399,7 @@ class HostedDirectory:
 
     def _high_watermarks_written(self) -> None:
         self._writing_high_watermarks = False
+        self._made_anew.ended()
 
     def _sync_names(self) -> None:
         """Makes new logs' names durable, before any of their records are reported durable."""
@@ -423,29 +434,6 @@ class HostedDirectory:
         if cleaned != self._cleaned:
             self._cleaned = cleaned
             self.run_later(partial(self.directory.write_cleaned, cleaned), _nothing)
-
-    def remove_due(self) -> int:
-        """Begins to remove paths that are due; returns how many this job takes.
-
-        It has its own thread: long syncs must not keep a full disk full. It runs one job at a
-        time: thousands of segments may be due at once, and must not make the disk seem stalled,
-        nor delay an orderly stop.
-        """
-        if self._removing:
-            return 0
-        due = self.deletions.take_due(self._clock.monotonic_ms(), REMOVED_AT_ONCE)
-        if not due:
-            return 0
-        if self._remover is None:
-            self._remover = self._new_worker()
-        self._removing = True
-        self._remover.submit(partial(_remove_all, due), self._removed)
-        return len(due)
-
-    def _removed(self) -> None:
-        self._removing = False
-        if self.failure is None and self._remover is not None:
-            self.remove_due()
 
     # -- LogEnvironment -------------------------------------------------------------------------
 

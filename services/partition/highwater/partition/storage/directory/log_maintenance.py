@@ -139,7 +139,7 @@ class LogMaintenance:
     def removals(self) -> Iterator[None]:
         """Removes files whose deletion delay is over."""
         for hosted in self._manager.online():
-            hosted.remove_due()
+            hosted.remover.remove_due()
             yield
 
     def _each(self, work: Callable[[HostedLog], object]) -> Iterator[None]:

@@ -162,6 +162,8 @@ class LogLoader:
         batch_replay = BatchReplay(epochs=epochs, producers=producers, producers_from=snapshot)
         end = self._find_end(segments, batch_replay)
         start = max(self._log_start_offset, segments[0].base_offset if segments else 0)
+        if end < start and segments and self._cache_intact:
+            self._note_loss()  # No log start was ever kept beyond the end of what was written.
         if end < start or not segments:
             self._discard(segments, hole=end)
             segments = [self._factory.create(start, now_ms=self._now_ms)]
