@@ -1,4 +1,10 @@
-from highwater.controller.active.config_rules import VALUE_CHARS_MAX, KafkaConfigRules
+import pytest
+
+from highwater.controller.active.config_rules import (
+    MESSAGE_CHARS_MAX,
+    VALUE_BYTES_MAX,
+    KafkaConfigRules,
+)
 
 RULES = KafkaConfigRules()
 
@@ -61,8 +67,45 @@ def test_configs_that_elections_read() -> None:
     assert not RULES.unclean({unclean: "false"}, {unclean: "true"})
 
 
+REPLICAS = "leader.replication.throttled.replicas"
+
+
 def test_values_have_a_limit() -> None:
-    long = ",".join(f"{number}:1" for number in range(VALUE_CHARS_MAX))
-    name = "leader.replication.throttled.replicas"
-    assert "longer" in str(RULES.topic_error({}, {name: long}))
+    long = ",".join(f"{number}:1" for number in range(VALUE_BYTES_MAX))
+    assert "longer" in str(RULES.topic_error({}, {REPLICAS: long}))
     assert "longer" in str(RULES.node_error({"log.cleanup.policy": long}, all_nodes=True))
+
+
+def test_a_throttle_may_name_all_replicas_of_a_large_topic() -> None:
+    """`kafka-reassign-partitions --throttle` sets one value for all partitions that it moves."""
+    pairs = [f"{partition}:{node}" for partition in range(1_000) for node in (1, 2, 3)]
+    assert RULES.topic_error({}, {REPLICAS: ",".join(pairs)}) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "refused"),
+    [
+        ("x" * 32_767, False),
+        ("x" * 32_768, True),
+        ("ä" * 16_383 + "x", False),
+        ("ä" * 16_384, True),
+    ],
+)
+def test_the_limit_is_kafkas_and_counts_bytes(value: str, *, refused: bool) -> None:
+    assert ("longer" in str(RULES.topic_error({}, {REPLICAS: value}))) is refused
+
+
+@pytest.mark.parametrize("value", ["x" * VALUE_BYTES_MAX, "😀" * (VALUE_BYTES_MAX // 4)])
+def test_a_refusal_of_a_long_value_fits_every_version_of_an_answer(value: str) -> None:
+    for why in (
+        RULES.topic_error({}, {"retention.ms": value}),
+        RULES.topic_error({}, {value: "1"}),
+        RULES.topic_error({}, {value: "x" * (VALUE_BYTES_MAX + 1)}),
+        RULES.node_error({"log.retention.ms": value}, all_nodes=True),
+    ):
+        assert why is not None
+        assert len(why) == MESSAGE_CHARS_MAX
+        assert len(why.encode()) <= 32_767
+    why = str(RULES.topic_error({}, {"retention.ms": value}))
+    assert why.startswith("Invalid value ")
+    assert "for configuration retention.ms: " in why

@@ -1,5 +1,6 @@
 """CreateTopics by Kafka's rules."""
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +29,7 @@ from highwater.model.instances import InstanceState
 from tests.support.config_rules import PlainConfigRules
 from tests.support.controller_images import image_with, topic_state, with_instances
 
-ids = iter(range(1, 10_000))
+ids = itertools.count(1)
 
 RULES = CreationRules(
     defaults=TopicDefaults(
@@ -241,6 +242,42 @@ def test_a_request_has_a_limit() -> None:
     results = create_topics(image_with(1), DEFAULT_INSTANCE, wishes, RULES).result
     assert {r.code for r in results if isinstance(r, Refusal)} == {ErrorCode.POLICY_VIOLATION}
     assert len(results) == 3
+
+
+def over_limit(*wishes: TopicWish) -> bool:
+    results = create_topics(image_with(1), DEFAULT_INSTANCE, wishes, RULES).result
+    assert len(results) == len(wishes)
+    codes = {r.code for r in results if isinstance(r, Refusal)}
+    return ErrorCode.POLICY_VIOLATION in codes
+
+
+def topics(count: int, **fields: Any) -> list[TopicWish]:
+    return [
+        TopicWish(**{"name": f"t{n}", "partitions": 1, "replication_factor": 1, **fields})
+        for n in range(count)
+    ]
+
+
+def test_many_topics_in_one_request() -> None:
+    """MirrorMaker 2 asks for all that are missing at once."""
+    made = create(image_with(1), *topics(3_000))
+    assert len({topic.name for topic in made if isinstance(topic, TopicState)}) == 3_000
+
+
+def test_topics_partitions_and_configs_share_kafkas_limit() -> None:
+    assert not over_limit(*topics(5_000))
+    assert over_limit(*topics(5_001))
+    assert not over_limit(*topics(2_500, configs={"a.b": "1", "c.d": "2"}))
+    assert over_limit(*topics(2_500, configs={"a.b": "1", "c.d": "2", "e.f": "3"}))
+    assert over_limit(*topics(2_500, partitions=4))
+    by_hand = tuple((n, (1,)) for n in range(4))
+    assert over_limit(*topics(2_500, partitions=-1, replication_factor=-1, assignments=by_hand))
+
+
+def test_a_few_topics_may_have_more_partitions_than_kafkas_limit() -> None:
+    assert not over_limit(*topics(2, partitions=PARTITIONS_PER_TOPIC_MAX))
+    assert not over_limit(*topics(1_000, partitions=20))
+    assert over_limit(*topics(1_001, partitions=19))
 
 
 def leaving(image: ClusterImage, node: int) -> ClusterImage:

@@ -10,7 +10,9 @@ from highwater.gateway.data_plane.fetch_encoding import (
     encode_parts,
     partition_data,
     read_small,
+    settle_refusal,
 )
+from highwater.gateway.routing.brokers import Entrance
 from highwater.gateway.routing.current_leader import CurrentLeader
 from highwater.hop.fetch import SMALL_RANGE, FetchedPartition
 from highwater.kafka.error_codes import ErrorCode
@@ -91,6 +93,49 @@ def test_a_read_error_is_answered_as_a_storage_error(segment, monkeypatch):
     read_small(result, result.records)
     assert (result.error_code, result.nbytes) == (ErrorCode.KAFKA_STORAGE_ERROR, 0)
     assert part.released == 1
+
+
+STORAGE, NOT_AVAILABLE, NOT_LEADER = (
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+)
+
+
+@pytest.mark.parametrize(
+    ("version", "code", "told"),
+    [
+        (4, STORAGE, NOT_LEADER),
+        (5, STORAGE, NOT_LEADER),
+        (6, STORAGE, STORAGE),
+        (12, STORAGE, STORAGE),
+        (4, NOT_AVAILABLE, NOT_LEADER),
+        (10, NOT_AVAILABLE, NOT_LEADER),
+        (11, NOT_AVAILABLE, NOT_AVAILABLE),
+        (12, NOT_AVAILABLE, NOT_AVAILABLE),
+        (4, ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.OFFSET_OUT_OF_RANGE),
+    ],
+)
+def test_codes_that_older_clients_do_not_know(version, code, told):
+    refused = FetchedPartition(code)
+    assert settle_refusal(version, None, 0, refused, Entrance()) is None
+    assert refused.error_code == told
+
+
+@pytest.mark.parametrize(
+    ("version", "told"), [(4, NOT_LEADER), (5, NOT_LEADER), (6, STORAGE), (12, STORAGE)]
+)
+def test_a_disk_that_fails_while_a_reply_is_made(segment, monkeypatch, version, told):
+    def broken(*_):
+        raise OSError(errno.EIO, "broken")
+
+    monkeypatch.setattr(fetch_encoding.os, "preadv", broken)
+    results = [found(segment.range(0, 100), 100), found(b"some bytes", 10)]
+    topic = fetch.FetchResponseFetchableTopicResponse(
+        topic="orders", partitions=[partition_data(n, one) for n, one in enumerate(results)]
+    )
+    response = decoded(encode_parts(version, 77, [topic], 0), version)
+    assert [one.error_code for one in response.responses[0].partitions] == [told, 0]
 
 
 def test_sparse_fields():

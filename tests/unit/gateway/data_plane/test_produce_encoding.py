@@ -9,7 +9,7 @@ from highwater.gateway.data_plane.produce_encoding import (
     told,
 )
 from highwater.gateway.routing.brokers import Entrance
-from highwater.hop.append import Failure
+from highwater.hop.append import OUTCOME_UNKNOWN, Failure
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import produce as codec
 
@@ -25,15 +25,21 @@ UNKNOWN = Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         (11, Failure(ErrorCode.TRANSACTION_ABORTABLE), ErrorCode.TRANSACTION_ABORTABLE),
         (13, Failure(ErrorCode.TRANSACTION_ABORTABLE), ErrorCode.TRANSACTION_ABORTABLE),
         (3, Failure(ErrorCode.CORRUPT_MESSAGE), ErrorCode.CORRUPT_MESSAGE),
+        (0, Failure(ErrorCode.KAFKA_STORAGE_ERROR), ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (3, Failure(ErrorCode.KAFKA_STORAGE_ERROR), ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (4, Failure(ErrorCode.KAFKA_STORAGE_ERROR), ErrorCode.KAFKA_STORAGE_ERROR),
+        (13, Failure(ErrorCode.KAFKA_STORAGE_ERROR), ErrorCode.KAFKA_STORAGE_ERROR),
     ],
 )
 def test_codes_that_older_clients_do_not_know_or_newer_ones_do_not_expect(version, failure, code):
     assert told(version, failure, None).error_code == code
 
 
-def test_a_refusal_keeps_its_message():
-    failure = Failure(ErrorCode.TRANSACTION_ABORTABLE, "no such transaction")
-    assert told(3, failure, None).message == "no such transaction"
+@pytest.mark.parametrize("code", [ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.KAFKA_STORAGE_ERROR])
+def test_a_refusal_keeps_its_message_and_outcome(code):
+    failure = Failure(code, "why", outcome=OUTCOME_UNKNOWN)
+    other = told(3, failure, None)
+    assert (other.message, other.outcome) == ("why", OUTCOME_UNKNOWN)
 
 
 @pytest.mark.parametrize("version", [9, 10, 13])

@@ -64,3 +64,14 @@ def test_a_node_that_goes_away_is_told_for_all_its_partitions(w):
     gone = FetchedPartition(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     w.links[1].answer(gone, gone)
     assert [t[1] for t in w.told(12)[2]] == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
+
+
+@pytest.mark.parametrize("version", [7, 10, 11, 12])
+def test_a_code_that_older_clients_do_not_know(w, version):
+    session = w.begin(version, {0: 5, 3: 5})
+    w.ask(version, session, 1)
+    w.links[1].answer(FetchedPartition(ErrorCode.OFFSET_NOT_AVAILABLE), found(10))
+    told = [code for _, code, _, _ in w.told(version)[2]]
+    known = version >= 11
+    refused = ErrorCode.OFFSET_NOT_AVAILABLE if known else ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert told == [refused, 0]

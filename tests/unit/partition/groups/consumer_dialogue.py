@@ -9,6 +9,7 @@ from highwater.partition.groups.consumer.assignment import NOTHING
 from highwater.partition.groups.consumer.assignors.types import MemberAssignment
 from highwater.partition.groups.consumer.group import ConsumerGroup
 from highwater.partition.groups.consumer.requests import HeartbeatRequest, HeartbeatResponse
+from highwater.partition.groups.key import GroupKey
 from tests.unit.partition.groups.dialogue import Dialogue, key
 from tests.unit.partition.groups.topics import FakeTopics, topic_id
 
@@ -23,7 +24,7 @@ class Talk(Dialogue):
         super().__init__(**options)  # type: ignore[arg-type]
 
     def send(
-        self, member_id: str, epoch: int, *, group: str = "g", **fields: object
+        self, member_id: str, epoch: int, *, group: str | GroupKey = "g", **fields: object
     ) -> HeartbeatResponse:
         """One heartbeat with just these fields; the invariants are checked after it."""
         request = HeartbeatRequest(
@@ -38,7 +39,7 @@ class Talk(Dialogue):
         self.settle()
         return response
 
-    def group(self, name: str = "g") -> ConsumerGroup:
+    def group(self, name: str | GroupKey = "g") -> ConsumerGroup:
         return self.shard.durable.consumer_groups[key(name)]
 
     def topics_change(self) -> None:

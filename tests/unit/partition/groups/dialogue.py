@@ -134,7 +134,7 @@ class Dialogue:
         self,
         member_id: str = "",
         *,
-        group: str = "g",
+        group: str | GroupKey = "g",
         client: str = "c",
         instance_id: str | None = None,
         protocols: tuple[tuple[str, bytes], ...] = (("range", b"meta"),),
@@ -167,7 +167,7 @@ class Dialogue:
         generation: int,
         assignments: dict[str, bytes] | None = None,
         *,
-        group: str = "g",
+        group: str | GroupKey = "g",
         instance_id: str | None = None,
         protocol_type: str | None = None,
         protocol: str | None = None,
@@ -187,13 +187,18 @@ class Dialogue:
         return call
 
     def heartbeat(
-        self, member_id: str, generation: int, *, group: str = "g", instance_id: str | None = None
+        self,
+        member_id: str,
+        generation: int,
+        *,
+        group: str | GroupKey = "g",
+        instance_id: str | None = None,
     ) -> ErrorCode:
         error = self.shard.heartbeat(key(group), generation, member_id, instance_id, self.moment)
         self.settle()
         return error
 
-    def leave(self, *leaving: str | LeavingMember, group: str = "g") -> list[ErrorCode]:
+    def leave(self, *leaving: str | LeavingMember, group: str | GroupKey = "g") -> list[ErrorCode]:
         members = tuple(
             m if isinstance(m, LeavingMember) else LeavingMember(member_id=m) for m in leaving
         )
@@ -213,7 +218,7 @@ class Dialogue:
         member_id: str = "",
         generation: int = -1,
         *,
-        group: str = "g",
+        group: str | GroupKey = "g",
         instance_id: str | None = None,
         metadata: str = "",
         leader_epoch: int = -1,
@@ -234,11 +239,11 @@ class Dialogue:
         self.settle()
         return errors
 
-    def committed(self, topic: str, partition: int, *, group: str = "g") -> int | None:
+    def committed(self, topic: str, partition: int, *, group: str | GroupKey = "g") -> int | None:
         value = self.shard.committed_offset(key(group), topic, partition)
         return None if value is None else value.offset
 
-    def state(self, group: str = "g") -> str | None:
+    def state(self, group: str | GroupKey = "g") -> str | None:
         described = self.shard.describe_group(key(group))
         return None if described is None else described.state
 
@@ -262,5 +267,6 @@ class Dialogue:
         return leader, follower
 
 
-def key(group: str) -> GroupKey:
-    return GroupKey(DEFAULT_INSTANCE, group)
+def key(group: str | GroupKey) -> GroupKey:
+    """A group of the default instance, unless the key says whose it is."""
+    return group if isinstance(group, GroupKey) else GroupKey(DEFAULT_INSTANCE, group)

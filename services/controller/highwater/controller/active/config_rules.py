@@ -15,8 +15,12 @@ from highwater.model.topic_config import (
 )
 from highwater.model.topic_config_table import TOPIC_CONFIGS
 
-VALUE_CHARS_MAX: Final = 10_000
-"""The lists of replicas have no limit of their own."""
+VALUE_BYTES_MAX: Final = 32_767
+"""Kafka's (`ConfigurationControlManager`); the lists of replicas have no limit of their own."""
+
+MESSAGE_CHARS_MAX: Final = 8_000
+"""Refusals name the value. At four bytes each, so many fit into a string of the versions that are not
+flexible, which ends at 32 767 bytes: a longer one could not be sent."""
 
 
 class KafkaConfigRules:
@@ -30,7 +34,7 @@ class KafkaConfigRules:
         try:
             validate_change(kept, wanted)
         except InvalidTopicConfigError as error:
-            return str(error)
+            return _shortened(str(error))
         return None
 
     def changed_list(
@@ -66,7 +70,7 @@ class KafkaConfigRules:
         for name, value in wanted.items():
             why = dynamic_config_error(name, value, all_nodes=all_nodes)
             if why is not None:
-                return why
+                return _shortened(why)
         return None
 
     def min_isr(self, topic: Mapping[str, str], cluster: Mapping[str, str]) -> int:
@@ -82,6 +86,14 @@ class KafkaConfigRules:
 
 def _too_long(wanted: Mapping[str, str]) -> str | None:
     for name, value in wanted.items():
-        if len(value) > VALUE_CHARS_MAX:
-            return f"the value of {name} is longer than {VALUE_CHARS_MAX} characters"
+        if len(value.encode()) > VALUE_BYTES_MAX:
+            return _shortened(f"the value of {name} is longer than {VALUE_BYTES_MAX} bytes")
     return None
+
+
+def _shortened(message: str) -> str:
+    """The message without its middle, if it is too long: what is wrong stands at its end."""
+    if len(message) <= MESSAGE_CHARS_MAX:
+        return message
+    half = MESSAGE_CHARS_MAX // 2
+    return f"{message[: half - 1]}…{message[-half:]}"

@@ -1,5 +1,6 @@
 """CreateTopics: admission by Kafka's rules, placement, and the new topics."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -27,8 +28,13 @@ from highwater.model.topic_names import invalid_topic_name
 PARTITIONS_PER_TOPIC_MAX: Final = 10_000
 """As many replicas as a node is planned for; a larger topic is a mistake."""
 
-TOPICS_PER_REQUEST_MAX: Final = 1_000
+RECORDS_PER_REQUEST_MAX: Final = 10_000
+"""Kafka's (`QuorumController.MAX_RECORDS_PER_USER_OP`): one for each topic, config and partition."""
+
+TOPICS_WITH_MORE_RECORDS_MAX: Final = 1_000
 PARTITIONS_PER_REQUEST_MAX: Final = 20_000
+"""So few topics may have this many partitions beyond Kafka's limit, for the sake of large topics. The
+controller's loop stops while it places them."""
 
 DEFAULT: Final = -1
 """A count that the request leaves to the cluster."""
@@ -79,15 +85,12 @@ def create_topics(
     if refused is not None:
         return unchanged([refused] * len(wishes))
     allowance = PartitionAllowance(image, instance)
-    names = [wish.name for wish in wishes]
-    twice = (
-        {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else ()
-    )
+    named = Counter(wish.name for wish in wishes)
     taken = {collision_key(name): name for (owner, name) in image.topic_ids if owner == instance}
     results: list[CreationResult] = []
     for wish in wishes:
         refusal = _refuse(image, instance, wish, taken, rules.configs)
-        if wish.name in twice:
+        if named[wish.name] > 1:
             refusal = _refusal(ErrorCode.INVALID_REQUEST, "the topic stands twice in the request")
         if refusal is not None:
             results.append(refusal)
@@ -199,13 +202,16 @@ def _may_lead(image: ClusterImage, node: NodeId) -> bool:
 
 def _over_limit(wishes: Sequence[TopicWish]) -> Refusal | None:
     partitions = sum(max(1, wish.partitions, len(wish.assignments)) for wish in wishes)
-    if len(wishes) > TOPICS_PER_REQUEST_MAX or partitions > PARTITIONS_PER_REQUEST_MAX:
-        return _refusal(
-            ErrorCode.POLICY_VIOLATION,
-            f"a request may create {TOPICS_PER_REQUEST_MAX} topics "
-            f"and {PARTITIONS_PER_REQUEST_MAX} partitions",
-        )
-    return None
+    records = len(wishes) + sum(len(wish.configs) for wish in wishes) + partitions
+    if records <= RECORDS_PER_REQUEST_MAX or (
+        len(wishes) <= TOPICS_WITH_MORE_RECORDS_MAX and partitions <= PARTITIONS_PER_REQUEST_MAX
+    ):
+        return None
+    return _refusal(
+        ErrorCode.POLICY_VIOLATION,
+        f"a request may create {RECORDS_PER_REQUEST_MAX} topics, configs and partitions together, "
+        f"or {TOPICS_WITH_MORE_RECORDS_MAX} topics with {PARTITIONS_PER_REQUEST_MAX} partitions",
+    )
 
 
 def _refuse(

@@ -24,6 +24,10 @@ ENDPOINTS_FROM: Final = 16
 """Version from which a reply has the addresses of these leaders (KIP-951)."""
 TOPIC_IDS_FROM: Final = 13
 """Version from which topics have ids in place of names (KIP-516)."""
+OFFSET_NOT_AVAILABLE_FROM: Final = 11
+"""Version from which all clients know this code: Java 2.2 throws it out of poll(). Kafka never sends it."""
+STORAGE_ERROR_FROM: Final = 6
+"""Version from which clients know KAFKA_STORAGE_ERROR (`FetchRequest`: KIP-112)."""
 _WOULD_BLOCK: Final = (errno.EAGAIN, errno.EOPNOTSUPP)
 
 
@@ -39,6 +43,11 @@ def encode_parts(
 
     From version 16 on it has the addresses of `leaders`.
     """
+    if version < STORAGE_ERROR_FROM:
+        # `partition_data` may have found that a disk has failed, after `settle_refusal`.
+        for topic in topics:
+            for data in topic.partitions:
+                data.error_code = _known_code(version, data.error_code)
     response = codec.FetchResponse(
         throttle_time_ms=throttle_ms, session_id=session_id, responses=topics
     )
@@ -107,6 +116,7 @@ def settle_refusal(
     id (Kafka: `KafkaApis.handleFetchRequest`). None if there is no leader to tell.
     """
     if version < CURRENT_LEADER_FROM:
+        result.error_code = _known_code(version, result.error_code)
         return None
     code = result.error_code
     if (
@@ -117,6 +127,17 @@ def settle_refusal(
         result.error_code = ErrorCode.UNKNOWN_TOPIC_ID
         return None
     return leader_for_error(code, routes, partition, result.leader, result.leader_epoch, entrance)
+
+
+def _known_code(version: int, code: int) -> int:
+    """In place of a code that clients of this version do not know, one with which they look for the
+    leader and fetch again (Kafka: `KafkaApis.maybeDownConvertStorageError`).
+    """
+    if (version < OFFSET_NOT_AVAILABLE_FROM and code == ErrorCode.OFFSET_NOT_AVAILABLE) or (
+        version < STORAGE_ERROR_FROM and code == ErrorCode.KAFKA_STORAGE_ERROR
+    ):
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return code
 
 
 def partition_data(

@@ -17,7 +17,8 @@ Deviations
 - A session is found only by the principal and the instance that began it. A partition is also told
   when its last stable offset has changed.
 - If a new leader's high watermark may be below its predecessor's, a fetch without records waits,
-  and then gets OFFSET_NOT_AVAILABLE; Kafka returns the smaller high watermark.
+  and then gets OFFSET_NOT_AVAILABLE, before v11 NOT_LEADER_OR_FOLLOWER; Kafka returns the smaller
+  high watermark.
 - A follower that is not in the client's rack does not answer: its port stands for the leader then.
 - Replicas do not fetch here: a request with replica id >= 0 is refused.
 - INCONSISTENT_TOPIC_ID is never sent: logs belong to ids, so none is that of another id.

@@ -6,7 +6,7 @@ Only with the setting `old_message_formats`. As Kafka before 4.0 (`KafkaApis.han
 - Headers are dropped, control batches left out, and aborted transactions are told like others.
 - zstd is UNSUPPORTED_COMPRESSION_TYPE. What precedes such a batch is told first.
 - KAFKA_STORAGE_ERROR and OFFSET_NOT_AVAILABLE, which these clients do not know, are
-  NOT_LEADER_OR_FOLLOWER: they look for the leader and fetch again.
+  NOT_LEADER_OR_FOLLOWER (`fetch_encoding.settle_refusal`).
 
 Deviations
 - A first batch larger than the limits is sent whole in v0 to v2, too; Kafka cuts it off there.
@@ -47,7 +47,6 @@ RESPONSE_SHARE: Final = 16
 """The part of the memory budget that the batches of one answer may take."""
 ROUNDS_MAX: Final = 100
 """How often a fetch goes on behind control batches before it is answered without messages."""
-_NOT_KNOWN: Final = (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.OFFSET_NOT_AVAILABLE)
 
 _DECODER: Final = RequestDecoder("Fetch", range(MIN_VERSION), codec.decode_request)
 _unpack_head = Struct(">hhi").unpack_from
@@ -98,7 +97,7 @@ class OldFetchReply(WholeFetch):
             self._missing = 0
         asked = self._to_convert()
         if not asked:
-            self._reply()
+            super().finish()
             return
         self._conversions.run(
             Conversion(
@@ -141,7 +140,7 @@ class OldFetchReply(WholeFetch):
             self._rounds += 1
             self._go_on(behind)
         else:
-            self._reply()
+            super().finish()
 
     def _go_on(self, behind: dict[int, int]) -> None:
         """Fetches again from these offsets, by place; waits only if there is nothing to tell."""
@@ -168,12 +167,6 @@ class OldFetchReply(WholeFetch):
             self.start(link, next_work, [places[n] for n in again])
         self._done = self._found = False
         self.send()
-
-    def _reply(self) -> None:
-        for result in self._results.values():
-            if result.error_code in _NOT_KNOWN:
-                result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        super().finish()
 
     def _broken(self, error: Exception) -> None:
         self.failed(self._results.values(), error)

@@ -7,7 +7,7 @@ passes as it is. Nodes never see the old formats.
 - v1 throttle time, v2 time of the append.
 - The time for which a request waits for its results includes the conversion.
 - KAFKA_STORAGE_ERROR, which clients before version 4 do not know, is NOT_LEADER_OR_FOLLOWER, as in
-  Kafka: they look for the leader and send again.
+  Kafka (`produce_encoding.told`).
 
 Deviations
 - A compressed set that decompresses to more than 32 MiB, or an eighth of the memory budget, is
@@ -35,8 +35,7 @@ from highwater.gateway.data_plane.produce_path import (
 )
 from highwater.gateway.data_plane.produce_replies import ManyPartitionsReply
 from highwater.gateway.routing.client import ClientSession
-from highwater.hop.append import AppendGroup, Batch, Failure
-from highwater.kafka.error_codes import ErrorCode
+from highwater.hop.append import Batch, Failure
 from highwater.kafka.messages import produce as codec
 from highwater.kafka.records.batch import COMPRESSION_MASK, MAGIC
 from highwater.kafka.records.message_set import SET_ATTRIBUTES_AT, SET_MAGIC_AT
@@ -49,20 +48,6 @@ _unpack_head = Struct(">hhi").unpack_from
 
 Outcomes = Sequence[bytes | BatchProblem]
 """What became of the sets of a request, in their order."""
-
-
-class OldReply(ManyPartitionsReply):
-    """A Produce of version 0 to 2."""
-
-    __slots__ = ()
-
-    def append_done(
-        self, index: int, base_offset: int, group: AppendGroup | None, failure: Failure | None
-    ) -> None:
-        """Takes one partition's result."""
-        if failure is not None and failure.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
-            failure = Failure(ErrorCode.NOT_LEADER_OR_FOLLOWER, failure.message)
-        super().append_done(index, base_offset, group, failure)
 
 
 class OldProducePath:
@@ -94,7 +79,7 @@ class OldProducePath:
         request = _DECODER.decode(session, frame, version)
         if request is None:
             return
-        reply = OldReply(
+        reply = ManyPartitionsReply(
             session, len(frame), version, correlation_id, request.acks, partitions_of(request)
         )
         if not reply.begin():
@@ -131,7 +116,7 @@ class OldProducePath:
         self,
         version: int,
         request: codec.ProduceRequest,
-        reply: OldReply,
+        reply: ManyPartitionsReply,
         deadline_ms: int,
         indexes: list[int],
         outcomes: Outcomes,

@@ -16,6 +16,8 @@ from highwater.kafka.messages import produce as codec
 
 CURRENT_LEADER_FROM: Final = 10
 """Version from which a refusal names the current leader and its address (KIP-951)."""
+STORAGE_ERROR_FROM: Final = 4
+"""Version from which producers know KAFKA_STORAGE_ERROR; others fail the batch for good."""
 ABORTABLE_FROM: Final = 11
 """Version from which producers know TRANSACTION_ABORTABLE (KIP-890)."""
 
@@ -39,11 +41,14 @@ def told(version: int, failure: Failure, routes: TopicRoutes | None) -> Failure:
 
     A topic that is not there, or not any more, is unknown by its id (Kafka:
     `KafkaApis.handleProduceRequest`). A transaction that can only be aborted is INVALID_TXN_STATE for
-    older producers (`AddPartitionsToTxnManager`).
+    older producers (`AddPartitionsToTxnManager`). With a failed or full disk, producers that do not
+    know its error look for the leader and send again.
     """
     code = failure.error_code
     if code == ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
         return Failure(ErrorCode.INVALID_TXN_STATE, failure.message, outcome=failure.outcome)
+    if code == ErrorCode.KAFKA_STORAGE_ERROR and version < STORAGE_ERROR_FROM:
+        return Failure(ErrorCode.NOT_LEADER_OR_FOLLOWER, failure.message, outcome=failure.outcome)
     if (
         version < TOPIC_IDS_FROM
         or code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

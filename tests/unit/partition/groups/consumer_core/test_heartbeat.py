@@ -163,6 +163,17 @@ def test_a_static_member_may_come_back_under_the_same_id() -> None:
     assert a.join().assignment == holding(t=(0, 1, 2, 3, 4, 5))
 
 
+def test_a_static_member_joins_once_more_if_the_answer_was_lost() -> None:
+    d = Talk()
+    a = Consumer(d, "a", instance_id="i")
+    a.join()
+    d.restart()
+    assert a.join().assignment == holding(t=(0, 1, 2, 3, 4, 5))
+    assert Consumer(d, "b", instance_id="i").join().error is ErrorCode.UNRELEASED_INSTANCE_ID
+    settle([a])
+    assert a.beat().error is ErrorCode.NONE
+
+
 def test_a_static_member_that_is_there_is_not_replaced() -> None:
     d = Talk()
     Consumer(d, "a", instance_id="i").join()

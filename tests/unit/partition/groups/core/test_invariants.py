@@ -2,6 +2,7 @@
 
 import pytest
 
+from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.partition.groups.core import invariants
 from tests.unit.partition.groups.dialogue import Dialogue, key
 
@@ -31,7 +32,20 @@ def go_back(d, group):
 
 
 def miscount_offsets(d, group):
-    d.shard.durable.offset_count = 5
+    d.shard.durable.offset_counts.add(DEFAULT_INSTANCE, 5)
+
+
+def miscount_pending_offsets(d, group):
+    d.shard.durable.pending.counts.add(DEFAULT_INSTANCE, 1)
+
+
+def miscount_members(d, group):
+    d.shard.member_counts.add(DEFAULT_INSTANCE, 1)
+
+
+def miscount_metadata(d, group):
+    d.shard.metadata_counts.add(DEFAULT_INSTANCE, -1)
+    d.shard.metadata_counts.add(InstanceId("other"), 1)
 
 
 def lose_protocol(d, group):
@@ -56,6 +70,9 @@ def lose_group(d, group):
         forget_image,
         go_back,
         miscount_offsets,
+        miscount_pending_offsets,
+        miscount_members,
+        miscount_metadata,
         lose_protocol,
         lose_static,
         lose_group,

@@ -218,6 +218,16 @@ def test_group_full():
     assert one.join.generation == two.join.generation == 2
 
 
+def test_nobody_waits_for_a_member_that_was_refused():
+    d = Dialogue(GroupConfig(initial_rebalance_delay_ms=0, group_size_max=3))
+    leader, follower = d.stable_pair()
+    accepted, refused = (d.join().join.member_id for _ in range(2))
+    calls = [d.join(each) for each in (accepted, leader, follower)]
+    assert all(call.parked for call in calls), "one more id was handed out"
+    assert d.join(refused).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert [call.join.generation for call in calls] == [2, 2, 2]
+
+
 def test_limit_of_pending_ids_and_of_parked_calls_and_of_groups():
     d = Dialogue(
         GroupConfig(pending_members_max=1, parked_max=1, groups_max=1, initial_rebalance_delay_ms=9)

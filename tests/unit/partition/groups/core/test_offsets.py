@@ -101,7 +101,16 @@ def test_limits():
     assert d.commit({("t", 0): 1}) == OK
     assert d.commit({("t", 1): 1}) == OK
     assert d.commit({("t", 2): 1}) == too_large
+    assert d.commit({("t", 0): 2, ("t", 1): 2}) == OK * 2, "they are there already"
     assert d.commit({("t", 0): 1}, group="other") == [ErrorCode.POLICY_VIOLATION]
+
+
+def test_a_shard_that_others_have_filled_takes_what_is_there_already():
+    d = Dialogue(GroupConfig(offsets_max=3))
+    assert d.commit({("t", 0): 1, ("t", 1): 1}, group="big") == OK * 2
+    assert d.commit({("t", 0): 1}, group="small") == OK
+    assert d.commit({("t", 0): 2}, group="small") == OK
+    assert d.commit({("t", 1): 1}, group="small") == [ErrorCode.INVALID_COMMIT_OFFSET_SIZE]
 
 
 def test_instances_do_not_see_each_other():

@@ -16,7 +16,10 @@ def test_a_transaction_from_its_first_offset_to_its_end():
     pending.set(Producer(1, 0), G, T0, "b")
     pending.set(Producer(1, 0), H, T1, "c")
     pending.set(Producer(2, 5), G, T1, "d")
-    assert len(pending) == 3
+    assert len(pending) == pending.counts[DEFAULT_INSTANCE] == 3
+    assert pending.is_set(1, G, T0)
+    assert not pending.is_set(1, G, T1)
+    assert not pending.is_set(3, G, T0)
     assert pending.groups_of(1) == {G, H}
     assert pending.slots(G) == [T0, T1]
     assert pending.is_unstable(H, T1)
@@ -33,7 +36,7 @@ def test_a_copy_is_not_changed():
     pending.set(Producer(1, 0), G, T0, "a")
     copy = pending.copy()
     pending.supersede(G, T0)
-    assert len(pending) == 0
+    assert (len(pending), len(copy)) == (0, 1)
     assert list(copy.entries()) == [(Producer(1, 0), G, T0, "a")]
     copy.set(Producer(2, 0), G, T0, "b")
     assert [value for *_, value in copy.entries()] == ["a", "b"]

@@ -43,7 +43,7 @@ def test_a_group_is_as_its_image_says():
     assert (group.static_members, group.state_since_ms) == ({"i": "m"}, 7)
     assert state.timers.next_deadline_ms() == 10_000
     state.dissolve(group, ErrorCode.REBALANCE_IN_PROGRESS, 0)
-    assert (len(state.timers), state.metadata_bytes, state.groups) == (0, 0, {})
+    assert (len(state.timers), state.metadata_counts.total, state.groups) == (0, 0, {})
 
 
 def test_a_group_without_members_is_empty():

@@ -68,7 +68,7 @@ def test_removed_member_gets_its_answers_and_no_timer(state):
 
 def test_unused_group_is_forgotten_and_a_used_one_is_not(state):
     group = create_group(state, key("g"), 1)
-    group.pending_members["p"] = state.new_timer(lambda now: None)
+    state.add_pending_member(group, "p", state.new_timer(lambda now: None), 5)
     state.forget_if_unused(group, 1)
     assert key("g") in state.groups
     assert state.remove_pending_member(group, "p")
@@ -80,8 +80,7 @@ def test_unused_group_is_forgotten_and_a_used_one_is_not(state):
 
 def test_killed_group_leaves_no_timers(state):
     group = create_group(state, key("g"), 1)
-    timer = group.pending_members["p"] = state.new_timer(lambda now: None)
-    state.timers.set(timer, 5)
+    state.add_pending_member(group, "p", state.new_timer(lambda now: None), 5)
     state.timers.set(group.join_timer, 5)
     state.kill(group, 1)
     assert len(state.timers) == 0

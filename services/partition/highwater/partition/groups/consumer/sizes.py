@@ -55,6 +55,7 @@ def member_memory(metadata: MemberMetadata) -> int:
         _MEMBER_MEMORY
         + member_size(metadata)
         + text_size(metadata.topic_regex)
+        + text_size(metadata.instance_id or "")
         + _NAME_MEMORY * len(metadata.topic_names)
     )
 

@@ -134,7 +134,7 @@ def _check_room(
 ) -> None:
     config = state.config
     if member_size(wanted) > config.list_bytes_max or (
-        member_id not in group.members and len(state.shard.timers) >= config.members_max
+        member_id not in group.members and not state.shard.may_have_member(key.instance)
     ):
         raise Refusal(
             ErrorCode.GROUP_MAX_SIZE_REACHED, "There is no room for the member or its metadata."

@@ -131,15 +131,27 @@ def _join(
         _check_released(existing.static_member(instance_id), request)
     group = upgrade.group_to_join(state, key, now)
     static = group.static_member(instance_id)
-    if static is not None:
+    if static is not None and not _is_back(static, request):
         return group, subscribing.replace_static(state, key, group, static, request.member_id)
     member = group.members.get(request.member_id)
     return group, member or ConsumerMember(member_id=request.member_id)
 
 
+def _is_back(member: ConsumerMember, request: HeartbeatRequest) -> bool:
+    """True for a static member that joins once more, as it has not heard the answer to its first try.
+
+    It goes on with what it has then, as a dynamic member does.
+    """
+    return (
+        member.member_id == request.member_id
+        and member.metadata.classic is None
+        and member.current.epoch != STATIC_LEAVE_EPOCH
+    )
+
+
 def _check_released(member: ConsumerMember | None, request: HeartbeatRequest) -> None:
     """A static member of the new protocol is replaced only after it has left for a while."""
-    if member is None or member.metadata.classic is not None:
+    if member is None or member.metadata.classic is not None or _is_back(member, request):
         return
     if member.current.epoch != STATIC_LEAVE_EPOCH:
         raise Refusal(

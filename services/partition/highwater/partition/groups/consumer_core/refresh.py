@@ -184,7 +184,7 @@ def _take_matches(
         if text not in group.regex_readers:
             continue
         old = group.regexes.get(text)
-        topics = found if _has_room(state, old, found) else frozenset[str]()
+        topics = found if _has_room(state, key, old, found) else frozenset[str]()
         if old is not None and old.topics == topics:
             continue
         resolved = ResolvedRegex(topics=topics, version=revision, timestamp_ms=now.wall_ms)
@@ -194,7 +194,10 @@ def _take_matches(
         state.bump_epoch(key, group)
 
 
-def _has_room(state: ConsumerState, old: ResolvedRegex | None, topics: frozenset[str]) -> bool:
+def _has_room(
+    state: ConsumerState, key: GroupKey, old: ResolvedRegex | None, topics: frozenset[str]
+) -> bool:
     """Whether so many topics fit into a record, and into memory."""
     grows = regex_memory(topics) - (0 if old is None else regex_memory(old.topics))
-    return names_size(topics) <= state.config.list_bytes_max and state.shard.may_grow(grows)
+    fits = names_size(topics) <= state.config.list_bytes_max
+    return fits and state.shard.may_grow(key.instance, grows)

@@ -53,7 +53,7 @@ class ConsumerShard:
 
     def activate(self, now: Moment) -> None:
         """Start the sessions of the members that were loaded, and compare groups with topics."""
-        self.state.count_memory()
+        self.state.count_loaded()
         for key, group in self.groups.items():
             for member in group.members.values():
                 fencing.restart_session(self.state, key, member, now)

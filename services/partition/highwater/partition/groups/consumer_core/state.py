@@ -129,14 +129,18 @@ class ConsumerState:
     def apply(self, record: ConsumerRecord) -> None:
         """Replay a record now and queue it for the append."""
         if isinstance(record, MemberRecord):
-            after = 0 if record.value is None else member_memory(record.value)
-            self.shard.metadata_bytes += after - self.memory_of(record.key, record.member_id)
+            before, after = self.memory_of(record.key, record.member_id), 0
+            if record.value is not None:
+                after = member_memory(record.value)
+            # A member's memory is never 0.
+            self.shard.count_members(record.key, (after > 0) - (before > 0), after - before)
         elif isinstance(record, RegexRecord):
             group = self.groups.get(record.key)
             old = None if group is None else group.regexes.get(record.regex)
             for resolved, change in ((old, -1), (record.value, 1)):
                 if resolved is not None:
-                    self.shard.metadata_bytes += change * regex_memory(resolved.topics)
+                    nbytes = change * regex_memory(resolved.topics)
+                    self.shard.count_members(record.key, 0, nbytes)
         self.shard.apply(record)
 
     def memory_of(self, key: GroupKey, member_id: str) -> int:
@@ -145,13 +149,12 @@ class ConsumerState:
         member = None if group is None else group.members.get(member_id)
         return 0 if member is None else member_memory(member.metadata)
 
-    def count_memory(self) -> None:
-        """Count what was loaded."""
-        for group in self.groups.values():
-            for resolved in group.regexes.values():
-                self.shard.metadata_bytes += regex_memory(resolved.topics)
-            for member in group.members.values():
-                self.shard.metadata_bytes += member_memory(member.metadata)
+    def count_loaded(self) -> None:
+        """Count members, and their memory, that were loaded."""
+        for key, group in self.groups.items():
+            nbytes = sum(regex_memory(resolved.topics) for resolved in group.regexes.values())
+            nbytes += sum(member_memory(member.metadata) for member in group.members.values())
+            self.shard.count_members(key, len(group.members), nbytes)
 
     def hash_of(self, key: GroupKey, group: ConsumerGroup) -> int:
         """The hash of the topics that the group reads, as they are now."""

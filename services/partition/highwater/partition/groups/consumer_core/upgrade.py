@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from highwater.kafka.error_codes import ErrorCode
-from highwater.model.ids import TopicId
+from highwater.model.ids import DEFAULT_INSTANCE, TopicId
 from highwater.partition.coordinator.core.values import Moment
 from highwater.partition.groups.consumer.assignment import NOTHING, assignment_of, pairs_of
 from highwater.partition.groups.consumer.durable import (
@@ -34,7 +34,7 @@ from highwater.partition.groups.consumer.member import (
     MemberMetadata,
 )
 from highwater.partition.groups.consumer.requests import HeartbeatRequest
-from highwater.partition.groups.consumer.sizes import assignment_size, member_size
+from highwater.partition.groups.consumer.sizes import assignment_size, member_memory, member_size
 from highwater.partition.groups.consumer_core import fencing
 from highwater.partition.groups.consumer_core.state import ConsumerState, Refusal
 from highwater.partition.groups.core.durable import GroupRecord
@@ -68,7 +68,7 @@ def check_room(state: ConsumerState, request: HeartbeatRequest) -> None:
             ErrorCode.GROUP_MAX_SIZE_REACHED,
             f"The consumer group has reached its maximum capacity of {limit} members.",
         )
-    if len(state.shard.timers) >= config.members_max and request.member_id not in members:
+    if request.member_id not in members and not state.shard.may_have_member(key.instance):
         raise Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, COORDINATOR_FULL)
     if group is None and classic is None:
         refused = state.shard.refuses_group(key.instance)
@@ -102,13 +102,20 @@ def _check_upgrade(state: ConsumerState, classic: ClassicGroup) -> None:
         _refuse(classic, "the group does not use the consumer embedded protocol")
     if len(classic.members) > state.config.consumer_group_size_max:
         _refuse(classic, "the group size exceeds the consumer group maximum size")
+    grows = 0
     try:
         for member in _members(state, classic):
+            grows += member_memory(member.metadata)
+            grows -= classic.members[member.member_id].metadata_bytes
             sizes = member_size(member.metadata), assignment_size(member.current.assigned)
             if max(sizes) > state.config.list_bytes_max:
                 _refuse(classic, "the metadata of a member is too large")
     except MalformedProtocolError:
         _refuse(classic, "the embedded consumer protocol is malformed")
+    instance = classic.key.instance
+    if instance != DEFAULT_INSTANCE and not state.shard.may_grow(instance, grows):
+        # Many small members become several times as large; in its own shards that may be.
+        raise Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, COORDINATOR_FULL)
 
 
 def _refuse(classic: ClassicGroup, why: str) -> NoReturn:

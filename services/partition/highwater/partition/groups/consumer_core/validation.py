@@ -29,9 +29,11 @@ def check_request(state: ConsumerState, request: HeartbeatRequest) -> None:
             f"ServerAssignor {request.assignor} is not supported. "
             f"Supported assignors: {', '.join(state.assignors)}.",
         )
-    if request.topic_names is not None or request.topic_regex:
+    if request.topic_names is not None or request.topic_regex is not None:
         wanted = MemberMetadata(
-            topic_names=request.topic_names or frozenset(), topic_regex=request.topic_regex or ""
+            instance_id=request.instance_id,
+            topic_names=request.topic_names or frozenset(),
+            topic_regex=request.topic_regex or "",
         )
         if member_size(wanted) > state.config.list_bytes_max:
             raise Refusal(ErrorCode.INVALID_REQUEST, "SubscribedTopicNames is too large.")
@@ -45,7 +47,8 @@ def check_memory(
     state: ConsumerState, key: GroupKey, member_id: str, wanted: MemberMetadata
 ) -> None:
     """Raise Refusal if there is no memory for a new member, or for one that wants other topics."""
-    if not state.shard.may_grow(member_memory(wanted) - state.memory_of(key, member_id)):
+    grows = member_memory(wanted) - state.memory_of(key, member_id)
+    if not state.shard.may_grow(key.instance, grows):
         raise Refusal(
             ErrorCode.GROUP_MAX_SIZE_REACHED, "The coordinator has reached its maximum capacity."
         )

@@ -56,7 +56,8 @@ class GroupConfig:
     pending_members_max: int = 10_000
     """Member ids of one group that were handed out (KIP-394) and not used yet."""
     groups_max: int = 100_000
-    """Groups per shard, so that made-up group ids cannot fill the memory."""
+    """Groups per shard, so that made-up group ids cannot fill the memory. Of this and the limits below,
+    instances that share a shard may each have as much as is left (`shares`)."""
     members_max: int = 200_000
     """Members and handed-out ids in one shard."""
     metadata_bytes_max: int = 256 * 1024 * 1024

@@ -15,6 +15,7 @@ from highwater.partition.groups.consumer import durable as consumer
 from highwater.partition.groups.consumer.group import ConsumerGroup
 from highwater.partition.groups.consumer.sizes import text_size
 from highwater.partition.groups.core.pending_offsets import PendingOffsets
+from highwater.partition.groups.core.shares import SharedCounts
 from highwater.partition.groups.core.values import GroupKey
 
 
@@ -112,7 +113,7 @@ class DurableState:
         "consumer_counts",
         "consumer_groups",
         "images",
-        "offset_count",
+        "offset_counts",
         "offsets",
         "pending",
     )
@@ -124,7 +125,8 @@ class DurableState:
         self.consumer_counts = InstanceCounts()
         """Of the consumer groups; a copy (`capture`) has none."""
         self.offsets: dict[GroupKey, dict[tuple[str, int], CommittedOffset]] = {}
-        self.offset_count = 0
+        self.offset_counts = SharedCounts()
+        """Of `offsets`."""
         self.pending: PendingOffsets[CommittedOffset] = PendingOffsets()
 
     def replay(self, record: Record) -> None:
@@ -167,14 +169,20 @@ class DurableState:
         slot = (record.topic, record.partition)
         if record.value is not None:
             offsets = self.offsets.setdefault(record.key, {})
-            self.offset_count += slot not in offsets
+            if slot not in offsets:
+                self.offset_counts.add(record.key.instance, 1)
             offsets[slot] = record.value
             return
         existing = self.offsets.get(record.key)
         if existing is not None and existing.pop(slot, None) is not None:
-            self.offset_count -= 1
+            self.offset_counts.add(record.key.instance, -1)
             if not existing:
                 del self.offsets[record.key]
+
+    @property
+    def offset_count(self) -> int:
+        """How many offsets are committed."""
+        return self.offset_counts.total
 
     def capture(self) -> "DurableState":
         """Copy the state, so that later records do not change the copy; values are immutable."""
@@ -182,7 +190,7 @@ class DurableState:
         copy.images = self.images.copy()
         copy.consumer_groups = {key: group.copy() for key, group in self.consumer_groups.items()}
         copy.offsets = {key: offsets.copy() for key, offsets in self.offsets.items()}
-        copy.offset_count = self.offset_count
+        copy.offset_counts = self.offset_counts.copy()
         copy.pending = self.pending.copy()
         return copy
 

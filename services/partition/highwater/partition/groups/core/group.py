@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.coordinator.core.timers import Timer
+from highwater.partition.groups.consumer.sizes import text_size
 from highwater.partition.groups.core.durable import GroupImage, MemberImage
 from highwater.partition.groups.core.state import (
     COMPLETING_REBALANCE,
@@ -26,6 +27,11 @@ GENERATION_MAX = 2**31 - 1
 def metadata_size(protocols: Iterable[tuple[str, bytes]]) -> int:
     """Estimate the memory that a member's protocols take."""
     return sum(len(name) + len(metadata) for name, metadata in protocols)
+
+
+def memory_of(protocols: Iterable[tuple[str, bytes]], instance_id: str | None) -> int:
+    """About the memory of what a member sent."""
+    return metadata_size(protocols) + text_size(instance_id or "")
 
 
 class Member:
@@ -68,7 +74,7 @@ class Member:
         self.session_timeout_ms = session_timeout_ms
         self.protocols = dict(protocols)
         """Name -> metadata, in the member's order of preference."""
-        self.metadata_bytes = metadata_size(protocols)
+        self.metadata_bytes = memory_of(protocols, instance_id)
         self.session = session
         self.is_new = False
         self.knows_its_id = True
@@ -186,7 +192,7 @@ class ClassicGroup:
         """Replace the member's protocols and timeouts by those of its new JoinGroup."""
         self._vote(member.protocols, -1)
         member.protocols = dict(protocols)
-        member.metadata_bytes = metadata_size(protocols)
+        member.metadata_bytes = memory_of(protocols, member.instance_id)
         self._vote(member.protocols, 1)
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms

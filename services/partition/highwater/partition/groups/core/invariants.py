@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from highwater.model.ids import InstanceId
 from highwater.partition.groups.consumer import invariants as consumer_invariants
 from highwater.partition.groups.consumer.sizes import member_memory, regex_memory
-from highwater.partition.groups.core.group import ClassicGroup
+from highwater.partition.groups.core.group import ClassicGroup, memory_of
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
+from highwater.partition.groups.core.shares import SharedCounts
 from highwater.partition.groups.core.state import (
     COMPLETING_REBALANCE,
     EMPTY,
@@ -20,12 +21,10 @@ from highwater.partition.groups.key import GroupKey
 def check(shard: GroupCoordinatorShard) -> None:
     """Raise AssertionError if an invariant is broken."""
     durable = shard.durable
-    assert durable.offset_count == sum(len(o) for o in durable.offsets.values())
     assert all(durable.offsets.values()), "a group without offsets has no entry"
-    metadata_bytes = 0
+    _check_counts(shard)
     for key, group in shard.groups.items():
         assert group.key == key
-        metadata_bytes += sum(m.metadata_bytes for m in group.members.values())
         _check_members(group)
         _check_state(group)
         image = durable.images.get(key)
@@ -35,10 +34,6 @@ def check(shard: GroupCoordinatorShard) -> None:
             assert {m.member_id for m in image.members} >= set(group.members)
         if image is not None:
             assert image.generation <= group.generation, "a generation went back"
-    for consumer in durable.consumer_groups.values():
-        metadata_bytes += sum(member_memory(m.metadata) for m in consumer.members.values())
-        metadata_bytes += sum(regex_memory(one.topics) for one in consumer.regexes.values())
-    assert shard.metadata_bytes == metadata_bytes
     for key in durable.images:
         assert key in shard.groups, "a written group is in memory"
     for key in (*durable.offsets, *durable.pending.groups()):
@@ -52,6 +47,37 @@ def check(shard: GroupCoordinatorShard) -> None:
     assert counts == {instance: shard.count(instance) for instance in counts}
     assert _by_instance(durable.consumer_groups) == dict(durable.consumer_counts.items())
     consumer_invariants.check(durable.consumer_groups)
+
+
+def _check_counts(shard: GroupCoordinatorShard) -> None:
+    """What each instance has is what its groups say, and so is the sum."""
+    durable = shard.durable
+    members: Counter[InstanceId] = Counter()
+    metadata: Counter[InstanceId] = Counter()
+    for key, group in shard.groups.items():
+        members[key.instance] += len(group.members) + len(group.pending_members)
+        for member in group.members.values():
+            assert member.metadata_bytes == memory_of(member.protocols.items(), member.instance_id)
+            metadata[key.instance] += member.metadata_bytes
+    for key, consumer in durable.consumer_groups.items():
+        members[key.instance] += len(consumer.members)
+        metadata[key.instance] += sum(member_memory(m.metadata) for m in consumer.members.values())
+        metadata[key.instance] += sum(regex_memory(r.topics) for r in consumer.regexes.values())
+    _check_count(shard.member_counts, members)
+    _check_count(shard.metadata_counts, metadata)
+    offsets: Counter[InstanceId] = Counter()
+    for key, slots in durable.offsets.items():
+        offsets[key.instance] += len(slots)
+    _check_count(durable.offset_counts, offsets)
+    pending = _by_instance(key for _, key, _, _ in durable.pending.entries())
+    _check_count(durable.pending.counts, pending)
+
+
+def _check_count(counts: SharedCounts, expected: Counter[InstanceId]) -> None:
+    # Counters are equal when they differ only in zeros; the counts must not have any.
+    assert Counter(dict(counts.items())) == expected
+    assert all(count for _, count in counts.items())
+    assert counts.total == expected.total()
 
 
 def _by_instance(keys: Iterable[GroupKey]) -> Counter[InstanceId]:

@@ -61,6 +61,7 @@ def join_group(state: ShardState, request: JoinRequest, token: object, now: Mome
         request = replace(request, protocols=tuple((name, first[name]) for name in unique))
     if not _accepts(state, group, request.member_id):
         state.remove_member(group, request.member_id, ErrorCode.GROUP_MAX_SIZE_REACHED)
+        state.remove_pending_member(group, request.member_id)  # Nobody waits for it any more.
         _refuse(state, token, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
         rebalance.maybe_complete_join(state, group, now)
     elif not group.supports(request.protocol_type, request.protocols):
@@ -111,8 +112,7 @@ def _join_unknown(
         _refuse(state, token, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
         return
     timer = state.new_timer(partial(rebalance.expire_pending_member, state, group, member_id))
-    group.pending_members[member_id] = timer
-    state.timers.set(timer, now.now_ms + request.session_timeout_ms)
+    state.add_pending_member(group, member_id, timer, now.now_ms + request.session_timeout_ms)
     _refuse(state, token, ErrorCode.MEMBER_ID_REQUIRED, member_id)
 
 

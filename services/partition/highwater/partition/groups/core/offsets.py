@@ -14,7 +14,7 @@ Kafka: OffsetMetadataManager.java, `ClassicGroup.validateOffsetCommit`.
 from collections.abc import Iterable
 
 from highwater.kafka.error_codes import ErrorCode
-from highwater.partition.coordinator.core.values import Moment
+from highwater.partition.coordinator.core.values import Moment, Producer
 from highwater.partition.groups.consumer.sizes import text_size
 from highwater.partition.groups.core import consumer_offsets, rebalance
 from highwater.partition.groups.core.consumer_offsets import TopicIds
@@ -108,8 +108,13 @@ def _validate_classic(
     return ErrorCode.NONE
 
 
-def validate_size(state: ShardState, request: CommitRequest) -> ErrorCode:
-    """Refuse records that do not fit into one batch, and offsets above a limit."""
+def validate_size(
+    state: ShardState, request: CommitRequest, producer: Producer | None = None
+) -> ErrorCode:
+    """Refuse records that do not fit into one batch, and offsets above a limit.
+
+    `producer` is the one whose transaction they belong to.
+    """
     config = state.config
     overhead = _OFFSET_OVERHEAD_BYTES + text_size(request.key.group_id)
     size = sum(
@@ -117,17 +122,32 @@ def validate_size(state: ShardState, request: CommitRequest) -> ErrorCode:
         for o in request.offsets
         if len(o.metadata) <= config.offset_metadata_bytes_max
     )
-    pending = state.durable.pending
-    count = len(state.durable.offsets.get(request.key, ())) + len(request.offsets)
-    count += len(pending.slots(request.key))
-    total = state.durable.offset_count + len(pending) + len(request.offsets)
-    if (
-        size > config.operation_bytes_max
-        or count > config.offsets_per_group_max
-        or total > config.offsets_max
-    ):
+    if size > config.operation_bytes_max or not _has_places(state, request, producer):
         return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
     return ErrorCode.NONE
+
+
+def _has_places(state: ShardState, request: CommitRequest, producer: Producer | None) -> bool:
+    """Whether the offsets that are not there yet fit into the group and the shard.
+
+    A limit that is reached keeps nobody from going on with what there is.
+    """
+    key, durable = request.key, state.durable
+    kept = len(durable.offsets.get(key, ())) + len(durable.pending.slots(key))
+
+    def fit(count: int) -> bool:
+        of_group = kept + count <= state.config.offsets_per_group_max
+        return of_group and state.may_commit(key.instance, count)
+
+    if fit(len(request.offsets)):
+        return True
+    slots = {(o.topic, o.partition) for o in request.offsets}
+    if producer is None:
+        slots.difference_update(durable.offsets.get(key, ()))
+    else:
+        pending, producer_id = durable.pending, producer.producer_id
+        slots = {slot for slot in slots if not pending.is_set(producer_id, key, slot)}
+    return not slots or fit(len(slots))
 
 
 def committed_offset(

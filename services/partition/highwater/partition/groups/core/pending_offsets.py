@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import Generic, TypeVar
 
 from highwater.partition.coordinator.core.values import Producer
+from highwater.partition.groups.core.shares import SharedCounts
 from highwater.partition.groups.core.values import GroupKey
 
 Slot = tuple[str, int]
@@ -27,7 +28,7 @@ class PendingOffsets(Generic[OffsetT]):
     to the same; but there the slot stays unstable until the marker.
     """
 
-    __slots__ = ("_by_producer", "_epochs", "_open", "_order")
+    __slots__ = ("_by_producer", "_epochs", "_open", "_order", "counts")
 
     def __init__(self) -> None:
         """Start empty."""
@@ -38,9 +39,11 @@ class PendingOffsets(Generic[OffsetT]):
         self._open: dict[GroupKey, dict[Slot, int]] = {}
         """How many transactions have a pending offset, by group and slot; never 0."""
         self._order = 0
+        self.counts = SharedCounts()
+        """Of the offsets, as often as transactions have set them."""
 
     def __len__(self) -> int:
-        return sum(len(offsets) for offsets in self._by_producer.values())
+        return self.counts.total
 
     def __contains__(self, key: GroupKey) -> bool:
         """Whether a group has a pending offset."""
@@ -62,6 +65,10 @@ class PendingOffsets(Generic[OffsetT]):
         """Whether a transaction may still change the offset of this slot."""
         return slot in self._open.get(key, ())
 
+    def is_set(self, producer_id: int, key: GroupKey, slot: Slot) -> bool:
+        """Whether the producer has committed an offset of this slot in its transaction."""
+        return (key, slot) in self._by_producer.get(producer_id, ())
+
     def set(self, producer: Producer, key: GroupKey, slot: Slot, value: OffsetT) -> None:
         """The producer has committed an offset in its transaction."""
         offsets = self._by_producer.setdefault(producer.producer_id, {})
@@ -69,6 +76,7 @@ class PendingOffsets(Generic[OffsetT]):
         if (key, slot) not in offsets:
             slots = self._open.setdefault(key, {})
             slots[slot] = slots.get(slot, 0) + 1
+            self.counts.add(key.instance, 1)
         self._order += 1
         offsets[key, slot] = (self._order, value)
 
@@ -105,6 +113,7 @@ class PendingOffsets(Generic[OffsetT]):
         copy._by_producer = {one: offsets.copy() for one, offsets in self._by_producer.items()}
         copy._epochs = self._epochs.copy()
         copy._order = self._order
+        copy.counts = self.counts.copy()
         copy._open = {key: slots.copy() for key, slots in self._open.items()}
         return copy
 
@@ -119,6 +128,7 @@ class PendingOffsets(Generic[OffsetT]):
             yield Producer(producer_id, self._epochs[producer_id]), key, slot, value
 
     def _close(self, key: GroupKey, slot: Slot) -> None:
+        self.counts.add(key.instance, -1)
         slots = self._open[key]
         slots[slot] -= 1
         if not slots[slot]:

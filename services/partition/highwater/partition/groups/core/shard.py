@@ -40,6 +40,7 @@ from highwater.partition.groups.core.durable import (
 from highwater.partition.groups.core.group import ClassicGroup
 from highwater.partition.groups.core.group_limit import GroupLimit, no_limit
 from highwater.partition.groups.core.shard_state import ShardState
+from highwater.partition.groups.core.shares import SharedCounts
 from highwater.partition.groups.core.values import (
     CommitRequest,
     DescribedGroup,
@@ -304,4 +305,14 @@ class GroupCoordinatorShard:
     @property
     def metadata_bytes(self) -> int:
         """About the memory that what the members of all groups sent takes."""
-        return self._state.metadata_bytes
+        return self._state.metadata_counts.total
+
+    @property
+    def member_counts(self) -> SharedCounts:
+        """See `ShardState`; read only."""
+        return self._state.member_counts
+
+    @property
+    def metadata_counts(self) -> SharedCounts:
+        """See `ShardState`; read only."""
+        return self._state.metadata_counts

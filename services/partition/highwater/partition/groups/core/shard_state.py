@@ -9,8 +9,9 @@ from highwater.partition.coordinator.core.timers import Timer, TimerHeap
 from highwater.partition.coordinator.core.values import Moment, Reply
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.core.durable import DurableState, Record
-from highwater.partition.groups.core.group import ClassicGroup, Member, metadata_size
+from highwater.partition.groups.core.group import ClassicGroup, Member, memory_of, metadata_size
 from highwater.partition.groups.core.group_limit import COORDINATOR_FULL, GroupLimit, no_limit
+from highwater.partition.groups.core.shares import SharedCounts, has_places
 from highwater.partition.groups.core.state import DEAD, EMPTY
 from highwater.partition.groups.core.values import (
     GroupKey,
@@ -34,7 +35,8 @@ class ShardState:
         "config",
         "durable",
         "groups",
-        "metadata_bytes",
+        "member_counts",
+        "metadata_counts",
         "new_id",
         "parked",
         "records",
@@ -57,8 +59,10 @@ class ShardState:
         self.classic_counts = InstanceCounts()
         """Of `groups`."""
         self.timers = TimerHeap()
-        self.metadata_bytes = 0
-        """About the memory that what the members of all groups sent takes."""
+        self.member_counts = SharedCounts()
+        """Members of both types of groups, and ids that were handed out."""
+        self.metadata_counts = SharedCounts()
+        """About the memory in bytes that what these members sent takes."""
         self.parked: dict[object, tuple[ClassicGroup, Member]] = {}
         """Token of a parked JoinGroup or SyncGroup -> its group and member."""
         self.records: list[Record] = []
@@ -82,32 +86,50 @@ class ShardState:
         size = metadata_size(request.protocols)
         if size > config.operation_bytes_max:
             return False
-        group = self.groups.get(request.key)
+        instance, group = request.key.instance, self.groups.get(request.key)
         known = None if group is None else group.members.get(request.member_id)
-        if not self.may_grow(size - (0 if known is None else known.metadata_bytes)):
+        if known is None:
+            grows = memory_of(request.protocols, request.instance_id)
+        else:
+            grows = memory_of(request.protocols, known.instance_id) - known.metadata_bytes
+        if not self.may_grow(instance, grows):
             return False
-        # Nearly every timer belongs to a member or to an id that was handed out.
-        return bool(request.member_id) or len(self.timers) < config.members_max
+        return bool(request.member_id) or self.may_have_member(instance)
 
-    def may_grow(self, nbytes: int) -> bool:
-        """Whether members may take so much more memory together; less they always may."""
-        return nbytes <= 0 or self.metadata_bytes + nbytes <= self.config.metadata_bytes_max
+    def may_grow(self, instance: InstanceId, nbytes: int) -> bool:
+        """Whether the instance's members may take so much more memory; less they always may."""
+        limit = self.config.metadata_bytes_max
+        return nbytes <= 0 or self.metadata_counts.has_places(instance, nbytes, limit=limit)
+
+    def may_have_member(self, instance: InstanceId) -> bool:
+        """Whether the instance may have a further member, or be handed out an id for one."""
+        limit = self.config.members_max
+        if instance == DEFAULT_INSTANCE:
+            # Nearly every timer belongs to a member or to an id that was handed out.
+            return len(self.timers) < limit
+        # Members may have several timers, and get them later: those of one would fill the shard.
+        return self.member_counts.has_places(instance, 1, limit=limit)
+
+    def count_members(self, key: GroupKey, members: int, nbytes: int) -> None:
+        """The group has so many more, which sent so much more; negative for fewer and less."""
+        self.member_counts.add(key.instance, members)
+        self.metadata_counts.add(key.instance, nbytes)
 
     def add_member(self, group: ClassicGroup, member: Member, protocol_type: str) -> None:
         """Add the member to the group."""
         group.add(member, protocol_type)
-        self.metadata_bytes += member.metadata_bytes
+        self.count_members(group.key, 1, member.metadata_bytes)
 
     def update_member(self, group: ClassicGroup, member: Member, request: JoinRequest) -> None:
         """Take the protocols and timeouts of a member that joins again."""
-        self.metadata_bytes -= member.metadata_bytes
+        before = member.metadata_bytes
         group.update(
             member,
             protocols=request.protocols,
             rebalance_timeout_ms=request.rebalance_timeout_ms,
             session_timeout_ms=request.session_timeout_ms,
         )
-        self.metadata_bytes += member.metadata_bytes
+        self.count_members(group.key, 0, member.metadata_bytes - before)
 
     def park_join(self, group: ClassicGroup, member: Member, token: object) -> None:
         """Park the member's JoinGroup until the rebalance completes."""
@@ -154,8 +176,19 @@ class ShardState:
         self.timers.cancel(member.session)
         self.answer_join(group, member, JoinResponse(error=error, member_id=""))
         self.answer_sync(member, SyncResponse(error=error), after_commit=False)
-        group.remove(member_id)
-        self.metadata_bytes -= member.metadata_bytes
+        self._drop_member(group, member)
+
+    def _drop_member(self, group: ClassicGroup, member: Member) -> None:
+        group.remove(member.member_id)
+        self.count_members(group.key, -1, -member.metadata_bytes)
+
+    def add_pending_member(
+        self, group: ClassicGroup, member_id: str, timer: Timer, deadline_ms: int
+    ) -> None:
+        """Note an id that is handed out, and when it is forgotten."""
+        group.pending_members[member_id] = timer
+        self.count_members(group.key, 1, 0)
+        self.timers.set(timer, deadline_ms)
 
     def remove_pending_member(self, group: ClassicGroup, member_id: str) -> bool:
         """Forget an id that was handed out and not used; False if there is none."""
@@ -163,6 +196,7 @@ class ShardState:
         if timer is None:
             return False
         self.timers.cancel(timer)
+        self.count_members(group.key, -1, 0)
         return True
 
     def restart_session(self, member: Member, now: Moment) -> None:
@@ -176,13 +210,9 @@ class ShardState:
         return self.classic_counts[instance] + self.durable.consumer_counts[instance]
 
     def refuses_group(self, instance: InstanceId) -> str:
-        """Why the instance may have no further group; empty if it may.
-
-        A shard of several instances always has room for one that has few: each may have as many
-        groups as there are places left, so one alone gets half of them, and n get n/(n + 1).
-        """
-        places = self.config.groups_max - len(self.groups) - len(self.durable.consumer_groups)
-        if places <= 0 or (instance != DEFAULT_INSTANCE and self.count(instance) >= places):
+        """Why the instance may have no further group; empty if it may."""
+        left = self.config.groups_max - len(self.groups) - len(self.durable.consumer_groups)
+        if not has_places(instance, 1, own=self.count(instance), left=left):
             return COORDINATOR_FULL
         return self._limit(instance)
 
@@ -199,8 +229,7 @@ class ShardState:
             join = JoinResponse(error=error, member_id=member.member_id)
             self.answer_join(group, member, join)
             self.answer_sync(member, SyncResponse(error=error), after_commit=False)
-            group.remove(member.member_id)
-            self.metadata_bytes -= member.metadata_bytes
+            self._drop_member(group, member)
         self._forget(group, wall_ms)
 
     def kill(self, group: ClassicGroup, wall_ms: int) -> None:
@@ -211,6 +240,7 @@ class ShardState:
     def _forget(self, group: ClassicGroup, wall_ms: int) -> None:
         for timer in group.pending_members.values():
             self.timers.cancel(timer)
+        self.count_members(group.key, -len(group.pending_members), 0)
         group.pending_members.clear()
         self.timers.cancel(group.join_timer)
         self.timers.cancel(group.sync_timer)
@@ -228,6 +258,15 @@ class ShardState:
             and group.key not in self.durable.pending
         ):
             self.kill(group, wall_ms)
+
+    # -- offsets ------------------------------------------------------------------------------
+
+    def may_commit(self, instance: InstanceId, more: int) -> bool:
+        """Whether the instance may have so many more offsets, those of open transactions included."""
+        durable, pending = self.durable, self.durable.pending
+        own = durable.offset_counts[instance] + pending.counts[instance]
+        left = self.config.offsets_max - durable.offset_count - len(pending)
+        return has_places(instance, more, own=own, left=left)
 
     def new_timer(self, action: Callable[[Moment], None]) -> Timer:
         """A timer of this shard, not yet set."""

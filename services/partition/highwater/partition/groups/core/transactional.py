@@ -44,7 +44,7 @@ def commit_pending(
         refused = consumer_offsets.validate_pending(consumer, request, topic_ids)
         if ErrorCode.NONE not in refused:
             return refused
-    error = offsets.validate_size(state, request)
+    error = offsets.validate_size(state, request, producer)
     if error is not ErrorCode.NONE:
         return [error] * len(request.offsets)
     if group is None:
