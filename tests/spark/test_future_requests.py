@@ -87,8 +87,9 @@ def test_json_that_is_no_request_is_left_out_and_kept_and_not_counted_as_zero(
     ]
     bad = [
         *(whole | {"status": value} for value in ("abc", None, 200.5, -1, 1000, {})),
-        *(whole | {"bytes": value} for value in ("many", -1, 1.5, [7])),
+        *(whole | {"bytes": value} for value in ("many", -1, 1.5, [7], 9 * 10**18, 10**13)),
         *(whole | {"latency_ms": value} for value in ("slow", "NaN", "Infinity", True)),
+        *(whole | {"time": value} for value in ("0000-05-01T00:00:00Z", -99_999_999_999)),
         *({k: v for k, v in whole.items() if k != name} for name in ("client", "path", "status")),
         whole | {"time": START_S + 601},
     ]

@@ -18,7 +18,7 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, NewPartitions, OffsetSpec
 
 from highwater.spark import task_progress
-from highwater.spark.brokers import Brokers, BrokersAway, TopicMissing
+from highwater.spark.brokers import Brokers, BrokersAway, BrokersRefuse, TopicMissing
 from highwater.spark.load_run import FormatChanged, LoadRun, QuarantineTaken
 from highwater.spark.load_summary import summarize
 from highwater.spark.tables import TableFormat, open_table
@@ -183,15 +183,23 @@ def test_loads_that_come_to_share_a_quarantine_lose_nothing(
 class Forgetting(Brokers):
     """They answer once what there is to load, and never again."""
 
+    error: Exception = BrokersAway("gone")
+
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.is_known = False
 
     def topics(self, *args: Any) -> Any:
         if self.is_known:
-            raise BrokersAway("gone")
+            raise self.error
         self.is_known = True
         return super().topics(*args)
+
+
+class Refusing(Forgetting):
+    """They let nobody in any more behind the commit."""
+
+    error = BrokersRefuse("the login was withdrawn")
 
 
 class Unwritable:
@@ -251,6 +259,27 @@ def test_what_is_gone_is_in_the_result_whatever_fails_after_the_commit(
     assert [(each.start, each.end) for each in result.gone] == [(5, 6)]
     assert "the lag is that of before the load: gone" in result.told
     assert result.version == 3
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("table_format", TableFormat)
+def test_what_is_gone_is_told_again_if_a_load_of_bytes_fails_behind_its_commit(
+    cluster: Cluster, spark: SparkSession, tmp_path: Path, table_format: str
+) -> None:
+    topic = keeping_topic(cluster.bootstrap, unique_name("raw"))
+    wanted = request(cluster.bootstrap, tmp_path / "table", topic, table_format=table_format)
+    sent = send(cluster.bootstrap, topic, [b"a"])
+    load(spark, wanted)
+    sent += send(cluster.bootstrap, topic, [b"b", b"c"])[1:]
+    take_away(cluster.bootstrap, topic, 2)
+    with pytest.raises(BrokersRefuse, match="withdrawn"):
+        LoadRun(spark, wanted, lambda _: None, connected=Refusing).run()
+    result = load(spark, wanted)
+    assert (result.version, [(each.start, each.end) for each in result.gone]) == (None, [(1, 2)])
+    assert load(spark, wanted).gone == ()
+    sent += send(cluster.bootstrap, topic, [b"d"])
+    assert load(spark, wanted).version == 2
+    assert rows(spark, tmp_path / "table", table_format) == sent
 
 
 def test_what_retention_took_is_told(cluster: Cluster, spark: SparkSession, tmp_path: Path) -> None:

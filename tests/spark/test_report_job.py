@@ -146,7 +146,11 @@ def test_spark_reads_lines_as_python_does(
         b"\xff\xfe\x00",
         line(6, "/", 200, "x"),
         line(99, "/", 200, 1),
-        line(6, "/", 200, "9" * 19),
+        # More than a sum can be.
+        *[line(6, "/", 200, "9" * 18)] * 10,
+        *(line(6, "/", 200, 1).replace(b"2024", year) for year in (b"0000", b"+12345", b"12345")),
+        b'h - - [01/Jan/0001:00:30:00 +0100] "GET / HTTP/1.1" 200 1',
+        b'h - - [31/Dec/9999:23:30:00 -0100] "GET / HTTP/1.1" 200 1',
         b"h - - [" + b"9" * 100_000,
     ]
     send(cluster, topic, [*good, *bad, None])
@@ -231,6 +235,23 @@ def test_a_table_gives_the_report_of_its_topic(
     assert f"Traffic in table {table}" in page
     none = run(spark, replace(source, topic="another"), tmp_path / "none", top_paths=10)
     assert (none.records, none.requests) == (0, 0)
+
+
+def test_a_table_of_a_load_that_took_any_time_and_size(spark: SparkSession, tmp_path: Path) -> None:
+    table = str(tmp_path / "table")
+    values = ", ".join(
+        f"(named_struct('time', timestamp'{time}', 'path', '/', 'status', 200, 'size_bytes', {size}L))"
+        for time, size in (
+            ("2024-01-02 05:00:00Z", 7),
+            ("0000-10-10 05:00:00Z", 1),
+            ("+12345-10-10 05:00:00Z", 1),
+            *[("2024-01-02 05:00:00Z", 10**18 - 1)] * 10,
+        )
+    )
+    spark.sql(f"select * from values {values} t(value)").write.format("delta").save(table)
+    source = TableSource(table=table, table_format="delta", quarantine=f"{table}_quarantine")
+    found = run(spark, source, tmp_path / "report", top_paths=10)
+    assert (found.records, found.unparsed, found.size_bytes) == (13, 12, 7)
 
 
 @pytest.mark.core(codec="zstd")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -117,3 +118,24 @@ def test_killed_after_a_commit_every_record_is_there_once(
     assert [(offset, value) for _, offset, value, _ in kept(spark, tmp_path / "bad")] == [
         (offset, value) for offset, value in enumerate(values) if value != GOOD
     ]
+
+
+@pytest.mark.full
+def test_killed_before_the_quarantine_had_begun_at_the_end_of_the_topic(
+    cluster: Cluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = keeping_topic(cluster.bootstrap, unique_name("unfit"))
+    send(cluster.bootstrap, topic, [b"before"])
+    arguments = command(
+        "crawlers", "--bootstrap", cluster.bootstrap, "--topic", topic, "--from", "latest",
+        "--checkpoint", str(tmp_path / "state"), "--table", str(tmp_path / "crawlers"),
+        "--quarantine", str(tmp_path / "bad"), "--once",
+    )  # fmt: skip
+    done = finish(arguments)
+    assert done.returncode == 0, done.stderr[-3000:]
+    # What a kill leaves that comes when the job has begun, and its quarantine has not.
+    shutil.rmtree(tmp_path / "state" / "quarantine")
+    send(cluster.bootstrap, topic, [b"between", GOOD])
+    done = finish(arguments)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert [value for _, _, value, _ in kept(spark, tmp_path / "bad")] == [b"between"]

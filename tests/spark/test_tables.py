@@ -332,3 +332,20 @@ def test_leftovers_of_killed_attempts_are_no_rows(spark: SparkSession, tmp_path:
     assert table.commit(rows(spark, 2), writer="w", version=1, note="")
     assert offsets(table) == [1, 2]
     assert not left.exists()
+
+
+def test_a_table_of_another_format_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    for there in TableFormat:
+        place = tmp_path / there
+        others = [each for each in TableFormat if each != there]
+        # Opened before there is any table.
+        before = [make(spark, each, place) for each in others]
+        table = make(spark, there, place)
+        table.commit(rows(spark, 1), writer="w", version=0, note="")
+        for other, opened in zip(others, before, strict=True):
+            told = f"is a table of the format {there}, not of {other}"
+            with pytest.raises(TableMisfit, match=told):
+                opened.commit(rows(spark, 1), writer="w", version=0, note="")
+            with pytest.raises(TableMisfit, match=told):
+                make(spark, other, place)
+        assert offsets(make(spark, there, place)) == [1]

@@ -4,22 +4,35 @@ r"""Apache's combined log format, read by one expression that Python and Spark (
 
 Source: Apache HTTP Server, "Log Files", which also says that a quote inside a quoted field is
 written as \". All fields up to the number of bytes must be there; the referrer and the agent are
-ignored, so a line that is cut off in them still counts.
+ignored, so a line that is cut off in them still counts. Times are of the years 1 to 9999, in their own
+zone and in UTC, since Python has no others; sizes have at most 13 digits.
 """
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 LINE: Final = (
-    r"^(\S+) (\S+) (\S+) \[([^\]]+)\] "
+    r"^(\S+) (\S+) (\S+) "
+    # Java's formatter would take the year 0, and years of five digits behind a plus.
+    r"\[([0-9]{2}/[A-Za-z]{3}/(?!0000)[0-9]{4}:[0-9]{2}:[0-9]{2}:[0-9]{2} [+-][0-9]{4})\] "
     # Possessive quantifiers: Java's matcher recurses for each turn of any other group, and a
     # long field would overflow its stack.
     r'"([^"\\]*+(?:\\.[^"\\]*+)*+)" '
-    r"([0-9]{3}) ([0-9]{1,18}|-)(?: |$)"
+    r"([0-9]{3}) ([0-9]{1,13}|-)(?: |$)"
 )
 """The expression; groups as numbered below."""
+
+SIZE_BYTES_MAX: Final = 10**13 - 1
+"""No answer has 10 TB. Sums of sizes are bigint, and one that overflows ends a stream at every start:
+there is room for 900 000 of the largest in a minute of `watch`."""
+
+SECONDS_MIN: Final = -62_135_596_800
+"""The first second of the year 1, in seconds since 1970."""
+
+SECONDS_MAX: Final = 253_402_300_799
+"""The last second of the year 9999."""
 
 HOST_GROUP: Final = 1
 USER_GROUP: Final = 3
@@ -51,7 +64,9 @@ def parse(line: str) -> Request | None:
         return None
     try:
         time = datetime.strptime(found[TIME_GROUP], "%d/%b/%Y:%H:%M:%S %z")
-    except ValueError:
+        # A zone can move the first and the last hours out of these years.
+        time.astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
     request = found[REQUEST_GROUP]
     words = request.split(" ")

@@ -11,6 +11,12 @@ from pyspark.sql import functions as f
 from highwater.spark import combined_log
 
 
+def in_reach(time: Column) -> Column:
+    """Returns the time, null outside the years 1 to 9999: Spark has more, Python does not."""
+    seconds = f.unix_seconds(time)
+    return f.when(seconds.between(combined_log.SECONDS_MIN, combined_log.SECONDS_MAX), time)
+
+
 @dataclass(frozen=True, slots=True)
 class LineColumns:
     """The columns of the lines in `line`.
@@ -28,9 +34,8 @@ class LineColumns:
     @property
     def time(self) -> Column:
         """The time of the request, null if the line is not in the format."""
-        return f.try_to_timestamp(
-            self.group(combined_log.TIME_GROUP), f.lit(combined_log.SPARK_TIME)
-        )
+        text = self.group(combined_log.TIME_GROUP)
+        return in_reach(f.try_to_timestamp(text, f.lit(combined_log.SPARK_TIME)))
 
     @property
     def request(self) -> Column:

@@ -18,7 +18,8 @@ from pyspark.sql import functions as f
 
 from highwater.model.errors import ConfigError
 from highwater.spark import access_events
-from highwater.spark.combined_log_columns import LineColumns
+from highwater.spark.combined_log import SECONDS_MAX, SECONDS_MIN, SIZE_BYTES_MAX
+from highwater.spark.combined_log_columns import LineColumns, in_reach
 from highwater.spark.stream_progress import OBSERVED
 
 
@@ -58,9 +59,6 @@ NO_BYTES: Final = "-"
 
 MS_FROM: Final = 100_000_000_000
 """Numbers of times from here on are milliseconds: as seconds they would be beyond the year 5000."""
-
-SECONDS_MAX: Final = 253_402_300_799
-"""The last second of the year 9999, after which Spark has no timestamps either."""
 
 
 def parse_fields(text: str) -> JsonFields:
@@ -157,7 +155,11 @@ def _json_fits(texts: Mapping[str, Column], names: JsonFields) -> Column:
     if names.status:
         fits &= _true(texts["status"].try_cast("int").between(0, STATUS_MAX))
     size, latency = texts["size_bytes"], texts["latency_ms"]
-    fits &= size.isNull() | (size == NO_BYTES) | _true(size.try_cast("bigint") >= 0)
+    fits &= (
+        size.isNull()
+        | (size == NO_BYTES)
+        | _true(size.try_cast("bigint").between(0, SIZE_BYTES_MAX))
+    )
     # Not a number is above everything to Spark, and would be every percentile.
     return fits & (latency.isNull() | _true(f.abs(latency.try_cast("double")) < float("inf")))
 
@@ -175,10 +177,9 @@ def _json_time(text: Column) -> Column:
     number = text.try_cast("double")
     seconds = f.when(f.abs(number) >= MS_FROM, number / 1000).otherwise(number)
     # Spark ends the job for a number that no timestamp can have.
-    in_reach = f.when(f.abs(seconds) <= SECONDS_MAX, seconds)
-    return f.coalesce(
-        f.timestamp_millis(f.round(in_reach * 1000).cast("bigint")), text.try_cast("timestamp")
-    )
+    possible = f.when(seconds.between(SECONDS_MIN, SECONDS_MAX), seconds)
+    time = f.timestamp_millis(f.round(possible * 1000).cast("bigint"))
+    return in_reach(f.coalesce(time, text.try_cast("timestamp")))
 
 
 def _referrer(referrer: Column) -> tuple[Column, Column]:

@@ -7,6 +7,10 @@ that version's ranges once more, for the lines that did not fit, before it does 
 
 The writer of the quarantine is named after an id that the table's first load has made, so that the
 versions of another table, or of one that was removed, are never taken for this one's.
+
+What is gone is known when a commit is planned, and told when the run ends: in between it can fail or be killed. So the
+notes keep it, and when it was told a second writer of the table commits no rows under the same version. A run
+that finds that writer behind tells it again.
 """
 
 import time
@@ -27,12 +31,15 @@ from highwater.spark.load_plan import Gone, Offered, Plan, beyond, plan
 from highwater.spark.observed import counts
 from highwater.spark.tables import Table, open_table
 from highwater.spark.tables.local_lock import hold
-from highwater.spark.tables.port import TableConflict
+from highwater.spark.tables.port import CommitNoteGone, TableConflict
 from highwater.spark.topic_range import OffsetRange, ReadOptions, read_ranges
 from highwater.spark.value_format import ValueFormat
 
 WRITER: Final = "load"
 """One for each table: whatever loads into it goes on from the same note."""
+
+TELLER: Final = f"{WRITER}.told"
+"""Commits a version without rows once what is gone before it was told; most versions lack nothing, and have none."""
 
 QUARANTINE: Final = "_quarantine"
 """Ends the path of the table with values that do not fit, unless another path is named."""
@@ -153,9 +160,11 @@ class LoadRun:
             offered = offers(brokers, request)
             gone: tuple[Gone, ...] = ()
             if found is not None and last is not None:
-                gone = self._finish_quarantine(brokers, found.version, last)
+                gone = self._make_up(table, brokers, found.version, last)
             decided = self._plan(brokers, last, offered)
-            decided = replace(decided, note=replace(decided.note, load_id=load_id))
+            gone += decided.gone
+            note = replace(decided.note, load_id=load_id, gone=_ranges(gone))
+            decided = replace(decided, note=note)
             for sentence in decided.told:
                 self._say(sentence)
             version = 0 if found is None else found.version + 1
@@ -163,6 +172,10 @@ class LoadRun:
             now = self._offers_now(brokers, offered)
             self._check_ids(decided.note, now)
             partitions = lags(decided.note, now)
+            if gone:
+                self._remember_told(
+                    table, decided.note, version if decided.is_needed else version - 1
+                )
         return LoadResult(
             version=version if decided.is_needed else None,
             offsets=sum(each.offsets for each in decided.note.ranges),
@@ -170,7 +183,7 @@ class LoadRun:
             bad=bad,
             lag=sum(each.lag for each in partitions),
             seconds=time.monotonic() - started,
-            gone=gone + decided.gone,
+            gone=gone,
             told=tuple(self._told),
             partitions=partitions,
         )
@@ -277,23 +290,49 @@ class LoadRun:
                 f"another run has written version {version} of {self.request.quarantine_path} meanwhile"
             )
 
-    def _finish_quarantine(
-        self, brokers: Brokers, version: int, last: LoadNote
+    def _make_up(
+        self, table: Table, brokers: Brokers, version: int, last: LoadNote
     ) -> tuple[Gone, ...]:
-        """Does what a killed run left undone; returns what is gone, of what that run did not tell, too."""
+        """Does what runs left undone behind their commits; returns what is gone that none of them told."""
         if last.value_format.always_fits:
-            return ()
+            return self._untold(table, version, last)
         place = self._open(self.request.quarantine_path)
         done = place.committed(quarantine_writer(last.load_id))
         if done is not None and done.version >= version:
+            # It also knows what was gone when it was made up for.
+            return self._untold(table, version, load_note.from_json(done.note))
+        gone = self._untold(table, version, last)
+        return gone + self._finish_quarantine(brokers, version, last)
+
+    def _untold(self, table: Table, version: int, note: LoadNote) -> tuple[Gone, ...]:
+        """Returns what is gone by the note of a version, and says it, unless a run has ended with it."""
+        if not note.gone:
             return ()
-        self.tell(f"version {version} was loaded, but not its quarantine: reading for that again")
-        gone = [Gone(**asdict(each)) for each in last.gone]
-        for lost in gone:
+        try:
+            told = table.committed(TELLER)
+        except CommitNoteGone:
+            # Older than what Delta's log has, and so than this version, whose note is there.
+            told = None
+        if told is not None and told.version >= version:
+            return ()
+        for lost in note.gone:
             self._say(
-                f"{lost.end - lost.start} offsets of {lost.topic}-{lost.partition}, from {lost.start} "
-                f"on, were gone by retention before version {version} was loaded"
+                f"{lost.offsets} offsets of {lost.topic}-{lost.partition}, from {lost.start} "
+                f"on, were gone by retention before version {version} was loaded as a whole"
             )
+        return tuple(Gone(**asdict(each)) for each in note.gone)
+
+    def _remember_told(self, table: Table, note: LoadNote, version: int) -> None:
+        """Raises TableConflict, behind which the next run tells it again."""
+        nothing = split(self._rows((), note)).good
+        table.commit(nothing, writer=TELLER, version=version, note="")
+
+    def _finish_quarantine(
+        self, brokers: Brokers, version: int, last: LoadNote
+    ) -> tuple[Gone, ...]:
+        """Writes the quarantine that a killed run left undone; returns what of it is gone."""
+        self.tell(f"version {version} was loaded, but not its quarantine: reading for that again")
+        gone: list[Gone] = []
         readable = []
         wanted = {each.topic for each in last.ranges}
         names = brokers.existing(wanted)
@@ -312,7 +351,7 @@ class LoadRun:
                     f"{start} are gone before they were in quarantine"
                 )
             readable.append(replace(each, start=start))
-        self._quarantine(version, last, readable)
+        self._quarantine(version, replace(last, gone=last.gone + _ranges(gone)), readable)
         return tuple(gone)
 
 
@@ -370,6 +409,10 @@ def lags(note: LoadNote, offered: Mapping[str, Offered]) -> tuple[PartitionLag, 
             start = earliest if position is None else position.next
             found.append(PartitionLag(topic=name, partition=number, next=start, end=latest))
     return tuple(found)
+
+
+def _ranges(gone: Iterable[Gone]) -> tuple[OffsetRange, ...]:
+    return tuple(OffsetRange(**asdict(each)) for each in gone)
 
 
 def _partitions(offered: Mapping[str, Offered]) -> list[TopicPartition]:

@@ -9,7 +9,8 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import BinaryType, StringType, StructType
 
 from highwater.spark.brokers import Brokers
-from highwater.spark.combined_log_columns import LineColumns
+from highwater.spark.combined_log import SIZE_BYTES_MAX
+from highwater.spark.combined_log_columns import LineColumns, in_reach
 from highwater.spark.tables import open_table
 from highwater.spark.tables.port import TableMisfit
 from highwater.spark.topic import TopicSource, read_topic, with_headers
@@ -73,7 +74,10 @@ def _parsed(rows: DataFrame, table: str) -> DataFrame:
     """The columns that `load --format combined-log` has parsed, or those of raw values."""
     kind = rows.schema["value"].dataType if "value" in rows.columns else None
     if isinstance(kind, StructType) and set(COLUMNS) <= set(kind.names):
-        return rows.select(*(f.col(f"value.{name}").alias(name) for name in COLUMNS))
+        found = rows.select(*(f.col(f"value.{name}").alias(name) for name in COLUMNS))
+        # Older loads took any time that Spark can read, and sizes of 18 digits.
+        is_small = f.coalesce(f.col("size_bytes"), f.lit(0)) <= SIZE_BYTES_MAX
+        return found.withColumn("time", f.when(is_small, in_reach(f.col("time"))))
     if isinstance(kind, BinaryType | StringType):
         return parse_lines(rows)
     raise TableMisfit(f"{table} has no log lines; load it with --format combined-log")

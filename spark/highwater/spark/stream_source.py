@@ -3,6 +3,7 @@
 How far a stream has read is in its checkpoint, so starting offsets matter to its first start only.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from highwater.model.errors import UsageError
+from highwater.spark.brokers import Brokers, TopicPartition
 
 REQUEST_TIMEOUT_MS: Final = 30_000
 POLL_TIMEOUT_MS: Final = 60_000
@@ -25,13 +27,13 @@ class StreamSource:
     """What to read.
 
     `starting` is `earliest`, `latest`, or a time in ms since 1970: the first record of each partition
-    at or after it. At most `offsets_per_batch` are read at once, over all partitions together and in
+    at or after it. Or it is the offset of each partition, and has all of them. At most `offsets_per_batch` are read at once, over all partitions together and in
     proportion to what each has; None reads all there is.
     """
 
     bootstrap: str
     topic: str
-    starting: str | int = EARLIEST
+    starting: str | int | Mapping[int, int] = EARLIEST
     offsets_per_batch: int | None = None
     kafka: Mapping[str, str] = field(default_factory=dict)
     """More options for the connector's Kafka clients; their names begin with `kafka.`."""
@@ -49,6 +51,25 @@ def parse_starting(text: str) -> str | int:
     except ValueError as error:
         raise UsageError(f"--from wants earliest, latest or a time, not {text!r}") from error
     return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def resolve_starting(brokers: Brokers, source: StreamSource, partitions: int) -> dict[int, int]:
+    """Returns the offset of each partition that `starting` means now, as the connector finds them.
+
+    Raises what `Brokers` raises.
+    """
+    if isinstance(source.starting, Mapping):
+        return dict(source.starting)
+    asked = [TopicPartition(source.topic, number) for number in range(partitions)]
+    if source.starting == EARLIEST:
+        return {place.partition: offset for place, offset in brokers.earliest(asked).items()}
+    # Before the times: a record that comes in between is at or behind this end, so that it is read.
+    found = brokers.latest(asked)
+    if isinstance(source.starting, int):
+        # A time may point into a transaction that is open, beyond what is read now.
+        for place, offset in brokers.at_time(asked, source.starting).items():
+            found[place] = min(offset, found[place])
+    return {place.partition: offset for place, offset in found.items()}
 
 
 def stream_options(source: StreamSource) -> dict[str, str]:
@@ -69,6 +90,9 @@ def stream_options(source: StreamSource) -> dict[str, str]:
         options["startingTimestamp"] = str(source.starting)
         # A partition without a record so late is read from its end.
         options["startingOffsetsByTimestampStrategy"] = "latest"
+    elif isinstance(source.starting, Mapping):
+        offsets = {str(number): offset for number, offset in source.starting.items()}
+        options["startingOffsets"] = json.dumps({source.topic: offsets})
     else:
         options["startingOffsets"] = source.starting
     if source.offsets_per_batch is not None:

@@ -25,6 +25,16 @@ from highwater.spark.java_gateway import java
 _CORRUPT: Final = "_corrupt"
 """Where Spark's readers of JSON and CSV put a text that does not fit; gone from the result."""
 
+_ENDS_CSV: Final = "\uffff"
+"""What ends a line of CSV in `from_csv`, which sets it so that line ends are text like any other. One
+parser reads all values of a task, and what is behind it would become the next value's row."""
+
+_CSV_COLUMNS_MAX: Final = 20_480
+"""Spark's own limit (`maxColumns`); a value with more ends the job instead of being malformed."""
+
+_INSIDE: Final = {"maxNestingDepth": "1001"}
+"""One level more than Spark's default: for a text that stands inside another one."""
+
 _SCHEMA_SIZE_MAX: Final = 1 << 20
 
 
@@ -113,13 +123,34 @@ def _json(value: Column, schema: str) -> Parsed:
         columns,
         {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT},
     )
-    return _without_corrupt(value, found, "not JSON of the schema")
+    # Spark reads the first value of a text, and takes no notice of what is behind it.
+    whole = f.when(_is_one_json(value.cast("string")), found)
+    return _without_corrupt(value, whole, "not JSON of the schema")
+
+
+def _is_one_json(text: Column) -> Column:
+    """Whether nothing is behind the first JSON value in a text that begins with one; never null.
+
+    Inside an array, only `]` may be behind the value without harm, or a comma and one element more;
+    inside an object, only a brace or a comma. No text can have it both ways.
+    """
+    elements = f.from_json(f.concat(f.lit("["), text, f.lit("]")), "array<struct<>>", _INSIDE)
+    field = f.from_json(
+        f.concat(f.lit('{"":'), text, f.lit("}")),
+        StructType().add(_CORRUPT, StringType()),
+        {**_INSIDE, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT},
+    )
+    return f.coalesce((f.size(elements) == 1) & field[_CORRUPT].isNull(), f.lit(False))
 
 
 def _csv(value: Column, schema: str) -> Parsed:
     columns = _columns(schema).add(_CORRUPT, StringType())
+    text = value.cast("string")
+    commas = f.length(text) - f.length(f.replace(text, f.lit(",")))
+    is_safe = ~f.contains(text, f.lit(_ENDS_CSV)) & (commas < _CSV_COLUMNS_MAX)
     found = f.from_csv(
-        value.cast("string"),
+        # The parser must not see the others: they harm the next value, or the job.
+        f.when(is_safe, text),
         columns.toDDL(),
         {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT},
     )

@@ -7,7 +7,15 @@ import pytest
 
 pytest.importorskip("confluent_kafka", reason="needs the spark extra")
 
-from highwater.spark.checkpoint import MARK, OWNER, CheckpointRefused, claim
+from highwater.spark.checkpoint import (
+    MARK,
+    OWNER,
+    SETTINGS,
+    STARTS,
+    CheckpointRefused,
+    claim,
+    starts,
+)
 from highwater.spark.topic_admin import TopicIdentity
 
 WHO = TopicIdentity(cluster_id="c", topic="t", topic_id="i")
@@ -111,3 +119,53 @@ def test_a_mark_of_a_later_version_is_refused():
     files.texts[f"{OWNER}/{MARK}"] = json.dumps(mark | {"version": 2})
     with pytest.raises(CheckpointRefused, match="place has version 2, not 1"):
         claim(files, "place", "watch", WHO)
+
+
+RANKING = {"--window": "3600 seconds", "--top": "10"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("--window", "7200 seconds", "place is of a job with --window '3600 seconds', not '7200 s"),
+        ("--top", "5", "give --top '10', or begin anew with an empty checkpoint"),
+    ],
+)
+def test_other_settings_are_refused(name: str, value: str, told: str):
+    files = FakeFiles()
+    mark = claim(files, "place", "ranking", WHO, RANKING)
+    with pytest.raises(CheckpointRefused, match=told):
+        claim(files, "place", "ranking", WHO, RANKING | {name: value})
+    assert claim(files, "place", "ranking", WHO, RANKING) == mark
+
+
+def test_a_checkpoint_without_settings_keeps_those_of_its_next_start():
+    files = FakeFiles()
+    mark = claim(files, "place", "ranking", WHO)
+    assert claim(files, "place", "ranking", WHO, RANKING) == mark
+    assert claim(files, "place", "ranking", WHO, RANKING | {"--slide": "60 seconds"}) == mark
+    with pytest.raises(CheckpointRefused, match="not '11'"):
+        claim(files, "place", "ranking", WHO, RANKING | {"--top": "11"})
+
+
+def test_settings_that_are_damaged_are_refused():
+    files = FakeFiles()
+    files.texts[f"{SETTINGS}/settings.json"] = "["
+    with pytest.raises(CheckpointRefused, match="place has settings that cannot be read"):
+        claim(files, "place", "ranking", WHO, RANKING)
+
+
+def test_starts_are_asked_for_once_and_new_partitions_begin_at_0():
+    files = FakeFiles()
+    assert starts(files, "place", 2, lambda: {0: 7, 1: 8}) == {0: 7, 1: 8}
+    assert starts(files, "place", 3, lambda: pytest.fail("again")) == {0: 7, 1: 8, 2: 0}
+    assert list(files.texts) == [f"{STARTS}/starts.json"]
+
+
+def test_a_start_that_was_killed_leaves_no_starts():
+    files = FakeFiles()
+    files.killed = True
+    with pytest.raises(KeyboardInterrupt):
+        starts(files, "place", 1, lambda: {0: 7})
+    files.killed = False
+    assert starts(files, "place", 1, lambda: {0: 9}) == {0: 9}

@@ -7,7 +7,13 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from highwater.spark.combined_log import Request, parse
+from highwater.spark.combined_log import (
+    SECONDS_MAX,
+    SECONDS_MIN,
+    SIZE_BYTES_MAX,
+    Request,
+    parse,
+)
 
 APACHES_EXAMPLE = (
     '127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /apache_pb.gif HTTP/1.0" 200 2326 '
@@ -70,11 +76,40 @@ def test_a_line_that_was_cut_off_behind_the_bytes_counts(rest: str) -> None:
         '10.0.0.1 - - [17/Mai/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 5 "-" "-"',
         '10.0.0.1 - - [31/Feb/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 5 "-" "-"',
         '10.0.0.1 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" ٢٠٠ 5 "-" "-"',
-        line(rest="200 " + "9" * 19),
+        line(rest="200 " + "9" * 14),
     ],
 )
 def test_not_in_the_format(text: str) -> None:
     assert parse(text) is None
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        "10/Oct/0000:13:55:36 +0000",
+        "10/Oct/+12345:13:55:36 +0000",
+        "10/Oct/-0001:13:55:36 +0000",
+        "1/Oct/2000:13:55:36 +0000",
+        # In UTC, of the years 0 and 10000.
+        "01/Jan/0001:00:30:00 +0100",
+        "31/Dec/9999:23:30:00 -0100",
+    ],
+)
+def test_times_that_are_out_of_reach(at: str) -> None:
+    assert parse(f'h - - [{at}] "GET / HTTP/1.1" 200 1') is None
+
+
+def test_the_limits_are_in_the_format() -> None:
+    found = parse(line(rest=f"200 {SIZE_BYTES_MAX}"))
+    assert found is not None
+    assert found.size_bytes == SIZE_BYTES_MAX
+    for at, seconds in (
+        ("01/Jan/0001:00:00:00 +0000", SECONDS_MIN),
+        ("31/Dec/9999:23:59:59 +0000", SECONDS_MAX),
+    ):
+        found = parse(f'h - - [{at}] "GET / HTTP/1.1" 200 1')
+        assert found is not None
+        assert found.time.timestamp() == seconds
 
 
 def test_every_hour_of_a_day_is_kept() -> None:

@@ -1,11 +1,19 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 pytest.importorskip("pyspark", reason="needs the spark extra")
 
 from highwater.model.errors import UsageError
-from highwater.spark.stream_source import StreamSource, parse_starting, stream_options
+from highwater.spark.brokers import TopicPartition
+from highwater.spark.stream_source import (
+    StreamSource,
+    parse_starting,
+    resolve_starting,
+    stream_options,
+)
 
 
 def options(**more: object) -> dict[str, str]:
@@ -56,3 +64,37 @@ def test_starts(text: str, starting: str | int):
 def test_no_start():
     with pytest.raises(UsageError, match="--from wants earliest, latest or a time, not 'soon'"):
         parse_starting("soon")
+
+
+def test_from_offsets_on():
+    found = options(starting={0: 7, 1: 0})
+    assert json.loads(found["startingOffsets"]) == {"t": {"0": 7, "1": 0}}
+    assert "startingTimestamp" not in found
+
+
+class FakeBrokers:
+    """Of partition 0 a transaction is open from 5 on; partition 2 has no record that is as new as any time."""
+
+    def earliest(self, asked: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return {each: 1 + each.partition for each in asked}
+
+    def latest(self, asked: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return {each: 5 + each.partition for each in asked}
+
+    def at_time(self, asked: list[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
+        assert time_ms == 5000
+        return dict(zip(asked, (9, 4), strict=False))
+
+
+@pytest.mark.parametrize(
+    ("starting", "found"),
+    [
+        ("earliest", {0: 1, 1: 2, 2: 3}),
+        ("latest", {0: 5, 1: 6, 2: 7}),
+        (5000, {0: 5, 1: 4, 2: 7}),
+        ({0: 3}, {0: 3}),
+    ],
+)
+def test_the_offsets_of_a_start(starting: str | int | dict[int, int], found: dict[int, int]):
+    source = StreamSource(bootstrap="b:1", topic="t", starting=starting)
+    assert resolve_starting(FakeBrokers(), source, 3) == found

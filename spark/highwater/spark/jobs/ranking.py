@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from highwater.model.errors import UsageError
-from highwater.spark.durations import parse_duration
+from highwater.spark.durations import for_spark, parse_duration
 from highwater.spark.ending import one_line
 from highwater.spark.java_gateway import java
 from highwater.spark.jobs import stream_command as shared
@@ -63,6 +63,19 @@ def check_items(spark: SparkSession, items: str) -> None:
     except (IllegalArgumentException, Py4JJavaError) as error:
         # PySpark has a class of its own for the ancestor of Java's error.
         raise UsageError(f"--items is no expression: {one_line(error)}") from error
+
+
+def unchanging(options: RankingOptions) -> dict[str, str]:
+    """Returns the options that must be the same as long as the checkpoint is.
+
+    Spark would go on with windows of another length or start beside those under way, and each would lack the
+    requests that the other has. With fewer ranks the board would keep the last ones for ever.
+    """
+    return {
+        "--window": for_spark(options.window_s),
+        "--slide": for_spark(options.slide_s),
+        "--top": str(options.top),
+    }
 
 
 def newest(first: DataFrame) -> list[board.Place]:
@@ -114,7 +127,7 @@ def command(
             window_s=parse_duration(window, "--window"), slide_s=parse_duration(slide, "--slide"),
             late_s=parse_duration(late, "--late"), top=top, items=items, sites=tuple(site or ()),
         )  # fmt: skip
-        with shared.started("ranking", options) as job:
+        with shared.started("ranking", options, unchanging(ranked)) as job:
             rank(job, ranked, table_path=table, board_topic=board_topic)
 
 

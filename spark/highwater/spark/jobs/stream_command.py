@@ -8,7 +8,7 @@ batch; 2 an option, a file or the checkpoint is wrong; 3 records were gone befor
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -33,7 +33,12 @@ from highwater.spark.stream_errors import RecordsGone, explain
 from highwater.spark.stream_page import StreamPage, StreamSoFar
 from highwater.spark.stream_progress import StreamProgress, describe
 from highwater.spark.stream_run import RunOptions, StreamRun, run_together
-from highwater.spark.stream_source import StreamSource, parse_starting, read_stream
+from highwater.spark.stream_source import (
+    StreamSource,
+    parse_starting,
+    read_stream,
+    resolve_starting,
+)
 from highwater.spark.stream_topics import StreamTopics
 from highwater.spark.tables import Table, TableFormat, open_table
 from highwater.spark.tables.hadoop_files import HadoopFiles
@@ -235,10 +240,13 @@ def exit_codes(topic: str, bootstrap: str) -> Iterator[None]:
 
 
 @contextmanager
-def started(name: str, options: StreamOptions) -> Iterator[StreamJob]:
+def started(
+    name: str, options: StreamOptions, settings: Mapping[str, str] | None = None
+) -> Iterator[StreamJob]:
     """Starts a job called `name` and stops its session in the end. Raises HighwaterError.
 
-    What can be wrong without Spark is looked at before Spark starts.
+    `settings` are options that must not change as long as the checkpoint is the same. What can be wrong
+    without Spark is looked at before Spark starts.
     """
     source = StreamSource(
         bootstrap=options.bootstrap,
@@ -266,7 +274,9 @@ def started(name: str, options: StreamOptions) -> Iterator[StreamJob]:
         ):
             who = topics.identify(options.topic)
             files = HadoopFiles(spark, options.checkpoint)
-            mark = checkpoint.claim(files, options.checkpoint, name, who)
+            mark = checkpoint.claim(files, options.checkpoint, name, who, settings)
+            if options.quarantine is not None:
+                source = _same_start(source, topics, files, options.checkpoint)
             yield StreamJob(
                 spark=spark,
                 name=name,
@@ -280,3 +290,18 @@ def started(name: str, options: StreamOptions) -> Iterator[StreamJob]:
             )
     finally:
         spark.stop()
+
+
+def _same_start(
+    source: StreamSource, topics: StreamTopics, files: HadoopFiles, place: str
+) -> StreamSource:
+    """Returns the source with offsets to begin at, the same ones at each start of this checkpoint.
+
+    The job and its quarantine are two queries. If each looked up for itself where `latest` is, what comes in
+    between would be read by the job alone; after a kill before the second look that is a lot.
+    """
+    partitions = topics.topics([source.topic])[source.topic].partitions
+    begin = checkpoint.starts(
+        files, place, partitions, lambda: resolve_starting(topics, source, partitions)
+    )
+    return replace(source, starting=begin)

@@ -1,7 +1,7 @@
 """Which topics of a source are copied: claims of copies, and checks against loops and strangers' records.
 
-A copy is claimed before the last look for loops: of two mirrors that start at once in opposite directions, at
-least one sees the other's claim, and takes its own back.
+A copy is claimed before the last look, for loops and for claims of others: of two mirrors that start at once, in
+opposite directions or with one copy, at least one sees the other's claim, and takes its own back. Perhaps both do.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,10 +14,16 @@ from pyspark.sql import functions as f
 from highwater.model.errors import UsageError
 from highwater.spark.brokers import Brokers
 from highwater.spark.load_run import offers_of
-from highwater.spark.mirror.clients import CopyRefused, TargetClients
+from highwater.spark.mirror.clients import (
+    CopyRefused,
+    Failure,
+    TargetClients,
+    Trouble,
+    error_of,
+)
 from highwater.spark.mirror.loops import comes_back, conflict, wanted_copy
 from highwater.spark.mirror.naming import Source, is_offsets_topic, offsets_topic
-from highwater.spark.mirror.offset_log import OffsetLog, read_part
+from highwater.spark.mirror.offset_log import OPEN_WAIT_S, OffsetLog, read_part
 from highwater.spark.mirror.offset_map import OffsetMap
 from highwater.spark.mirror.offset_records import Copy, Withdrawn, parse
 from highwater.spark.mirror.request import MirrorRequest
@@ -119,16 +125,20 @@ class Admission:
         return found
 
     def _claim(self, copies: Mapping[str, Copy]) -> None:
-        self._check_target(copies.values())
+        self._check_claims(copies.values())
+        self._check_records(copies.values())
         known = self._log.known.copies
         claims = [each for each in copies.values() if known.get(each.topic) != each]
         if claims:
             fresh = [Withdrawn(topic=each.topic) for each in claims if each.topic not in known]
             self._log.write(claims)
             try:
+                self._check_claims(copies.values())
                 stay = self._without_loops(copies)
-            except LoopRefused:
-                self._log.write(fresh)
+            except Exception:
+                # Whatever it is, Spark's errors too: a claim that nobody looked behind may be the second one.
+                if fresh:
+                    self._log.write(fresh)
                 raise
             stay_names = {each.topic for each in stay.values()}
             if gone := [each for each in fresh if each.topic not in stay_names]:
@@ -136,15 +146,18 @@ class Admission:
             copies = stay
         self._names |= {topic: copy.topic for topic, copy in copies.items()}
 
-    def _check_target(self, copies: Iterable[Copy]) -> None:
+    def _check_claims(self, copies: Iterable[Copy]) -> None:
+        claimed = [*self._log.known.copies.values(), *self._copies_of_others()]
+        for copy in copies:
+            why = conflict(copy, claimed)
+            if why is not None:
+                raise CopyRefused(why)
+
+    def _check_records(self, copies: Iterable[Copy]) -> None:
         own = self._log.known.copies
-        others = self._copies_of_others()
         unclaimed = [each.topic for each in copies if each.topic not in own]
         there = self._target.topics(unclaimed)
         for copy in copies:
-            why = conflict(copy, [*own.values(), *others])
-            if why is not None:
-                raise CopyRefused(why)
             found = there.get(copy.topic)
             if (
                 found is not None
@@ -157,11 +170,16 @@ class Admission:
                 )
 
     def _copies_of_others(self) -> list[Copy]:
-        """Returns what other sources' mirrors have claimed at the target."""
+        """Returns what other sources' mirrors have claimed at the target, all of it: raises ClusterAway otherwise."""
         found: list[Copy] = []
         for topic in sorted(self._target.names()):
             if is_offsets_topic(topic) and topic != offsets_topic(self._source.alias):
+                # A claim may stand behind the transaction of a task that copies something else.
+                part = read_part(self._clients, topic, 0, wait_s=OPEN_WAIT_S)
+                if not part.is_whole:
+                    text = f"a transaction in {topic} stays open: there may be claims of copies behind it"
+                    raise error_of(Failure(trouble=Trouble.AWAY, text=text))
                 theirs = OffsetMap()
-                theirs.apply(read_part(self._clients, topic, 0, wait_s=0).records)
+                theirs.apply(part.records)
                 found += theirs.copies.values()
         return found

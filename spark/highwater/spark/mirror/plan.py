@@ -3,7 +3,8 @@
 For each partition of a topic that is copied:
 
     last sync           source                     the mirror
-    none                earliest..latest           begins at earliest, which is told, or where --from says
+    none                earliest..latest           begins at earliest, which is told, or where --from says if
+                                                   the topic has no copy at all (`without_copy`)
     other source id     (deleted, made anew)       tells it, begins at earliest, behind what the copy has; what
                                                    is before earliest is gone by retention
     other copy id       (the copy was deleted)     tells it, begins at earliest
@@ -136,6 +137,18 @@ def plan(
         gone=tuple(draft.gone),
         told=tuple(draft.told),
     )
+
+
+def without_copy(
+    offered: Mapping[str, Offered], names: Mapping[str, str], known: OffsetMap
+) -> dict[str, Offered]:
+    """Returns the topics none of whose partitions has a sync: a run that begins leaves out what is before --from.
+
+    A partition without a sync beside others that have one came while no mirror ran, so that its records are
+    new. Or a first run ended before it copied this one; then more is copied than was asked for. The two look
+    alike, and only one of them would lose records.
+    """
+    return {topic: offer for topic, offer in offered.items() if known.partitions(names[topic]) == 0}
 
 
 def is_of(sync: Sync, source_id: str, copy_id: str) -> bool:

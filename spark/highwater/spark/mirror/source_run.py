@@ -4,7 +4,7 @@ There is no checkpoint beside the target: every round begins with what the offse
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -24,7 +24,7 @@ from highwater.spark.mirror.naming import (
     transactional_id,
 )
 from highwater.spark.mirror.offset_log import OffsetLog
-from highwater.spark.mirror.plan import CopyState, Work, beyond, departed, plan
+from highwater.spark.mirror.plan import CopyState, Work, beyond, departed, plan, without_copy
 from highwater.spark.mirror.progress import MirrorProgress, progress_of
 from highwater.spark.mirror.request import MirrorRequest
 from highwater.spark.mirror.target import (
@@ -33,7 +33,7 @@ from highwater.spark.mirror.target import (
     batch_bytes,
     copied_configs,
 )
-from highwater.spark.mirror.writer import COLUMNS, Place, Written, write, write_rows
+from highwater.spark.mirror.writer import COLUMNS, Place, Written, note_end, write_rows
 from highwater.spark.stream_source import EARLIEST, LATEST
 from highwater.spark.topic_range import OffsetRange, ReadOptions, read_ranges
 
@@ -104,7 +104,7 @@ class SourceRun:
         copies = self._copies(topics, names)
         offered = offers_of(self._brokers, topics, read_committed=self._request.read_committed)
         if self._starts is None:
-            self._starts = self._first_starts(offered)
+            self._starts = self._first_starts(without_copy(offered, names, self._log.known))
             # What comes later is for the next run, or it would never end.
             self._goal = ends(offered) if self._request.once else None
         hidden = beyond(offered, names, copies, self._log.known)
@@ -208,9 +208,13 @@ class SourceRun:
             self._tell(f"{name} is made, partitions={partitions}{own}")
 
     def _first_starts(self, offered: Mapping[str, Offered]) -> dict[TopicPartition, int]:
-        """Returns where partitions begin that have no copy. Those that come later begin with their first record."""
+        """Returns where the partitions of topics begin that have no copy when the run begins.
+
+        Others begin with their first record, also those that come later. The run keeps the answer: what its
+        first round could not copy begins there again.
+        """
         starting = self._request.starting
-        if starting == EARLIEST:
+        if starting == EARLIEST or not offered:
             return {}
         found = ends(offered)
         return found if starting == LATEST else found | self._brokers.at_time(found, int(starting))
@@ -223,20 +227,33 @@ class SourceRun:
             for each in works
             if each.start < each.end
         ]
-        by_place = {(each.topic, each.partition): each for each in works}
         written: list[Written] = []
         if ranges:
             frame: Any = read_ranges(self._spark, ranges, self._read)
             rows = frame.withColumn("ms", f.unix_millis("timestamp")).select(*COLUMNS)
+            by_place = {(each.topic, each.partition): each for each in works}
             task = partial(write_rows, works=by_place, place=place)
             written = rows.rdd.mapPartitions(task).collect()
-        for each in written:
-            del by_place[each.topic, each.partition]
-        # A range without a record that is committed does not tell its task whose it is.
-        if rest := list(by_place.values()):
+        # Spark has raised no error, so each task got all rows of its range: only here that is known.
+        if rest := unfinished(works, written):
             left = self._spark.sparkContext.parallelize(rest, len(rest))
-            written += left.map(partial(write, (), place=place)).collect()
+            written += left.map(partial(note_end, place=place)).collect()
         return written
+
+
+def unfinished(works: Sequence[Work], written: Iterable[Written]) -> list[Work]:
+    """Returns the work whose end no sync says yet, though all of its rows are written.
+
+    Its range ends with markers, with records that were aborted or compacted away, or has no record at all:
+    then its task, which knows by a row whose it is, has told nothing.
+    """
+    by_place = {(each.topic, each.partition): each for each in written}
+    found = []
+    for work in works:
+        done = by_place.get((work.topic, work.partition))
+        if done is None or (done.failure is None and done.next < work.end):
+            found.append(work)
+    return found
 
 
 def worst_first(written: Sequence[Written]) -> tuple[Failure, ...]:

@@ -5,11 +5,15 @@
     for each transaction           records; when they are acknowledged, the sync with their offsets; commit
 
 The offsets that records got are in the acknowledgements, in the order of the records.
+
+A task cannot tell the end of its rows from a reader that failed: Spark closes the connection then, and PySpark takes
+that for the end. So no sync of a task says more than what the task has seen. Offsets without records at the end of a
+range are noted afterwards, by a task that gets no rows: by then the driver knows that the first one got all of them.
 """
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -51,6 +55,7 @@ class Place:
 class Written:
     """What became of one piece of work; `next` is the source's offset that its next sync begins with.
 
+    Without a failure it is still below the end of the work if there is no record just before that end.
     `skipped` records were in the copy already. Records of time 0 got time 1, since to the client 0 means now.
     """
 
@@ -79,8 +84,21 @@ def write_rows(
 def write(rows: Iterable[Any], work: Work, place: Place) -> Written:
     """Writes what of the rows, which have COLUMNS, is not in the copy yet. Errors are in the result."""
     writer = PartitionWriter(work, place)
+    return _done(writer, lambda: writer.run(rows))
+
+
+def note_end(work: Work, place: Place) -> Written:
+    """Writes the sync with the end of the work, if the copy is not there yet. Errors are in the result.
+
+    Only for work whose rows are written, all of them, or that has none.
+    """
+    writer = PartitionWriter(work, place)
+    return _done(writer, writer.note_end)
+
+
+def _done(writer: "PartitionWriter", step: Callable[[], None]) -> Written:
     try:
-        writer.run(rows)
+        step()
     except KafkaException as error:
         return writer.ended(failure(error.args[0], writer.what))
     except WriteStopped as error:
@@ -127,7 +145,7 @@ class PartitionWriter:
         self._moved = 0
 
     def run(self, rows: Iterable[Any]) -> None:
-        """Writes the rows, and a sync with the end of the work. Raises WriteStopped, KafkaException."""
+        """Writes the rows, and syncs up to behind the last of them. Raises WriteStopped, KafkaException."""
         self._producer.init_transactions(TIMEOUT_S)
         self._take_over()
         for _, _, offset, time_ms, key, value, headers in rows:
@@ -137,8 +155,16 @@ class PartitionWriter:
             self._send(offset, time_ms, key, value, headers)
             if self._is_full():
                 self._commit(offset + 1)
-        # The end of the range may lie behind its last record: markers, aborted records.
-        if self._is_open or self._is_due():
+        if self._is_open:
+            # Not the end of the work: rows may be missing behind this one.
+            last, _ = self._sent[-1]
+            self._commit(last + 1)
+
+    def note_end(self) -> None:
+        """Writes a sync with the end of the work, where none is so far. Raises WriteStopped, KafkaException."""
+        self._producer.init_transactions(TIMEOUT_S)
+        self._take_over()
+        if self._is_due():
             self._commit(self._work.end)
 
     def ended(self, found: Failure | None) -> Written:

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from highwater.spark.java_gateway import java, java_session
 from highwater.spark.tables import commit_mark
 from highwater.spark.tables.commit_mark import CommitMark
+from highwater.spark.tables.formats import LOG, TableFormat, delta_commits, refuse_others
 from highwater.spark.tables.hadoop_files import HadoopFiles
 from highwater.spark.tables.local_lock import hold
 from highwater.spark.tables.port import (
@@ -27,8 +28,6 @@ from highwater.spark.tables.port import (
     TableMisfit,
 )
 
-LOG: Final = "_delta_log"
-_COMMIT: Final = re.compile(r"[0-9]{20}\.json")
 _CONFLICT: Final = re.compile(r"Concurrent\w+Exception|(?:Metadata|Protocol)ChangedException")
 
 
@@ -60,6 +59,7 @@ class DeltaTable:
             last = self.committed(writer)
             if last is not None and last.version >= version:
                 return False
+            refuse_others(self._files, self._path, TableFormat.DELTA)
             self._write(rows, mark, replace)
             found = self._last_mark(writer)
             return found is not None and found.attempt == mark.attempt
@@ -103,7 +103,7 @@ class DeltaTable:
 
     def _log(self) -> list[str]:
         """Names of the commits that the log has, in their order."""
-        return [name for name in self._files.names(LOG) if _COMMIT.fullmatch(name)]
+        return delta_commits(self._files)
 
     def _last_mark(self, writer: str) -> CommitMark | None:
         return self._mark_of(self._log(), writer)

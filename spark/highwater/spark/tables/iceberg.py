@@ -20,6 +20,8 @@ from highwater.spark.empty_rows import empty_rows
 from highwater.spark.java_gateway import hadoop_configuration, java
 from highwater.spark.tables import commit_mark
 from highwater.spark.tables.commit_mark import MARK, CommitMark
+from highwater.spark.tables.formats import TableFormat, refuse_others
+from highwater.spark.tables.hadoop_files import HadoopFiles
 from highwater.spark.tables.local_lock import hold, local_path
 from highwater.spark.tables.port import Committed, Snapshot, TableConflict, TableMisfit
 
@@ -63,6 +65,7 @@ class IcebergTable:
         local = local_path(path)
         self._path = str(local) if local is not None else path.rstrip("/")
         self._partition_by = tuple(partition_by)
+        self._files = HadoopFiles(spark, self._path)
         _, self._settings, self._name = catalog_of(path)
         self._configure(spark)
         self._jvm = java(spark)
@@ -87,6 +90,7 @@ class IcebergTable:
             last = self.committed(writer)
             if last is not None and last.version >= version:
                 return False
+            refuse_others(self._files, self._path, TableFormat.ICEBERG)
             self._make(rows)
             # What is replaced is looked up now: rows that come later would be removed unseen.
             base = None if replace is None else self._current_id()

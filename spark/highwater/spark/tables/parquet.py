@@ -18,11 +18,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from highwater.spark.tables import commit_mark
+from highwater.spark.tables.formats import COLUMN, TableFormat, parquet_commits, refuse_others
 from highwater.spark.tables.hadoop_files import HadoopFiles
 from highwater.spark.tables.local_lock import hold, local_path
 from highwater.spark.tables.port import Committed, ReplaceRefused, Snapshot, TableMisfit
 
-COLUMN: Final = "commit"
 STAGING: Final = "_staging"
 NOTE_FILE: Final = "_commit.json"
 _DIGITS: Final = 20
@@ -100,6 +100,7 @@ class ParquetTable:
             last = last_of(self._commits(), writer)
             if last is not None and last >= target:
                 return False
+            refuse_others(self._files, self._path, TableFormat.PARQUET)
             if self._columns() not in {None, columns}:
                 raise TableMisfit(f"the rows do not have the columns of {self._path}")
             self._remove_leftovers(writer, last)
@@ -131,7 +132,7 @@ class ParquetTable:
         return mark.committed
 
     def _commits(self) -> list[str]:
-        return [name for name in self._files.names() if name.startswith(f"{COLUMN}=")]
+        return parquet_commits(self._files)
 
     def _columns(self) -> str | None:
         commits = self._commits()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from unittest.mock import MagicMock
 
 import pytest
@@ -14,6 +15,8 @@ from pyspark.errors import IllegalArgumentException
 
 from highwater.model.errors import UsageError
 from highwater.spark.__main__ import app
+from highwater.spark.checkpoint import CheckpointRefused
+from highwater.spark.jobs import stream_command
 from highwater.spark.jobs.ranking import check_items
 
 
@@ -40,3 +43,19 @@ def test_items_that_are_no_expression():
     spark.sparkContext._jvm.java.util.regex.Pattern.compile.side_effect = error
     with pytest.raises(UsageError, match=r"^--items is no expression: Unclosed group"):
         check_items(spark, "(")
+
+
+def test_windows_and_ranks_go_to_the_checkpoint(monkeypatch: pytest.MonkeyPatch):
+    given = []
+
+    @contextmanager
+    def started(name: str, _options: object, settings: dict[str, str]):
+        given.append((name, settings))
+        raise CheckpointRefused("another window")
+        yield
+
+    monkeypatch.setattr(stream_command, "started", started)
+    result = CliRunner().invoke(app, ["ranking", "--window", "2h", "--top", "7"])
+    assert (result.exit_code, result.output) == (2, "highwater-spark: another window\n")
+    settings = {"--window": "7200 seconds", "--slide": "600 seconds", "--top": "7"}
+    assert given == [("ranking", settings)]

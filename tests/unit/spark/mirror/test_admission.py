@@ -8,14 +8,16 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the spark extra")
 
+from highwater.spark.mirror import admission as module
 from highwater.spark.mirror.admission import Admission, LoopRefused
 from highwater.spark.mirror.clients import CopyRefused
 from highwater.spark.mirror.naming import Source, offsets_topic
-from highwater.spark.mirror.offset_log import OffsetLog
-from highwater.spark.mirror.offset_records import Copy
+from highwater.spark.mirror.offset_log import OffsetLog, read_part
+from highwater.spark.mirror.offset_records import Copy, OffsetRecord, Withdrawn
 from highwater.spark.mirror.request import MirrorRequest
 from highwater.spark.mirror.target import TargetTopic
-from tests.support.fake_target import FakeTarget
+from highwater.spark.topic_admin import ClusterAway
+from tests.support.fake_target import FakeProducer, FakeTarget
 
 SOURCE = Source(alias="a", bootstrap="h:1")
 BACK = Copy(topic="t", source="x", source_topic="t", path=("T",))
@@ -122,6 +124,83 @@ def test_two_sources_of_one_copy(side: Side):
     with pytest.raises(CopyRefused, match="t is the copy of t of b already"):
         side.admission().admit(["t"])
     assert side.admission(prefixed=True).admit(["t"]) == {"t": "a.t"}
+
+
+def write_beside(monkeypatch: pytest.MonkeyPatch, side: Side, *theirs: Copy) -> None:
+    """Has the mirror of `b` claim copies in the moment in which that of `a` writes its own claims."""
+    write = OffsetLog.write
+    waiting = [theirs]
+
+    def written(self: OffsetLog, records: Any) -> None:
+        while waiting:
+            write(OffsetLog(side.target, offsets_topic("b")), waiting.pop())
+        write(self, records)
+
+    monkeypatch.setattr(OffsetLog, "write", written)
+
+
+def records(side: Side) -> tuple[OffsetRecord, ...]:
+    return read_part(side.target, offsets_topic("a"), 0, wait_s=0).records
+
+
+def test_two_aliases_that_claim_one_copy_at_once(side: Side, monkeypatch: pytest.MonkeyPatch):
+    write_beside(monkeypatch, side, Copy(topic="t", source="b", source_topic="t", path=("B",)))
+    with pytest.raises(CopyRefused, match="t is the copy of t of b already"):
+        side.admission().admit(["t", "u"])
+    assert records(side)[-2:] == (Withdrawn(topic="t"), Withdrawn(topic="u"))
+    assert side.claims() == {}
+    # The other one's stays: it looks again behind its claim, too.
+    assert set(side.claims("b")) == {"t"}
+
+
+def test_a_claim_that_was_there_before_stays(side: Side, monkeypatch: pytest.MonkeyPatch):
+    side.admission().admit(["t"])
+    # The topic is a copy at its source by now, so it is claimed again, with another path.
+    side.at_source = [{"t": Copy(topic="t", source="x", source_topic="t", path=("X",))}]
+    write_beside(monkeypatch, side, Copy(topic="t", source="b", source_topic="t", path=("B",)))
+    with pytest.raises(CopyRefused):
+        side.admission().admit(["t"])
+    assert set(side.claims()) == {"t"}
+
+
+def begun(side: Side, copy: Copy) -> FakeProducer:
+    """A claim of the mirror of `b` behind a transaction of another partition that is open."""
+    producer = side.target.producer("other", 1)
+    producer.init_transactions(1)
+    producer.begin_transaction()
+    producer.produce(offsets_topic("b"), b"{}", key=b'["sync", "x", 0, 0]', partition=0)
+    OffsetLog(side.target, offsets_topic("b")).write([copy])
+    return producer
+
+
+def test_a_claim_behind_an_open_transaction_is_waited_for(
+    side: Side, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(module, "OPEN_WAIT_S", 0)
+    theirs = Copy(topic="t", source="b", source_topic="t", path=("B",))
+    producer = begun(side, theirs)
+    with pytest.raises(ClusterAway, match=r"a transaction in highwater-mirror\.b\.offsets stays"):
+        side.admission().admit(["t"])
+    assert side.claims() == {}
+    producer.abort_transaction(1)
+    with pytest.raises(CopyRefused, match="t is the copy of t of b already"):
+        side.admission().admit(["t"])
+
+
+def test_a_second_look_that_fails_takes_the_claim_back(side: Side, monkeypatch: pytest.MonkeyPatch):
+    looks: list[str] = []
+
+    def part(clients: Any, topic: str, start: int, *, wait_s: float) -> Any:
+        looks.append(topic)
+        if looks.count(offsets_topic("b")) == 2:
+            raise ClusterAway("away")
+        return read_part(clients, topic, start, wait_s=wait_s)
+
+    monkeypatch.setattr(module, "read_part", part)
+    with pytest.raises(ClusterAway):
+        side.admission().admit(["t"])
+    assert records(side)[-1] == Withdrawn(topic="t")
+    assert side.claims() == {}
 
 
 def test_records_of_strangers(side: Side):

@@ -13,7 +13,7 @@ from highwater.spark.brokers import TopicPartition
 from highwater.spark.load_plan import Gone, Offered, OffsetsOutOfRange
 from highwater.spark.mirror.offset_map import OffsetMap
 from highwater.spark.mirror.offset_records import Copy, Sync
-from highwater.spark.mirror.plan import CopyState, Plan, Work, beyond, departed, plan
+from highwater.spark.mirror.plan import CopyState, Plan, Work, beyond, departed, plan, without_copy
 
 SYNC = Sync(
     topic="a.t", partition=0, number=4, source_id="s", copy_id="c",
@@ -100,7 +100,7 @@ def test_a_topic_that_was_made_anew():
     assert ranges(found) == [(0, 3)]
     (told,) = found.told
     assert told.startswith("topic t was made anew, with 1 partitions, not 2: it is copied from its")
-    # --from is for partitions without a copy.
+    # --from is for topics without a copy.
     assert ranges(planned(old[0], bounds=(0, 3), starts={PLACE: 3})) == [(0, 3)]
     assert ranges(planned(old[0], bounds=(0, 0))) == [(0, 0)]
     assert planned(old[0], replace(SYNC, number=5, source_next=3), bounds=(0, 3)).told == ()
@@ -117,6 +117,18 @@ def test_partitions_are_on_their_own():
     found = planned(SYNC, offered=offered)
     assert [(each.partition, each.start, each.end) for each in found.work] == [(1, 2, 5)]
     assert found.positions == {PLACE: 10, TopicPartition("t", 1): 2}
+
+
+def test_a_partition_that_came_while_the_mirror_was_down_is_copied_whole():
+    """--from is for topics without a copy: the records of this partition came since, nobody left them out."""
+    offered = {"t": Offered(topic_id="s", bounds={0: (0, 10), 1: (0, 50)})}
+    known = OffsetMap()
+    assert without_copy(offered, {"t": "a.t"}, known) == offered
+    known.apply([SYNC])
+    assert without_copy(offered, {"t": "a.t"}, known) == {}
+    assert without_copy(offered, {"t": "other"}, known) == offered
+    found = planned(SYNC, offered=offered)
+    assert [(each.partition, each.start, each.end) for each in found.work] == [(1, 0, 50)]
 
 
 def test_what_retention_took_of_a_topic_made_anew_is_gone():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,13 +14,14 @@ from highwater.spark.load_plan import Offered
 from highwater.spark.mirror import source_run as module
 from highwater.spark.mirror.clients import Failure, Trouble
 from highwater.spark.mirror.naming import Source
-from highwater.spark.mirror.offset_records import Copy, parse
+from highwater.spark.mirror.offset_records import Copy, Sync, key_of, parse, value_of
 from highwater.spark.mirror.plan import Work
 from highwater.spark.mirror.request import MirrorRequest
-from highwater.spark.mirror.source_run import SourceRun, ends, worst_first
+from highwater.spark.mirror.source_run import SourceRun, ends, unfinished, worst_first
 from highwater.spark.mirror.target import TargetTopic
 from highwater.spark.mirror.writer import Written
 from highwater.spark.topic_admin import ClusterAway
+from highwater.spark.topic_range import OffsetRange
 from tests.support.fake_target import FakeTarget
 
 
@@ -100,7 +102,15 @@ def works() -> list[tuple[Work, ...]]:
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch, told: list[str], works: list[tuple[Work, ...]]) -> Any:
+def copied() -> Any:
+    """The method that `made` replaces."""
+    return SourceRun._copy
+
+
+@pytest.fixture
+def made(
+    monkeypatch: pytest.MonkeyPatch, told: list[str], works: list[tuple[Work, ...]], copied: Any
+) -> Any:
     """Makes runs of one source, whose work is noted and done by nobody."""
     brokers, cluster, target = FakeBrokers(), FakeCluster(), FakeTarget()
     monkeypatch.setattr(module, "Brokers", lambda *_: brokers)
@@ -181,6 +191,24 @@ def test_where_partitions_begin(
     assert made.cluster.there["t"] == 3
 
 
+@pytest.mark.parametrize("starting", ["latest", 9])
+def test_a_partition_that_came_while_the_mirror_was_down(
+    made: Any, works: list[tuple[Work, ...]], starting: str | int
+):
+    sync = Sync(
+        topic="t", partition=0, number=1, source_id="s", copy_id="id t",
+        source_first=5, source_next=8, copy_first=0, copy_next=3, records=3,
+    )  # fmt: skip
+    producer = made.target.producer("x", 1)
+    producer.init_transactions(1)
+    producer.begin_transaction()
+    producer.produce("highwater-mirror.a.offsets", value_of(sync), key=key_of(sync), partition=0)
+    producer.commit_transaction(1)
+    made.brokers.bounds = {0: (0, 8), 1: (0, 50)}
+    made(starting=starting).round()
+    assert ranges(works[0]) == [(1, 0, 50)]
+
+
 def test_once_ends_with_what_was_there(made: Any, works: list[tuple[Work, ...]]):
     run = made(once=True)
     run.round()
@@ -201,6 +229,88 @@ def test_claims_are_there_before_work(made: Any):
     assert parse(entry.key, entry.value) == Copy(
         topic="t", source="a", source_topic="t", path=("S",)
     )
+
+
+class FakeFrame:
+    """A frame and its RDD: every range is a partition whose rows are those of `rows` that it has."""
+
+    def __init__(self, rows: list[Any], ranges: list[OffsetRange]) -> None:
+        self._rows, self._ranges = rows, ranges
+
+    def withColumn(self, *_: Any) -> FakeFrame:
+        return self
+
+    def select(self, *_: str) -> FakeFrame:
+        return self
+
+    @property
+    def rdd(self) -> FakeFrame:
+        return self
+
+    def mapPartitions(self, task: Any) -> FakeResults:
+        return FakeResults(
+            done
+            for each in self._ranges
+            for done in task(
+                row
+                for row in self._rows
+                if row[1] == each.partition and each.start <= row[2] < each.end
+            )
+        )
+
+
+class FakeResults:
+    def __init__(self, results: Any) -> None:
+        self._results = results
+
+    def map(self, function: Any) -> FakeResults:
+        return FakeResults(map(function, self._results))
+
+    def collect(self) -> list[Any]:
+        return list(self._results)
+
+
+class FakeSpark:
+    def __init__(self) -> None:
+        self.sparkContext = self
+
+    def parallelize(self, items: Any, _: int) -> FakeResults:
+        return FakeResults(items)
+
+
+def test_what_ends_without_a_record_is_noted_when_all_tasks_are_done(
+    made: Any, monkeypatch: pytest.MonkeyPatch, copied: Any
+):
+    """Partition 0 has a record at the end of its range, 1 has none there, and 2 has none at all."""
+    rows = [("t", number, at, 1, None, b"", None) for number, at in ((0, 0), (0, 7), (1, 3))]
+    monkeypatch.setattr(SourceRun, "_copy", copied)
+    monkeypatch.setattr(module, "f", SimpleNamespace(unix_millis=lambda _: None))
+    monkeypatch.setattr(module, "read_ranges", lambda _, ranges, __: FakeFrame(rows, ranges))
+    made.brokers.bounds = {0: (0, 8), 1: (3, 5), 2: (0, 4)}
+    made.brokers.there = {"t": TopicState("s", 3)}
+    run = made()
+    run._spark = FakeSpark()
+    done = run.round()
+    assert (done.failures, done.progress.lag, done.progress.records) == ((), 0, 3)
+    assert done.progress.offsets == {"t-0": 8, "t-1": 5, "t-2": 4}
+    assert done.progress.transactions == 4
+    assert run.round().is_idle
+
+
+def test_work_that_failed_is_not_ended():
+    def work(number: int) -> Work:
+        return Work(
+            topic="t", partition=number, start=0, end=9, source_id="s", copy="t", copy_id="c",
+            batch_bytes=1, newest=None,
+        )  # fmt: skip
+
+    def written(number: int, after: int, found: Failure | None = None) -> Written:
+        return Written(topic="t", partition=number, next=after, failure=found)
+
+    works = [work(number) for number in range(4)]
+    away = Failure(trouble=Trouble.AWAY, text="")
+    done = [written(0, 9), written(1, 8), written(2, 5, away)]
+    assert unfinished(works, done) == [works[1], works[3]]
 
 
 def test_the_worst_failure_comes_first():

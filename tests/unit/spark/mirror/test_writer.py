@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from io import BytesIO
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 pytest.importorskip("pyspark", reason="needs the spark extra")
 
 from confluent_kafka import KafkaError, KafkaException
+from pyspark.serializers import BatchedSerializer, CPickleSerializer
 
 from highwater.spark.mirror import writer as module
 from highwater.spark.mirror.clients import Trouble
@@ -18,7 +20,7 @@ from highwater.spark.mirror.offset_log import read_part
 from highwater.spark.mirror.offset_map import OffsetMap
 from highwater.spark.mirror.offset_records import Sync
 from highwater.spark.mirror.plan import Work
-from highwater.spark.mirror.writer import Place, Written, write, write_rows
+from highwater.spark.mirror.writer import Place, Written, note_end, write, write_rows
 from tests.support.fake_target import FakeTarget, Killed
 
 OFFSETS = offsets_topic("a")
@@ -64,7 +66,7 @@ def wanted() -> list[bytes]:
 def test_records_and_syncs(target: FakeTarget):
     done = write(iter(ROWS), WORK, place(target))
     assert done == Written(
-        topic="t", partition=0, next=12, records=9, size_bytes=sum(len(row[4] + row[5]) for row in ROWS),
+        topic="t", partition=0, next=11, records=9, size_bytes=sum(len(row[4] + row[5]) for row in ROWS),
         transactions=3,
     )  # fmt: skip
     assert values(target) == wanted()
@@ -78,7 +80,7 @@ def test_records_and_syncs(target: FakeTarget):
             source_first=first, source_next=after, copy_first=copy, copy_next=copy + records,
             records=records,
         )
-        for number, first, after, copy, records in [(1, 0, 4, 0, 4), (2, 4, 9, 5, 4), (3, 9, 12, 10, 1)]
+        for number, first, after, copy, records in [(1, 0, 4, 0, 4), (2, 4, 9, 5, 4), (3, 9, 11, 10, 1)]
     ]  # fmt: skip
 
 
@@ -97,13 +99,50 @@ def test_nulls_and_headers(target: FakeTarget):
     assert (second.time_ms, done.moved) == (1, 1)
 
 
+def received(rows: list[Any], *, is_whole: bool) -> Any:
+    """The rows as a task gets them; Spark's reader may fail behind them, of which Python sees the end only."""
+    stream = BytesIO()
+    serializer = BatchedSerializer(CPickleSerializer(), 2)
+    serializer.dump_stream(rows, stream)
+    if is_whole:
+        stream.write((-1).to_bytes(4, "big", signed=True))
+    stream.seek(0)
+    return serializer.load_stream(stream)
+
+
+@pytest.mark.parametrize("came", range(len(ROWS) + 1))
+def test_rows_that_did_not_come_are_not_noted_as_copied(target: FakeTarget, came: int):
+    works = {("t", 0): WORK}
+    for done in write_rows(received(ROWS[:came], is_whole=False), works=works, place=place(target)):
+        assert (done.failure, done.next) == (None, ROWS[came - 1][2] + 1)
+    # Spark fails the task and repeats it, with the same work.
+    (done,) = write_rows(received(ROWS, is_whole=True), works=works, place=place(target))
+    assert (done.records, done.skipped) == (len(ROWS) - came, came)
+    assert values(target) == wanted()
+    # And now the driver knows that these were all.
+    assert note_end(WORK, place(target)).next == 12
+    assert values(target) == wanted()
+
+
+def test_the_end_of_a_range_behind_its_last_record(target: FakeTarget):
+    write(iter(ROWS), WORK, place(target))
+    assert note_end(WORK, place(target)) == Written(topic="t", partition=0, next=12, transactions=1)
+    last = known(target).syncs("a.t", 0)[-1]
+    assert (last.source_first, last.source_next, last.records) == (11, 12, 0)
+    assert (last.copy_first, last.copy_next) == (11, 11)
+    # Another mirror of this alias is further by now: its sync stays.
+    write([("t", 0, 12, 1, None, b"", None)], replace(WORK, start=12, end=13), place(target))
+    again = note_end(WORK, place(target))
+    assert (again.transactions, again.next) == (0, 13)
+
+
 def test_a_range_without_records_moves_the_position_on(target: FakeTarget):
-    assert write((), WORK, place(target)).transactions == 1
+    assert note_end(WORK, place(target)).transactions == 1
     newest = known(target).newest("a.t", 0)
     assert newest is not None
     assert (newest.source_next, newest.records, newest.copy_next) == (12, 0, 0)
     # And is not noted twice.
-    again = write((), replace(WORK, newest=newest), place(target))
+    again = note_end(replace(WORK, newest=newest), place(target))
     assert (again.transactions, again.next) == (0, 12)
 
 
@@ -115,6 +154,7 @@ def test_killed_at_every_step_and_started_again():
         target.steps_left = steps
         try:
             write(iter(ROWS), WORK, place(target))
+            note_end(WORK, place(target))
         except Killed:
             deaths += 1
         else:
@@ -125,6 +165,8 @@ def test_killed_at_every_step_and_started_again():
         done = write(iter(ROWS), WORK, place(target))
         assert done.failure is None
         assert done.records + done.skipped == len(ROWS)
+        ended = note_end(WORK, place(target))
+        assert (ended.failure, ended.next) == (None, 12)
         assert values(target) == wanted(), f"killed at step {steps}"
         syncs = known(target).syncs("a.t", 0)
         assert [sync.number for sync in syncs] == list(range(1, len(syncs) + 1))
@@ -132,7 +174,7 @@ def test_killed_at_every_step_and_started_again():
             each.source_next for each in syncs[:-1]
         ]
         steps += 1
-    assert deaths > 20
+    assert deaths > 30
 
 
 def test_of_two_writers_one_goes_on(target: FakeTarget):
@@ -163,12 +205,17 @@ def test_a_writer_of_other_topics_of_these_names(target: FakeTarget):
     last = known(target).newest("a.t", 0)
     assert last is not None
     assert (last.number, last.source_id) == (newest.number + 3, "s")
+    # The end of a range is none of theirs, either.
+    write(iter(ROWS), replace(WORK, source_id="newest", newest=last), place(target))
+    found = note_end(anew, place(target)).failure
+    assert found is not None
+    assert found.trouble is Trouble.TAKEN_OVER
 
 
 def test_it_goes_on_where_the_plan_says_if_offsets_are_gone(target: FakeTarget):
     write(ROWS[:2], replace(WORK, end=2), place(target))
     done = write(ROWS[6:], replace(WORK, start=7), place(target))
-    assert (done.records, done.next) == (3, 12)
+    assert (done.records, done.next) == (3, 11)
     assert [each.source_first for each in known(target).syncs("a.t", 0)] == [0, 7]
 
 
