@@ -49,6 +49,8 @@ SHAPE = Shape(
 )
 FORMS = ("split", "combined", "grpcio")
 PATIENCE_S = 20.0
+DELAYED_ACK_S = 0.2
+"""For the last answer to be acknowledged: the kernel asks only a peer to which nothing is under way."""
 TRANSACTION = 1
 """The type of coordinator that FindCoordinator looks for."""
 PASSING = {
@@ -229,6 +231,7 @@ def test_an_end_that_the_network_held_back_is_not_read(
         old = undo.enter_context(connect(cluster, coordinator, gateway=1))
         payer.initialize(old)
         payer.begin(old)
+        time.sleep(DELAYED_ACK_S)
         network.cut_port(coordinator, old.local_port)
         old.send(payer.commit, 3)  # From now on this end repeats it.
         time.sleep(SILENT_S + 1)
