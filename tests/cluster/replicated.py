@@ -11,7 +11,9 @@ from typing import Final
 import pytest
 
 from highwater.hop.settings import HopTransport
+from tests.support import node_network
 from tests.support.etcd import etcd_missing
+from tests.support.node_network import NodeNetwork
 from tests.support.process import wait_until
 from tests.support.replicated.shape import Shape
 from tests.support.replicated_cluster import ReplicatedCluster
@@ -51,6 +53,20 @@ def running(directory: Path, shape: Shape) -> Iterator[ReplicatedCluster]:
     try:
         made.start()
         yield made
+    finally:
+        made.stop()
+
+
+@contextmanager
+def apart(directory: Path, shape: Shape) -> Iterator[tuple[ReplicatedCluster, NodeNetwork]]:
+    """The same with its nodes behind networks of their own; clients and gateways without a node are outside."""
+    if why := etcd_missing() or node_network.missing():
+        pytest.skip(why)
+    network = NodeNetwork()
+    made = ReplicatedCluster(directory, shape, hosts=network)
+    try:
+        made.start()
+        yield made, network
     finally:
         made.stop()
 

@@ -16,8 +16,7 @@ import pytest
 from highwater.embed.clients.kafka_client import KafkaClient
 from highwater.model.errors import HighwaterError
 from tests.cluster import replicated as three
-from tests.support import node_network
-from tests.support.etcd import etcd_missing
+from tests.support.node_network import NodeNetwork
 from tests.support.process import wait_until
 from tests.support.replicated_cluster import ReplicatedCluster
 
@@ -27,17 +26,10 @@ LOOK_S = 0.01
 
 
 @pytest.fixture
-def apart(tmp_path: Path) -> Iterator[ReplicatedCluster]:
+def apart(tmp_path: Path) -> Iterator[tuple[ReplicatedCluster, NodeNetwork]]:
     """Nodes with gateways, each with a network address of its own."""
-    if why := etcd_missing() or node_network.missing():
-        pytest.skip(why)
-    shape = three.in_form(three.SHAPE, "combined")
-    cluster = ReplicatedCluster(tmp_path, shape, hosts=node_network.NodeNetwork())
-    try:
-        cluster.start()
-        yield cluster
-    finally:
-        cluster.stop()
+    with three.apart(tmp_path, three.in_form(three.SHAPE, "combined")) as made:
+        yield made
 
 
 class Watcher(threading.Thread):
@@ -78,19 +70,22 @@ class Watcher(threading.Thread):
         assert not self.is_alive()
 
 
-def test_no_other_gateway_stands_for_a_node_that_comes_back(apart: ReplicatedCluster) -> None:
-    own = {node: {apart.own_address(node)} for node in apart.node_ids}
-    watchers = [Watcher(apart.own_address(3), stays=stays) for stays in (False, True)]
+def test_no_other_gateway_stands_for_a_node_that_comes_back(
+    apart: tuple[ReplicatedCluster, NodeNetwork],
+) -> None:
+    cluster, network = apart
+    own = {node: {cluster.own_address(node)} for node in cluster.node_ids}
+    watchers = [Watcher(cluster.own_address(3), stays=stays) for stays in (False, True)]
     for one in watchers:
         one.start()
     wait_until(lambda: all(one.seen == own for one in watchers), timeout_s=20, what="every address")
-    apart.kill_node(1)
-    wait_until(lambda: apart.store.is_fenced(1), timeout_s=20, what="the end of the session")
+    cluster.kill_node(1)
+    wait_until(lambda: cluster.store.is_fenced(1), timeout_s=20, what="the end of the session")
     wait_until(
         lambda: all(one.numbers[-1:] == [2] for one in watchers), timeout_s=20, what="two brokers"
     )
-    apart.restart_node(1)
-    _cut_off_from_the_controller(apart)
+    cluster.restart_node(1)
+    _cut_off_from_the_controller(cluster, network)
     wait_until(
         lambda: all(one.numbers[-1:] == [3] for one in watchers), timeout_s=20, what="all of them"
     )
@@ -99,10 +94,8 @@ def test_no_other_gateway_stands_for_a_node_that_comes_back(apart: ReplicatedClu
         assert one.seen == own
 
 
-def _cut_off_from_the_controller(cluster: ReplicatedCluster) -> None:
+def _cut_off_from_the_controller(cluster: ReplicatedCluster, network: NodeNetwork) -> None:
     """All nodes are fenced, and their gateways gone, until they hear one another again."""
-    network = cluster.hosts
-    assert isinstance(network, node_network.NodeNetwork)
     for node in cluster.node_ids:
         network.cut_port(node, cluster.ports.controllers[1])
 

@@ -28,11 +28,10 @@ from highwater.kafka.messages.find_coordinator import FindCoordinatorRequest
 from highwater.kafka.messages.init_producer_id import InitProducerIdRequest
 from highwater.model.ids import TRANSACTION_STATE_TOPIC
 from highwater.runtime.silent_peers import SILENT_S
-from tests.cluster.replicated import FAST_SESSIONS, in_form
-from tests.support import node_network
+from tests.cluster import replicated as three
 from tests.support.cluster_view import view, wait_for_view
-from tests.support.etcd import etcd_missing
 from tests.support.kafka_admin import make_replicated_topic
+from tests.support.node_network import NodeNetwork
 from tests.support.process import wait_until
 from tests.support.replicated.hosts import LOOPBACK
 from tests.support.replicated.shape import Shape
@@ -45,7 +44,7 @@ SHAPE = Shape(
     controllers=1,
     etcd_members=1,
     gateways=2,
-    settings={"controller": FAST_SESSIONS, "gateway": {"transaction_state_partitions": "1"}},
+    settings={"controller": three.FAST_SESSIONS, "gateway": {"transaction_state_partitions": "1"}},
 )
 FORMS = ("split", "combined", "grpcio")
 PATIENCE_S = 20.0
@@ -206,22 +205,14 @@ def test_an_end_that_waited_in_a_gateway_that_stood_still_is_not_read(
 @pytest.fixture
 def apart(
     request: pytest.FixtureRequest, tmp_path: Path
-) -> Iterator[tuple[ReplicatedCluster, node_network.NodeNetwork]]:
-    """Nodes behind networks of their own; clients and gateways without a node are outside."""
-    if why := etcd_missing() or node_network.missing():
-        pytest.skip(why)
-    network = node_network.NodeNetwork()
-    cluster = ReplicatedCluster(tmp_path, in_form(SHAPE, request.param), hosts=network)
-    try:
-        cluster.start()
-        yield cluster, network
-    finally:
-        cluster.stop()
+) -> Iterator[tuple[ReplicatedCluster, NodeNetwork]]:
+    with three.apart(tmp_path, three.in_form(SHAPE, request.param)) as made:
+        yield made
 
 
 @pytest.mark.parametrize("apart", ["combined"], indirect=True)
 def test_an_end_that_the_network_held_back_is_not_read(
-    apart: tuple[ReplicatedCluster, node_network.NodeNetwork],
+    apart: tuple[ReplicatedCluster, NodeNetwork],
 ) -> None:
     """Only this connection is cut, so the coordinator stays where it is."""
     cluster, network = apart
@@ -248,7 +239,7 @@ def test_an_end_that_the_network_held_back_is_not_read(
     "apart", ["split", pytest.param("grpcio", marks=pytest.mark.full)], indirect=True
 )
 def test_an_end_that_the_network_held_back_behind_a_gateway_is_not_sent(
-    apart: tuple[ReplicatedCluster, node_network.NodeNetwork],
+    apart: tuple[ReplicatedCluster, NodeNetwork],
 ) -> None:
     """Only this gateway is cut off from the coordinator."""
     cluster, network = apart

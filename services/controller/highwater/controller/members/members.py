@@ -167,7 +167,9 @@ class Members:
         if self.nodes.get(beat.node_id) is None:
             self.nodes.open(beat.node_id, epoch=beat.node_epoch, now_ms=self._clock.monotonic_ms())
         self._heard(self.nodes, beat.node_id, beat.applied_revision)
-        (self._waiting.add if beat.waits_for_gateway else self._waiting.discard)(beat.node_id)
+        self._waiting.discard(beat.node_id)
+        if beat.waits_for_gateway:
+            self._waiting.add(beat.node_id)
         if beat.failed_log_dirs != self._failed_log_dirs.get(beat.node_id, ()):
             self._failed_log_dirs[beat.node_id] = beat.failed_log_dirs
             self._log.warning("log_dirs_failed", node=beat.node_id, dirs=beat.failed_log_dirs)
